@@ -1,0 +1,47 @@
+"""The `suite` command: one module below `suite/commands/` for each word, imported only when it is used."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from suite import __version__
+
+COMMANDS = {
+    "env": "create, list, check and remove framework environments",
+    "data": "prepare, verify and generate data sets",
+    "check": "check logs against the MLPerf rules",
+    "report": "tables of time to target and speedup from logs",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code (2 for a user's mistake, with one line on standard error)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(prog="suite", description="A training-benchmark suite people can check.")
+    parser.add_argument("--version", action="version", version=f"suite {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    asked = next((word for word in arguments if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        sub = commands.add_parser(name, help=summary, description=summary)
+        if name == asked:
+            module = importlib.import_module(f"suite.commands.{name}")
+            module.configure(sub)
+            sub.set_defaults(run=module.run)
+    parsed = parser.parse_args(arguments)
+    try:
+        return int(parsed.run(parsed))
+    except (ValueError, OSError) as error:
+        print(f"suite {parsed.command}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"suite {parsed.command}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of a pipe has gone: `suite report … | head`
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

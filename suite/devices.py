@@ -1,0 +1,91 @@
+"""Which devices this machine has, asked without importing a framework."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workloads.api import Json
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One visible NVIDIA device."""
+
+    name: str
+    memory_bytes: int
+    capability: str
+    """Compute capability, `9.0`."""
+
+
+def cpu_cores() -> tuple[int, ...]:
+    """Numbers of the CPU cores that this process may use."""
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def cpu_model() -> str:
+    """The processor's name, as /proc/cpuinfo gives it."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+@contextlib.contextmanager
+def _nvml() -> Iterator[Any]:
+    """The NVML module, initialised; None where there is no driver."""
+    try:
+        import pynvml
+    except ImportError:
+        yield None
+        return
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield None
+        return
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def gpus() -> list[Gpu]:
+    """NVIDIA devices inside the inherited CUDA_VISIBLE_DEVICES, in its order."""
+    with _nvml() as nvml:
+        if nvml is None:
+            return []
+        found = []
+        for index in range(nvml.nvmlDeviceGetCount()):
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            capability = "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(handle))
+            memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+            found.append(Gpu(str(nvml.nvmlDeviceGetName(handle)), memory, capability))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return found
+    chosen = []
+    for word in visible.split(","):  # CUDA stops at the first entry that is not a device
+        if not word.strip().isdigit() or int(word) >= len(found):
+            break
+        chosen.append(found[int(word)])
+    return chosen
+
+
+def hardware() -> dict[str, Json]:
+    """CPU, memory and GPUs, for run.json."""
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "host": platform.node(),
+        "cpu_model": cpu_model(),
+        "cpu_cores": len(cpu_cores()),
+        "memory_bytes": memory_bytes,
+        "gpus": [{"name": gpu.name, "memory_bytes": gpu.memory_bytes, "capability": gpu.capability} for gpu in gpus()],
+        "os": platform.platform(),
+    }

@@ -1,0 +1,34 @@
+"""TensorFlow: one process per device, joined by `MultiWorkerMirroredStrategy` through TF_CONFIG."""
+
+from __future__ import annotations
+
+import json
+
+from suite.launch.base import WORKER, Command, Framework, free_ports, thread_variables
+from suite.runspec import RunSpec
+
+
+def _commands(run: RunSpec, run_file: str) -> list[Command]:
+    processes = run.settings.devices_total
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(processes)]
+    commands = []
+    for process in range(processes):
+        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": process}}
+        variables = {
+            **thread_variables(run.settings.cores_per_device),
+            "TF_CONFIG": json.dumps(task),
+            "TF_CPP_MIN_LOG_LEVEL": "1",
+            "RANK": str(process),
+            "WORLD_SIZE": str(processes),
+        }
+        commands.append(Command(f"worker-{process}", (*WORKER, run_file), variables))
+    return commands
+
+
+TENSORFLOW = Framework(
+    name="tensorflow",
+    environments={"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda"},
+    package="tensorflow",
+    processes=lambda devices: devices,
+    commands=_commands,
+)

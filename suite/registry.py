@@ -1,0 +1,79 @@
+"""Finds workloads, frameworks, trainers and data sets through entry points, and imports them only when asked.
+
+A plugin is an installed distribution that names its classes under the same groups; nothing here lists the built-in ones.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from workloads.api import Dataset, Trainer, Workload
+
+WORKLOADS = "suite.workloads"
+FRAMEWORKS = "suite.frameworks"
+TRAINERS = "suite.trainers"
+DATASETS = "suite.datasets"
+
+
+def nearest(given: str, allowed: Iterable[str]) -> str:
+    """` (did you mean 'x'?)` for the closest allowed name, or an empty string."""
+    matches = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
+    return f" (did you mean '{matches[0]}'?)" if matches else ""
+
+
+def not_allowed(what: str, given: object, allowed: Iterable[str]) -> ValueError:
+    """The one line for a name that does not exist: what was given, what is allowed, the nearest match."""
+    names = sorted(allowed)
+    return ValueError(f"{what}={given}: allowed: {', '.join(names) or 'none'}{nearest(str(given), names)}")
+
+
+@lru_cache(maxsize=None)
+def _points(group: str) -> dict[str, EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group=group):
+        if point.name in found and found[point.name].value != point.value:
+            raise ValueError(
+                f"{group}: two packages define '{point.name}' ({found[point.name].value} and {point.value}); "
+                f"uninstall one of them"
+            )
+        found[point.name] = point
+    return found
+
+
+def names(group: str) -> list[str]:
+    """Sorted names that are registered under an entry-point group."""
+    return sorted(_points(group))
+
+
+def _load(group: str, what: str, name: str) -> Any:
+    points = _points(group)
+    if name not in points:
+        raise not_allowed(what, name, points)
+    return points[name].load()
+
+
+def load_workload(name: str) -> type[Workload]:
+    """The workload class called `name`. Raises ValueError with the allowed names."""
+    loaded: type[Workload] = _load(WORKLOADS, "workload", name)
+    return loaded
+
+
+def load_trainer(workload: str, framework: str) -> type[Trainer]:
+    """The trainer class for a workload and framework; imports the framework. Raises ValueError if there is none."""
+    loaded: type[Trainer] = _load(TRAINERS, "trainer", f"{workload}.{framework}")
+    return loaded
+
+
+def load_dataset(name: str) -> Dataset:
+    """An instance of the data set called `name`. Raises ValueError with the allowed names."""
+    loaded: type[Dataset] = _load(DATASETS, "dataset", name)
+    return loaded()
+
+
+def frameworks_of(workload: str) -> list[str]:
+    """Frameworks that have a trainer for `workload`."""
+    return sorted(name.partition(".")[2] for name in _points(TRAINERS) if name.partition(".")[0] == workload)

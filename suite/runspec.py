@@ -1,0 +1,79 @@
+"""`run.json`: everything that is decided before a run starts, as one frozen dataclass that goes to disk and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from workloads.api import Facts, Json, Settings
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run: settings, facts about the data, and what the controller knows of machine and code."""
+
+    run_index: int
+    runs_required: int
+    """Runs that the rules ask for a result."""
+    folder: str
+    """The run's folder as the workers see it."""
+    settings: Settings
+    facts: Facts
+    labels: tuple[str, ...]
+    """What must stand beside every number of this run: `demo`, `cpu`, `oversubscribed`, …"""
+    division: str
+    deviations: tuple[str, ...]
+    cores: tuple[int, ...]
+    """CPU cores that the run's devices share (`device=cpu`), else empty."""
+    cache_cleared: bool
+    watchdog_seconds: float
+    setup_watchdog_seconds: float
+    identity: Mapping[str, str]
+    """submission_org, submission_status, submission_platform, system."""
+    environment: Mapping[str, Json]
+    versions: Mapping[str, str | None]
+    git: Mapping[str, Json]
+    hardware: Mapping[str, Json]
+    schema: int = SCHEMA
+
+    def write(self, path: Path) -> None:
+        """Write as JSON, atomically."""
+        write_atomically(path, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
+
+
+def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:
+    names = {field.name for field in fields(kind)}
+    missing, unknown = names - set(value), set(value) - names
+    if missing or unknown:
+        raise ValueError(f"{path}: {kind.__name__} misses {sorted(missing)} and does not know {sorted(unknown)}")
+    return kind(**{name: tuple(item) if isinstance(item, list) else item for name, item in value.items()})
+
+
+def read_run(path: Path) -> RunSpec:
+    """The run written at `path`. Raises ValueError for a file of another schema."""
+    value = json.loads(path.read_text(encoding="utf-8"))
+    if value.get("schema") != SCHEMA:
+        raise ValueError(f"{path}: schema {value.get('schema')}, this version reads {SCHEMA}")
+    value["settings"] = _build(Settings, value["settings"], path)
+    value["facts"] = _build(Facts, value["facts"], path)
+    run: RunSpec = _build(RunSpec, value, path)
+    return run
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old or the new content, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def safe_name(text: str) -> str:
+    """`text` as one path component: letters of any script, digits and `_.=+-`; no separators, no leading dot."""
+    return re.sub(r"[^\w.=+-]+", "_", text).strip("._") or "_"

@@ -1,0 +1,176 @@
+"""One run from the controller's side: start its processes, watch them, end the whole tree, file the reason."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from suite import processes
+from suite.environment import Environment
+from suite.heartbeat import Beat, beat_path, read_beat
+from suite.launch.base import Framework
+from suite.progress import Progress
+from suite.runspec import RunSpec, write_atomically
+
+POLL_SECONDS = 0.1
+EXIT_SECONDS = 20.0
+"""How long processes may take to leave after the last one said that it is done."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """`status.json`: how a run ended."""
+
+    status: str
+    """running | success | target_missed | oom | rank_died | hung | interrupted | failed"""
+    reason: str = ""
+    process: int | None = None
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+
+
+class Supervisor:
+    """Runs the processes of one run to their end."""
+
+    def __init__(self, run: RunSpec, framework: Framework, environment: Environment, progress: Progress) -> None:
+        self.run_spec = run
+        self.folder = Path(run.folder)
+        self.framework = framework
+        self.environment = environment
+        self.progress = progress
+        self.process_count = framework.processes(run.settings.devices_total)
+        self.started = _now()
+        self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self._last_count = [-1] * self.process_count
+        self._last_change = [time.monotonic()] * self.process_count
+        self._done_since: float | None = None
+
+    def run(self) -> Status:
+        """Start, watch, clean up. On KeyboardInterrupt the tree is ended, filed as `interrupted`, and the exception raised."""
+        self.folder.mkdir(parents=True, exist_ok=False)
+        self.run_spec.write(self.folder / "run.json")
+        self._file(Status("running"))
+        status = Status("failed", "the controller stopped for a reason of its own")
+        try:
+            self._start()
+            while (ended := self._look()) is None:
+                time.sleep(POLL_SECONDS)
+            status = ended
+        except KeyboardInterrupt:
+            status = Status("interrupted", "stopped by a signal to the controller")
+            raise
+        except OSError as error:
+            status = Status("failed", f"a process could not be started: {error}")
+        finally:
+            self._end_tree()
+            self._file(status)
+            self._forget_beats()
+        return status
+
+    def _start(self) -> None:
+        run_file = self.environment.map_path(str(self.folder / "run.json"))
+        for command in self.framework.commands(self.run_spec, run_file):
+            arguments = self.environment.command(*command.arguments)
+            variables = {**os.environ, "PYTHONUNBUFFERED": "1", **command.variables}
+            log = self.folder / f"{command.name}.log"
+            self.children[command.name] = processes.start(arguments, variables, log, self.folder)
+
+    def _look(self) -> Status | None:
+        """One look at everything; None while the run goes on."""
+        beats = [read_beat(self.folder, process) for process in range(self.process_count)]
+        exits = {name: child.poll() for name, child in self.children.items()}
+        self.progress.update(beats)
+        for beat in beats:
+            if beat is not None and beat.status not in ("", "success", "target_missed"):
+                return Status(beat.status, f"process {beat.process}: {beat.reason}", beat.process)
+        all_done = all(beat is not None and beat.status for beat in beats)
+        if all_done and (all(code is not None for code in exits.values()) or self._left_late()):
+            first = beats[0]
+            assert first is not None
+            return Status(first.status, first.reason)
+        return None if all_done else self._dead(beats, exits) or self._hung(beats)
+
+    def _left_late(self) -> bool:
+        """True if the processes have had EXIT_SECONDS to leave after the last one was done: the result stands."""
+        self._done_since = self._done_since or time.monotonic()
+        return time.monotonic() - self._done_since > EXIT_SECONDS
+
+    def _dead(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
+        """A process that is gone without having said how it ended."""
+        if not self.environment.argv_prefix:  # inside a container, process ids are others
+            for beat in beats:
+                if beat is not None and not beat.status and not processes.alive(beat.pid):
+                    # A worker that failed writes its reason last: look once more before calling it dead.
+                    again = read_beat(self.folder, beat.process)
+                    if again is None or not again.status:
+                        where = f"in phase '{beat.phase}' at step {beat.step}; see worker-{beat.process}.log"
+                        how = self._how(f"worker-{beat.process}")
+                        return Status("rank_died", f"process {beat.process} died{how} {where}", beat.process)
+        for name, code in exits.items():
+            if code is not None and not all(beat is not None and beat.status for beat in beats):
+                number = int(name.rpartition("-")[2]) if name.startswith("worker-") else None
+                text = f"{name} ended with {processes.exit_text(code)}: {self._last_line(name)}"
+                return Status("rank_died" if code < 0 else "failed", text, number)
+        return None
+
+    def _how(self, name: str) -> str:
+        child = self.children.get(name)
+        code = child.poll() if child is not None else None
+        return f" ({processes.exit_text(code)})" if code is not None else ""
+
+    def _last_line(self, name: str) -> str:
+        """The last line of a process's text log, for the reason."""
+        try:
+            lines = (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return f"{lines[-1].strip()[:300]} (see {name}.log)" if lines else f"{name}.log is empty"
+
+    def _hung(self, beats: list[Beat | None]) -> Status | None:
+        now = time.monotonic()
+        for process, beat in enumerate(beats):
+            count = -1 if beat is None else beat.count
+            if count != self._last_count[process] or (beat is not None and beat.status):
+                self._last_count[process], self._last_change[process] = count, now
+            phase = "start" if beat is None else beat.phase
+            in_setup = phase in ("start", "setup", "open data")
+            allowed = self.run_spec.setup_watchdog_seconds if in_setup else self.run_spec.watchdog_seconds
+            silent = now - self._last_change[process]
+            if silent > allowed:
+                reason = f"process {process}: no progress for {silent:.0f} s (allowed {allowed:.0f} s) in phase '{phase}'"
+                return Status("hung", reason, process)
+        return None
+
+    def _end_tree(self) -> None:
+        pids = [child.pid for child in self.children.values() if child.poll() is None]
+        beats = [read_beat(self.folder, process) for process in range(self.process_count)]
+        if not self.environment.argv_prefix:
+            pids += [beat.pid for beat in beats if beat is not None and processes.alive(beat.pid)]
+        processes.end(processes.tree(pids))
+        for child in self.children.values():
+            child.poll()  # reap
+
+    def _file(self, status: Status) -> None:
+        settings = self.run_spec.settings
+        value = {
+            **asdict(status),
+            "started": self.started,
+            "ended": None if status.status == "running" else _now(),
+            "run_index": self.run_spec.run_index,
+            "workload": settings.workload,
+            "framework": settings.framework,
+            "profile": settings.profile,
+            "devices": settings.devices_total,
+        }
+        write_atomically(self.folder / "status.json", json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+    def _forget_beats(self) -> None:
+        for process in range(self.process_count):
+            beat_path(self.folder, process).unlink(missing_ok=True)
