@@ -68,6 +68,11 @@ def load_trainer(workload: str, framework: str) -> type[Trainer]:
     return loaded
 
 
+def load_framework(name: str) -> Any:
+    """What the controller knows of a framework (`suite.launch.base.Framework`). Raises ValueError with the allowed names."""
+    return _load(FRAMEWORKS, "framework", name)
+
+
 def load_dataset(name: str) -> Dataset:
     """An instance of the data set called `name`. Raises ValueError with the allowed names."""
     loaded: type[Dataset] = _load(DATASETS, "dataset", name)

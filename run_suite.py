@@ -1,0 +1,8 @@
+"""Train workloads to a quality target: `python run_suite.py workload=ncf profile=demo gpus=1`; add -m to sweep."""
+
+import sys
+
+from suite.controller import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

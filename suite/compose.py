@@ -1,0 +1,71 @@
+"""Runs Hydra once, in the controller: command line to a list of composed configurations, one per job of a sweep."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import hydra
+from hydra._internal.utils import get_args_parser
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from suite import overrides, registry
+from suite.config import SuiteConfig
+from suite.overrides import CONF
+
+
+@dataclass(frozen=True)
+class Composed:
+    """One job as Hydra composed it."""
+
+    config: dict[str, Any]
+    overrides: tuple[str, ...]
+    """What the command line set, `key=value` each."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that one command line asks for."""
+
+    jobs: tuple[Composed, ...]
+    sweep: bool
+
+
+def compose(arguments: Sequence[str]) -> Request:
+    """Check and compose. Raises ValueError with one line. Hydra's own flags (`--cfg job`, `--help`) print and give no jobs."""
+    arguments = [overrides.quoted(argument) for argument in arguments]
+    flags = get_args_parser().parse_args(list(arguments))
+    if not (flags.help or flags.hydra_help or flags.version or flags.info or flags.shell_completion):
+        overrides.check(flags.overrides, multirun=flags.multirun)
+    _store()
+    jobs: list[Composed] = []
+
+    @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
+    def collect(config: DictConfig) -> None:
+        plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        assert isinstance(plain, dict)
+        jobs.append(Composed(plain, tuple(HydraConfig.get().overrides.task)))  # type: ignore[arg-type]
+
+    given = sys.argv
+    sys.argv = [given[0], *arguments]
+    try:
+        collect()
+    finally:
+        sys.argv = given
+    return Request(tuple(jobs), bool(flags.multirun))
+
+
+def _store() -> None:
+    """Tell Hydra the schema, and the workloads and frameworks of installed packages that have no file below conf/."""
+    store = ConfigStore.instance()
+    store.store(name="suite_config", node=SuiteConfig)
+    for name in overrides.group_choices("workload"):
+        if not (CONF / "workload" / f"{name}.yaml").exists():
+            store.store(group="workload", name=name, node={"name": name})
+    for name in registry.names(registry.FRAMEWORKS):
+        if not (CONF / "framework" / f"{name}.yaml").exists():
+            store.store(group="framework", name=name, node={"name": name})

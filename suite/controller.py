@@ -1,0 +1,167 @@
+"""`run_suite.py`: compose, refuse what cannot be right, run job after job, and end with a table."""
+
+from __future__ import annotations
+
+import datetime
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.markup import escape
+
+from suite import caches
+from suite.compose import Composed, Request, compose
+from suite.paths import log_root
+from suite.plan import Job, make_job
+from suite.progress import Progress
+from suite.registry import load_dataset
+from suite.runspec import safe_name
+from suite.supervise import Status, Supervisor
+
+IN_NAME = ("workload", "framework", "profile", "gpus", "device", "output")
+"""Settings that a job's folder name holds anyway, or that do not change the job."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One run that is over."""
+
+    job: Job
+    index: int
+    status: Status
+
+    @property
+    def name(self) -> str:
+        """`job/run_N`."""
+        return f"{self.job.name}/run_{self.index}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code: 0 all runs succeeded, 1 some did not, 2 the command line is wrong, 130 interrupted."""
+    console = Console(highlight=False)
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, _interrupt)
+    ended: list[Ended] = []
+    try:
+        request = compose(arguments)
+        if not request.jobs:
+            return 0
+        jobs = plan(request, console)
+        code = 0 if run_jobs(jobs, console, ended) else 1
+    except ValueError as error:
+        print(f"run_suite.py: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"run_suite.py: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        console.print("interrupted; what was written is kept")
+        code = 130
+    if ended:
+        summarise(ended, console)
+    return code
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def plan(request: Request, console: Console) -> list[Job]:
+    """All jobs of the command, every one checked before the first starts; prepares demo data sets that are missing."""
+    output = _output(request.jobs[0])
+    for dataset in sorted({_demo_dataset(composed) for composed in request.jobs} - {""}):
+        for line in load_dataset(dataset).ensure_demo():
+            console.print(escape(line))
+    jobs = [make_job(composed.config, job_name(composed), output) for composed in request.jobs]
+    seen: set[str] = set()
+    for job in jobs:
+        if job.name in seen:
+            raise ValueError(f"{job.name}: two jobs of this sweep have the same settings; leave one out")
+        seen.add(job.name)
+        if job.folder.exists():
+            raise ValueError(f"{job.folder} holds results already and is never overwritten; type another output=FOLDER")
+    output.mkdir(parents=True, exist_ok=True)
+    return jobs
+
+
+def _output(composed: Composed) -> Path:
+    given = composed.config["output"]
+    if given is not None:
+        return Path(str(given)).expanduser().absolute()
+    stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    folder, again = log_root() / stamp, 1
+    while folder.exists():
+        again += 1
+        folder = log_root() / f"{stamp}-{again}"
+    return folder
+
+
+def _demo_dataset(composed: Composed) -> str:
+    """The data set that a demo job generates for itself, empty for other profiles."""
+    from suite.registry import load_workload
+
+    if composed.config["profile"]["name"] != "demo":
+        return ""
+    workload = load_workload(composed.config["workload"]["name"])
+    default = workload.defaults("demo", workload.default_rules).dataset
+    asked = composed.config["workload"].get("dataset", "auto")
+    return default if asked in ("auto", default) else ""
+
+
+def job_name(composed: Composed) -> str:
+    """Folder name: workload, framework, profile, devices, then whatever else the command line sets."""
+    config = composed.config
+    device = "" if config["device"] == "auto" else f"-{config['device']}"
+    name = f"{config['workload']['name']}-{config['framework']['name']}-{config['profile']['name']}-{config['gpus']}dev{device}"
+    extra = [text for text in composed.overrides if text.partition("=")[0] not in IN_NAME]
+    return safe_name("-".join([name, *sorted(extra)]))[:200]
+
+
+def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended]) -> bool:
+    """Run all jobs in order; True if every run succeeded. Appends to `ended` as runs end."""
+    count = sum(job.run_count for job in jobs)
+    labels = sorted({label for job in jobs for label in job.template.labels})
+    marked = f" ({', '.join(labels)})" if labels else ""
+    console.print(escape(f"{count} run(s) into {jobs[0].folder.parent}{marked}"), soft_wrap=True)
+    for job in jobs:
+        for index in range(job.run_count):
+            cleared = caches.clear(job.cache_clear, job.template.settings.data_dir)
+            run = job.run(index, cleared)
+            title = f"{job.name}/run_{index}"
+            if not console.is_terminal:
+                console.print(escape(title), soft_wrap=True)
+            with Progress(run, title, console) as progress:
+                status = Supervisor(run, job.framework, job.environment, progress).run()
+            ended.append(Ended(job, index, status))
+            console.print(_status_line(ended[-1]), soft_wrap=True)
+    return all(run.status.status == "success" for run in ended)
+
+
+def _status_line(run: Ended) -> str:
+    good = run.status.status == "success"
+    colour = "green" if good else "red"
+    reason = f": {escape(run.status.reason)}" if run.status.reason else ""
+    log = run.job.folder / f"run_{run.index}" / f"result_{run.index}.txt"
+    where = f"  {escape(str(log))}" if log.exists() else f"  {escape(str(log.parent))}"
+    return f"[{colour}]{run.status.status}[/]  {escape(run.name)}{reason}{where}"
+
+
+def summarise(ended: Sequence[Ended], console: Console) -> None:
+    """The speedup table of these runs, the paths of their logs, and the failures."""
+    from suite.results.report import report_text
+
+    folders = list(dict.fromkeys(run.job.folder for run in ended))
+    console.print()
+    console.print(report_text(folders), soft_wrap=True, markup=False)
+    console.print("Logs:")
+    for run in ended:
+        console.print(f"  {run.job.folder / f'run_{run.index}'}", soft_wrap=True, markup=False)
+    failures = [run for run in ended if run.status.status != "success"]
+    if failures:
+        console.print(f"{len(failures)} of {len(ended)} run(s) failed:")
+        for run in failures:
+            console.print(f"  {run.status.status:14} {run.name}  {run.status.reason}", soft_wrap=True, markup=False)
