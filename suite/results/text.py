@@ -1,0 +1,26 @@
+"""Text that came from a log, made fit for a terminal, a Markdown cell or a CSV cell. Logs are not trusted."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+"""Unicode categories that would move the cursor, reorder the line, or cannot be encoded."""
+_MARKDOWN = {"\\": "\\\\", "|": "\\|", "`": "\\`", "[": "\\[", "<": "&lt;", "&": "&amp;"}
+
+
+def clean(text: str, limit: int = 200) -> str:
+    """`text` as one printable line of at most `limit` characters: controls become spaces, the rest of the line `…`."""
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return "".join(" " if unicodedata.category(letter) in _INVISIBLE else letter for letter in cut).strip()
+
+
+def markdown_cell(text: str, limit: int = 80) -> str:
+    """`text` for a Markdown table cell: one line, with everything escaped that would end the cell or make markup."""
+    return "".join(_MARKDOWN.get(letter, letter) for letter in clean(text, limit))
+
+
+def csv_cell(text: str) -> str:
+    """`text` for a CSV cell: one line, and never a formula for a spreadsheet."""
+    cell = clean(text, 1000)
+    return "'" + cell if cell.startswith(("=", "+", "-", "@")) else cell
