@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from suite import caches
 from suite.compose import Composed, Request, compose
-from suite.paths import log_root
+from suite.paths import data_root, log_root
 from suite.plan import Job, make_job
 from suite.progress import Progress
 from suite.registry import load_dataset
@@ -74,8 +74,10 @@ def plan(request: Request, console: Console) -> list[Job]:
     """All jobs of the command, every one checked before the first starts; prepares demo data sets that are missing."""
     output = _output(request.jobs[0])
     for dataset in sorted({_demo_dataset(composed) for composed in request.jobs} - {""}):
-        for line in load_dataset(dataset).ensure_demo():
-            console.print(escape(line))
+        recipe, folder = load_dataset(dataset), data_root() / dataset
+        if not recipe.is_prepared(folder):
+            for line in recipe.make_demo(folder):
+                console.print(escape(line), soft_wrap=True)
     jobs = [make_job(composed.config, job_name(composed), output) for composed in request.jobs]
     seen: set[str] = set()
     for job in jobs:

@@ -56,7 +56,7 @@ def make_job(config: Config, name: str, output: Path) -> Job:
     env = environment.resolve(config["environment"], framework.environments[settings.device])
     facts = workload.read_facts(settings)
     fixed_labels, cores = _labels(settings, facts)
-    deviations = tuple(_deviations(settings) + workload.deviations(settings))
+    deviations = tuple(_deviations(settings, workload) + workload.deviations(settings))
     packages = (framework.package, "numpy", "mlperf-logging", "hydra-core")
     versions = {"suite": __version__, **environment.installed_versions(env, packages)}
     hardware = devices.hardware()
@@ -245,9 +245,11 @@ def _labels(settings: Settings, facts: Facts) -> tuple[tuple[str, ...], tuple[in
     return (*labels, *facts.notes), cores
 
 
-def _deviations(settings: Settings) -> list[str]:
+def _deviations(settings: Settings, workload: type[Workload]) -> list[str]:
     """In what any run leaves the closed rules."""
-    found = [f"{name} set by the user" for name, source in settings.hyperparameter_sources.items() if source == "user"]
+    sources = settings.hyperparameter_sources.items()
+    free = workload.free_hyperparameters
+    found = [f"{name} set by the user" for name, source in sources if source == "user" and name not in free]
     if settings.profile != "reference":
         found.append(f"profile {settings.profile}")
     if settings.stop != "target":

@@ -6,6 +6,7 @@ a *replica* is one device that holds a copy of the model; `Place` says which rep
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -185,6 +186,8 @@ class Workload(ABC):
     frameworks: ClassVar[tuple[str, ...]]
     precisions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Framework name to the precisions that its trainer offers."""
+    free_hyperparameters: ClassVar[frozenset[str]]
+    """Hyperparameters that the closed rules leave to the submitter."""
     official_runs: ClassVar[int]
     """Runs that the rules ask for."""
     Options: ClassVar[type]
@@ -198,13 +201,13 @@ class Workload(ABC):
 
     @classmethod
     @abstractmethod
-    def defaults(cls, profile: str) -> Defaults:
-        """What `profile` means here. Raises ValueError for a profile that the workload does not have."""
+    def defaults(cls, profile: str, rules: str) -> Defaults:
+        """What `profile` means here under `rules`. Raises ValueError for a profile that the workload does not have."""
 
     @classmethod
     @abstractmethod
     def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """Named sets; each holds at least `batch_size_global`, `learning_rate` and `max_epochs`."""
+        """Named sets; each holds at least `batch_size_global`, `learning_rate`, `lr_scaling` and `max_epochs`."""
 
     @classmethod
     @abstractmethod
@@ -236,9 +239,8 @@ class Workload(ABC):
         """Learning rate of step 0, 1, …"""
 
     def evaluation_steps(self) -> Iterator[int]:
-        """Step counts after which to evaluate, rising; ends with the last allowed epoch. Default: every epoch."""
-        for epoch in range(1, int(self.settings.hyperparameters["max_epochs"]) + 1):
-            yield epoch * self.steps_per_epoch
+        """Step counts after which to evaluate, rising without end (the loop stops). Default: every epoch."""
+        return itertools.count(self.steps_per_epoch, self.steps_per_epoch)
 
     # -- weights, data, quality -----------------------------------------------------------------------------------
 
@@ -337,6 +339,10 @@ class Dataset(ABC):
     @abstractmethod
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with their manifest; returns lines to print. Raises ValueError naming the bad file."""
+
+    def is_prepared(self, destination: Path) -> bool:
+        """True if `destination` holds a finished preparation."""
+        return (destination / "manifest.json").is_file()
 
     def make_demo(self, destination: Path) -> list[str]:
         """Generate the data set and prepare it. Raises ValueError where a data set cannot be generated."""

@@ -1,0 +1,75 @@
+"""NeuMF's parameters: names, shapes and initial values, the same bytes in every framework."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from workloads.api import Array, Json
+from workloads.common.randomness import bits, normal, stream, uniform
+
+_CHUNK = 1 << 22
+"""Elements drawn at a time: bounds the memory of the uint64 hashes to 32 MiB."""
+
+
+def layer_sizes(model: Mapping[str, Json]) -> list[tuple[int, int]]:
+    """(inputs, outputs) of the MLP's linear layers: three for [256, 256, 128, 64]."""
+    sizes = [int(size) for size in model["mlp_layer_sizes"]]
+    return list(zip(sizes[:-1], sizes[1:], strict=True))
+
+
+def shapes(users: int, items: int, model: Mapping[str, Json]) -> dict[str, tuple[int, ...]]:
+    """Canonical name to shape, in the order of the flat parameter vector; linear weights are (outputs, inputs)."""
+    factors, sizes = int(model["mf_dim"]), layer_sizes(model)
+    embedding = sizes[0][0] // 2
+    found: dict[str, tuple[int, ...]] = {
+        "gmf_user": (users, factors),
+        "gmf_item": (items, factors),
+        "mlp_user": (users, embedding),
+        "mlp_item": (items, embedding),
+    }
+    for number, (inputs, outputs) in enumerate(sizes):
+        found[f"mlp.{number}.weight"] = (outputs, inputs)
+        found[f"mlp.{number}.bias"] = (outputs,)
+    found["output.weight"] = (1, factors + sizes[-1][1])
+    found["output.bias"] = (1,)
+    return found
+
+
+def parameter_count(users: int, items: int, model: Mapping[str, Json]) -> int:
+    """Number of trained values; 31,832,577 with ML-20M's counts and the reference model."""
+    return sum(math.prod(shape) for shape in shapes(users, items, model).values())
+
+
+def initial_weights(users: int, items: int, model: Mapping[str, Json], seed: int) -> Iterator[tuple[str, Array]]:
+    """(name, float32 array) of every parameter.
+
+    Reference neumf.py: embeddings normal(0, 0.01), MLP weights Glorot uniform, output weight LeCun uniform with limit
+    √(3 / inputs), biases uniform(±1 / √inputs) (PyTorch's default).
+    """
+    all_shapes = shapes(users, items, model)
+    for name, shape in all_shapes.items():
+        layer, _, part = name.rpartition(".")
+        if not layer:
+            scale, kind = 0.01, "normal"
+        else:
+            outputs, inputs = all_shapes[f"{layer}.weight"]
+            kind = "uniform"
+            if part == "bias":
+                scale = 1 / math.sqrt(inputs)
+            else:
+                scale = math.sqrt(3 / inputs) if layer == "output" else math.sqrt(6 / (inputs + outputs))
+        yield name, _draw(seed, name, shape, kind, scale)
+
+
+def _draw(seed: int, name: str, shape: tuple[int, ...], kind: str, scale: float) -> Array:
+    """float32 of `shape`: scale · standard normal, or uniform in ±scale; element i depends on (seed, name, i) alone."""
+    key, size = stream(seed, f"weights/{name}"), math.prod(shape)
+    out = np.empty(size, np.float32)
+    for first in range(0, size, _CHUNK):
+        random = bits(key, np.arange(first, min(first + _CHUNK, size)))
+        values = normal(random, np.float64) if kind == "normal" else uniform(random) * 2 - 1
+        out[first : first + len(random)] = values * scale
+    return out.reshape(shape)

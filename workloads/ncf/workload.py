@@ -1,0 +1,144 @@
+"""NCF: NeuMF on MovieLens-20M, MLPerf Training v0.5. Framework-free; facts in docs and constants with their sources."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from workloads.api import (
+    Array,
+    Arrays,
+    ArraySpec,
+    Batch,
+    Data,
+    Defaults,
+    Facts,
+    HyperparameterSet,
+    Json,
+    Place,
+    Settings,
+    Workload,
+)
+from workloads.ncf import sampling, weights
+from workloads.ncf.data import NCFData, SyntheticNCFData, read_facts, synthetic_facts
+from workloads.ncf.metrics import hit_rate, hits
+from workloads.ncf.settings import PROFILES, SETS, TARGET_HR_AT_10, Options
+
+SAMPLES_PER_POSITIVE = 1 + sampling.NEGATIVES_PER_POSITIVE
+
+
+class NCF(Workload):
+    """Neural collaborative filtering."""
+
+    name = "ncf"
+    log_name = "ncf"
+    sample_unit = "samples"
+    default_rules = "v0.5"
+    precisions = {
+        "pytorch": ("fp32", "bf16", "tf32"),
+        "tensorflow": ("fp32", "bf16"),
+        "mxnet": ("fp32",),
+    }
+    free_hyperparameters = frozenset({"batch_size_global", "learning_rate", "beta1", "beta2"})
+    """Rules v0.5: batch, learning rate and betas are the submitter's."""
+    official_runs = 100
+    Options = Options
+
+    @classmethod
+    def defaults(cls, profile: str, rules: str) -> Defaults:
+        """NCF was part of round v0.5 alone; later rules change the clock, not the target."""
+        if profile not in PROFILES:
+            raise ValueError(f"profile={profile}: ncf has {', '.join(PROFILES)}")
+        return PROFILES[profile]
+
+    @classmethod
+    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
+        """See settings.py."""
+        return SETS
+
+    @classmethod
+    def read_facts(cls, settings: Settings) -> Facts:
+        """Counts from the prepared data's manifest; ML-20M's published ones under profile=synthetic."""
+        return read_facts(Path(settings.data_dir)) if settings.data_dir else synthetic_facts()
+
+    @classmethod
+    def deviations(cls, settings: Settings) -> list[str]:
+        """Another data set than ML-20M, another model or a lower target."""
+        found = []
+        if settings.dataset != "ml-20m":
+            found.append(f"data set {settings.dataset}")
+        if settings.targets["hr_at_10"] < TARGET_HR_AT_10:
+            found.append(f"target {settings.targets['hr_at_10']}")
+        return found
+
+    @property
+    def users(self) -> int:
+        """Users of the data set."""
+        return self.facts.sizes["users"]
+
+    @property
+    def items(self) -> int:
+        """Items of the data set."""
+        return self.facts.sizes["items"]
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """Every positive with four negatives: 99,308,850 for ML-20M."""
+        return SAMPLES_PER_POSITIVE * self.facts.train_samples
+
+    def learning_rate(self, step: int) -> float:
+        """Constant: no warm-up, no decay (reference and every submission)."""
+        return float(self.settings.hyperparameters["learning_rate"])
+
+    def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """A full batch of one replica, and the last one of an epoch where it is smaller."""
+        replicas = self.settings.devices_total
+        full = math.ceil(self.settings.batch_size_global / replicas)
+        last = math.ceil((self.samples_per_epoch % self.settings.batch_size_global) / replicas)
+        sizes = sorted({min(full, math.ceil(self.samples_per_epoch / replicas)), last} - {0}, reverse=True)
+        kinds = {"user": "int32", "item": "int32", "label": "float32", "weight": "float32"}
+        return [{name: ArraySpec((size,), dtype) for name, dtype in kinds.items()} for size in sizes]
+
+    def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
+        """See weights.py."""
+        return weights.initial_weights(self.users, self.items, self.settings.model, seed)
+
+    def open_data(self, place: Place, seed: int) -> Data:
+        """Open the arrays; evaluation negatives are drawn at the first evaluation, never stored beside the data."""
+        kind = SyntheticNCFData if self.settings.profile == "synthetic" else NCFData
+        return kind(self.settings, self.facts, place, seed)
+
+    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+        """Whether each user's test item is among the ten best; padding is dropped."""
+        hit = hits(outputs["logits"], batch.arrays["item"])
+        return {"hit": hit[: int(batch.weight)]}
+
+    def score(self, results: Arrays) -> dict[str, float]:
+        """HR@10 over every user once. Raises ValueError if the count is not the data set's."""
+        hit = np.asarray(results["hit"], dtype=bool)
+        if hit.size != self.users:
+            raise ValueError(f"evaluation saw {hit.size} users of {self.users}")
+        return {"hr_at_10": hit_rate(hit)}
+
+    def log_keys(self) -> Mapping[str, Json]:
+        """What the v0.5 rules want, under the names of the later mllog form."""
+        values = self.settings.hyperparameters
+        return {
+            "opt_name": "adam",
+            "opt_base_learning_rate": values["learning_rate"],
+            "opt_adam_beta_1": values["beta1"],
+            "opt_adam_beta_2": values["beta2"],
+            "opt_adam_epsilon": values["epsilon"],
+            "preproc_hp_min_ratings": self.facts.sizes["min_ratings"],
+            "preproc_hp_num_eval": sampling.EVALUATION_NEGATIVES,
+            "preproc_hp_sample_eval_replacement": True,
+            "input_hp_num_neg": sampling.NEGATIVES_PER_POSITIVE,
+            "input_hp_sample_train_replacement": True,
+            "eval_hp_num_neg": sampling.EVALUATION_NEGATIVES,
+            "eval_hp_num_users": self.users,
+            "model_hp_mf_dim": self.settings.model["mf_dim"],
+            "model_hp_mlp_layer_sizes": list(self.settings.model["mlp_layer_sizes"]),
+        }
