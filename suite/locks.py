@@ -70,7 +70,7 @@ def folder(project: Path = PROJECT) -> Path:
 
 def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
     """Name to lock of every framework environment that can be created, sorted by name."""
-    locks = (read(path) for path in sorted(folder(project).glob("*.txt")))
+    locks = (read(path) for path in sorted(folder(project).glob("*.txt"), key=lambda path: path.stem))
     return {lock.name: lock for lock in locks if lock.framework}
 
 

@@ -1,0 +1,70 @@
+# Everything starts from a fresh clone with Python and pip. `make` alone says what there is.
+# All paths are relative, so a checkout whose own path contains spaces works.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# The Python of the controller: 3.11 where there is one; `make PYTHON=/opt/python3.12/bin/python3 …` takes another.
+PYTHON ?= $(shell for p in python3.11 python3; do "$$p" -c '' 2>/dev/null && { echo "$$p"; break; }; done)
+RUN := .venv/bin/python
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check --no-input --no-deps
+ENVIRONMENTS := torch tensorflow-cpu mxnet-cpu
+
+.PHONY: help
+help: ## print this list
+	@echo "make TARGET, with TARGET one of:"
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1|/p' Makefile | while IFS='|' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
+
+.PHONY: demo
+demo: .venv/.ready env-torch ## train NCF on generated data on 1 and 2 devices, from nothing to a speedup table
+	$(RUN) run_suite.py -m workload=ncf profile=demo gpus=1,2
+
+.PHONY: test
+test: environments lint ## make all environments, then lint and tests (what .ci/run calls)
+	$(RUN) -m pytest
+
+.PHONY: test-full
+test-full: environments lint ## the same, and train every demo to its target
+	$(RUN) -m pytest -m "full or not full"
+
+.PHONY: lint
+lint: .venv/.ready-test ## ruff, mypy, import-linter
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+	.venv/bin/lint-imports
+
+.PHONY: environments
+environments: $(ENVIRONMENTS:%=env-%) .venv/.ready-test ## make or update every environment that the tests use
+
+# `suite env create` does nothing, in under a second, for an environment that matches its lock and setup.cfg.
+.PHONY: $(ENVIRONMENTS:%=env-%)
+$(ENVIRONMENTS:%=env-%): env-%: .venv/.ready
+	@$(RUN) -m suite.cli env create $*
+
+# An interrupted or outdated .venv is made again or updated: the stamp is written last.
+.venv/.ready: environments/controller.txt setup.cfg pyproject.toml
+	@test -n "$(PYTHON)" || { echo "no Python found: make PYTHON=/path/to/python3.11 …" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; v = sys.version_info; assert (3, 10) <= v < (3, 14)' 2>/dev/null \
+	  || { echo "Python 3.10 to 3.13 is needed, $(PYTHON) is $$("$(PYTHON)" -V 2>&1): make PYTHON=FILE …" >&2; exit 1; }
+	@rm -f .venv/.ready-test
+	@test -e $@ || { echo "controller: new virtual environment"; rm -rf .venv; "$(PYTHON)" -m venv .venv; }
+	@echo "controller: installing"
+	@$(PIP) --requirement environments/controller.txt
+	@$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+.venv/.ready-test: environments/test.txt .venv/.ready
+	@echo "test tools: installing"
+	@$(PIP) --requirement environments/test.txt
+	@touch $@
+
+.PHONY: clean
+clean: ## delete caches and build leftovers; logs, data and environments stay
+	rm -rf build outputs multirun .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache *.egg-info
+	find . -name __pycache__ -type d -not -path './.venv/*' -not -path './.envs/*' -prune -exec rm -rf {} +
+
+.PHONY: clean-all
+clean-all: clean ## the same, and the environments in .venv and .envs
+	rm -rf .venv .envs

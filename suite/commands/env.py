@@ -1,0 +1,89 @@
+"""`suite env`: create, list, check and remove framework environments."""
+
+import argparse
+import difflib
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from suite import envcheck, locks, venvs
+from suite.locks import Lock
+from suite.paths import env_root
+
+SUMMARY = "create, list, check and remove framework environments"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the words and options of `suite env`."""
+    words = parser.add_subparsers(dest="word", metavar="create|list|check|remove", required=True)
+    create = words.add_parser("create", help="make an environment from its lock, or bring it up to date")
+    create.add_argument("name", metavar="NAME")
+    create.add_argument("--recreate", action="store_true", help="start from an empty folder")
+    create.add_argument("--python", metavar="FILE", help="the Python to build on (default: one that the lock supports)")
+    words.add_parser("list", help="every environment: state, Python, framework, tried or not")
+    check = words.add_parser("check", help="import the framework, compare versions, look for the trainers")
+    check.add_argument("name", metavar="NAME")
+    remove = words.add_parser("remove", help="delete an environment")
+    remove.add_argument("name", metavar="NAME")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out one word; 1 if a check or an installation failed. Raises ValueError for a user's mistake."""
+    if args.word == "list":
+        print(_table())
+        return 0
+    if args.word == "remove":
+        venvs.remove(args.name, say=_say)
+        return 0
+    _known(args.name)
+    if args.word == "check":
+        return _check(args.name)
+    try:
+        venvs.create(args.name, recreate=args.recreate, python=args.python, say=_say)
+    except venvs.CommandFailed as error:
+        print(f"{args.name}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _known(name: str) -> None:
+    """Refuse a name without a lock."""
+    names = list(locks.framework_locks())
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"environment {name} has no lock; allowed: {', '.join(names)}{hint}")
+
+
+def _check(name: str) -> int:
+    findings = envcheck.check(name)
+    for finding in findings:
+        _say(f"{name}: {'ok  ' if finding.good else 'FAIL'} {finding.text}")
+    return 0 if all(finding.good for finding in findings) else 1
+
+
+def _table() -> str:
+    """One row per lock and per environment made by hand."""
+    known = locks.framework_locks()
+    rows = [("NAME", "STATE", "PYTHON", "FRAMEWORK", "LOCK")]
+    for name in [*known, *(name for name in venvs.existing(env_root()) if name not in known)]:
+        now = venvs.status(name)
+        state = f"{now.state} ({now.reason})" if now.reason else now.state
+        mark = now.lock.mark if now.lock else "none"
+        rows.append((name, state, now.python_version or "-", _framework(now.folder, now.lock), mark))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return "\n".join([f"environments in {env_root()}", *lines])
+
+
+def _framework(folder: Path, lock: Lock | None) -> str:
+    """Installed version of the framework, read from the folder without starting its Python."""
+    if lock is None:
+        return "-"
+    places = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
+    found = next(iter(metadata.distributions(name=lock.framework, path=places)), None)
+    return f"{lock.framework} {found.version}" if found else "-"
