@@ -23,7 +23,7 @@ from workloads.api import (
     Workload,
 )
 from workloads.ncf import sampling, weights
-from workloads.ncf.data import NCFData, SyntheticNCFData, read_facts, synthetic_facts
+from workloads.ncf.data import NCFData, SyntheticNCFData, published_facts, read_facts
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.settings import PROFILES, SETS, TARGET_HR_AT_10, Options
 
@@ -62,7 +62,7 @@ class NCF(Workload):
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:
         """Counts from the prepared data's manifest; ML-20M's published ones under profile=synthetic."""
-        return read_facts(Path(settings.data_dir)) if settings.data_dir else synthetic_facts()
+        return read_facts(Path(settings.data_dir)) if settings.data_dir else published_facts()
 
     @classmethod
     def deviations(cls, settings: Settings) -> list[str]:
@@ -114,7 +114,7 @@ class NCF(Workload):
     def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Whether each user's test item is among the ten best; padding is dropped."""
         hit = hits(outputs["logits"], batch.arrays["item"])
-        return {"hit": hit[: int(batch.weight)]}
+        return {"hit": hit[batch.arrays["valid"]]}
 
     def score(self, results: Arrays) -> dict[str, float]:
         """HR@10 over every user once. Raises ValueError if the count is not the data set's."""
@@ -132,7 +132,7 @@ class NCF(Workload):
             "opt_adam_beta_1": values["beta1"],
             "opt_adam_beta_2": values["beta2"],
             "opt_adam_epsilon": values["epsilon"],
-            "preproc_hp_min_ratings": self.facts.sizes["min_ratings"],
+            "preproc_hp_min_ratings": self.facts.sizes.get("min_ratings", 20),
             "preproc_hp_num_eval": sampling.EVALUATION_NEGATIVES,
             "preproc_hp_sample_eval_replacement": True,
             "input_hp_num_neg": sampling.NEGATIVES_PER_POSITIVE,

@@ -1,0 +1,115 @@
+"""What every PyTorch trainer shares: process group, device, moving small arrays, watching the loss."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
+
+CHECK_STEPS = 50
+"""Steps between two looks at the loss; the copy to the host is asynchronous and read one interval later."""
+
+
+class PyTorchTrainer(Trainer):
+    """One process, one device. Subclasses give `step` and `loss`."""
+
+    def __init__(self, workload: Workload, place: Place) -> None:
+        super().__init__(workload, place)
+        assert len(place.replicas) == 1, "PyTorch drives one device per process"
+        self.device = torch.device(place.devices[0])
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+            torch.backends.cuda.matmul.allow_tf32 = self.settings.precision == "tf32"
+            torch.backends.cudnn.allow_tf32 = self.settings.precision == "tf32"
+        else:
+            torch.set_num_threads(place.cores_per_device)
+        if not dist.is_initialized():
+            os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+            dist.init_process_group("cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo")
+
+    # -- for subclasses -------------------------------------------------------------------------------------------
+
+    def step(self, batch: Batch, learning_rate: float) -> torch.Tensor:
+        """One optimizer step; returns this replica's part of the loss (sum of terms / weight_global), a scalar."""
+        raise NotImplementedError
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """The same part of the loss without an update."""
+        raise NotImplementedError
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """bf16 arithmetic where the settings ask for it."""
+        if self.settings.precision == "bf16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return contextlib.nullcontext()
+
+    def to_device(self, array: Array) -> torch.Tensor:
+        """A batch array on the device; from pinned memory and without waiting where that helps."""
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        return tensor.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else tensor
+
+    # -- Trainer --------------------------------------------------------------------------------------------------
+
+    def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
+        """One optimizer step per item."""
+        return self._run(
+            self.step(batch, self.workload.learning_rate(number)) for number, (batch,) in enumerate(steps, first_step)
+        )
+
+    def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
+        """The loss of each item."""
+        with torch.no_grad():
+            return self._run(self.loss(batch) for (batch,) in steps)
+
+    def _run(self, losses: Iterator[torch.Tensor]) -> TrainStats:
+        """Consume the steps; the only waits for the device are the check one interval late and the end."""
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        host = torch.zeros((), dtype=torch.float64, pin_memory=self.device.type == "cuda")
+        count = 0
+        for count, loss in enumerate(losses, start=1):
+            total += loss
+            if count % CHECK_STEPS == 0:
+                _check(host, count)
+                host.copy_(total, non_blocking=True)
+        dist.all_reduce(total)
+        _check(total, count)
+        return TrainStats(count, float(total) / max(count, 1))
+
+    def gather(self, arrays: Arrays) -> list[Arrays] | None:
+        """Arrays of all processes on process 0."""
+        if self.place.processes == 1:
+            return [arrays]
+        received: list[Any] | None = [None] * self.place.processes if self.place.process == 0 else None
+        dist.gather_object(dict(arrays), received, dst=0)  # between our own processes only
+        return received
+
+    def broadcast(self, value: float) -> float:
+        """Process 0's value."""
+        tensor = torch.tensor(value, dtype=torch.float64, device=self.device)
+        dist.broadcast(tensor, src=0)
+        return float(tensor)
+
+    def memory_peak_bytes(self) -> int:
+        """Peak of the CUDA allocator, or of the resident set."""
+        if self.device.type == "cuda":
+            return int(torch.cuda.max_memory_allocated(self.device))
+        return super().memory_peak_bytes()
+
+    def close(self) -> None:
+        """Meet the other processes, then leave the group."""
+        if dist.is_initialized():
+            dist.barrier()
+            dist.destroy_process_group()
+
+
+def _check(loss: torch.Tensor, steps: int) -> None:
+    value = float(loss)
+    if not np.isfinite(value):
+        raise Diverged(f"the loss is {value} within {steps} steps of this block; try a smaller learning rate")
