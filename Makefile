@@ -9,7 +9,7 @@ SHELL := /bin/bash
 # The Python of the controller: 3.11 where there is one; `make PYTHON=/opt/python3.12/bin/python3 …` takes another.
 PYTHON ?= $(shell for p in python3.11 python3; do "$$p" -c '' 2>/dev/null && { echo "$$p"; break; }; done)
 RUN := .venv/bin/python
-PIP := $(RUN) -m pip install --quiet --disable-pip-version-check --no-input --no-deps
+PIP := $(RUN) -m pip install -qq --disable-pip-version-check --no-input --no-deps
 ENVIRONMENTS := torch tensorflow-cpu mxnet-cpu
 
 .PHONY: help
@@ -43,13 +43,13 @@ environments: $(ENVIRONMENTS:%=env-%) .venv/.ready-test ## make or update every 
 $(ENVIRONMENTS:%=env-%): env-%: .venv/.ready
 	@$(RUN) -m suite.cli env create $*
 
-# An interrupted or outdated .venv is made again or updated: the stamp is written last.
+# The stamp is written last, so an interrupted installation is taken up again; a changed lock or setup.cfg updates it.
 .venv/.ready: environments/controller.txt setup.cfg pyproject.toml
 	@test -n "$(PYTHON)" || { echo "no Python found: make PYTHON=/path/to/python3.11 …" >&2; exit 1; }
 	@"$(PYTHON)" -c 'import sys; v = sys.version_info; assert (3, 10) <= v < (3, 14)' 2>/dev/null \
 	  || { echo "Python 3.10 to 3.13 is needed, $(PYTHON) is $$("$(PYTHON)" -V 2>&1): make PYTHON=FILE …" >&2; exit 1; }
 	@rm -f .venv/.ready-test
-	@test -e $@ || { echo "controller: new virtual environment"; rm -rf .venv; "$(PYTHON)" -m venv .venv; }
+	@test -e $@ || { echo "controller: virtual environment in .venv"; "$(PYTHON)" -m venv .venv; }
 	@echo "controller: installing"
 	@$(PIP) --requirement environments/controller.txt
 	@$(PIP) --no-build-isolation --editable .

@@ -15,10 +15,10 @@ IMPORT_SECONDS = 300.0
 """Longest time for importing a framework; the first import from a slow disk takes a minute."""
 
 ENTRY_POINTS = """
-import importlib.metadata
-for point in importlib.metadata.entry_points():
-    if point.group.startswith("suite."):
-        print(point.group, point.name)
+import importlib.metadata, sys
+for group in sys.argv[1:]:
+    for point in importlib.metadata.entry_points(group=group):
+        print(group, point.name)
 """
 
 
@@ -72,6 +72,7 @@ def _imports(environment: Environment, module: str) -> Finding:
     started = time.monotonic()
     code = f"import {module}; print(getattr({module}, '__version__', ''))"
     good, text = _ask(environment, code)
+    text = text.splitlines()[-1] if text else ""
     seconds = time.monotonic() - started
     return Finding(good, f"import {module}: {text if not good else f'{text} in {seconds:.1f} s'}")
 
@@ -80,15 +81,11 @@ def _entry_points(environment: Environment, project: Path) -> Finding:
     """The workloads and trainers that setup.cfg names must be visible in the environment."""
     declared = configparser.ConfigParser()
     declared.read(project / "setup.cfg", encoding="utf-8")
-    section = declared["options.entry_points"] if declared.has_section("options.entry_points") else {}
-    wanted = {
-        f"{group} {line.partition('=')[0].strip()}"
-        for group, lines in section.items()
-        if group.startswith("suite.")
-        for line in lines.splitlines()
-        if "=" in line
-    }
-    good, text = _ask(environment, ENTRY_POINTS, last_line_only=False)
+    section = dict(declared["options.entry_points"]) if declared.has_section("options.entry_points") else {}
+    groups = [group for group in section if group.startswith("suite.")]
+    lines = [(group, line) for group in groups for line in section[group].splitlines() if "=" in line]
+    wanted = {f"{group} {line.partition('=')[0].strip()}" for group, line in lines}
+    good, text = _ask(environment, ENTRY_POINTS, *groups)
     if not good:
         return Finding(False, f"entry points: {text}")
     absent = sorted(wanted - set(text.splitlines()))
@@ -97,9 +94,9 @@ def _entry_points(environment: Environment, project: Path) -> Finding:
     return Finding(True, f"entry points: all {len(wanted)} visible")
 
 
-def _ask(environment: Environment, code: str, last_line_only: bool = True) -> tuple[bool, str]:
+def _ask(environment: Environment, code: str, *args: str) -> tuple[bool, str]:
     """Run a piece of Python; (worked, output or the last line of the error)."""
-    command = environment.command("-c", code)
+    command = environment.command("-c", code, *args)
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=IMPORT_SECONDS, check=False
@@ -109,5 +106,4 @@ def _ask(environment: Environment, code: str, last_line_only: bool = True) -> tu
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         return False, lines[-1] if lines else f"exit code {done.returncode}"
-    output = done.stdout.strip()
-    return True, output.splitlines()[-1] if last_line_only and output else output
+    return True, done.stdout.strip()
