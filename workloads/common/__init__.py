@@ -1,0 +1,1 @@
+"""What several workloads share: hashed randomness, background reading, manifests of prepared data."""

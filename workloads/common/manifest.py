@@ -1,0 +1,133 @@
+"""The manifest of a prepared data set: what was made from what, and the digest of every file.
+
+    manifest.json   {"schema", "dataset", "source", "options", "counts", "notes", "files": {name: {"bytes", "sha256"}}, "fingerprint"}
+
+A folder with a manifest is a finished preparation; the manifest is always the last file to appear.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+NAME = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What `manifest.json` holds; `files` and `fingerprint` are filled in by `publish`."""
+
+    dataset: str
+    source: Mapping[str, Any]
+    """Name, bytes and sha256 of what was prepared."""
+    options: Mapping[str, Any]
+    """What else decides the result."""
+    counts: Mapping[str, int]
+    notes: Sequence[str] = ()
+    files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fingerprint: str = ""
+    schema: int = SCHEMA
+
+    def same_origin(self, other: Manifest) -> bool:
+        """True if both come from the same bytes with the same options."""
+        mine, theirs = self.source.get("sha256"), other.source.get("sha256")
+        return (self.dataset, mine, dict(self.options)) == (other.dataset, theirs, dict(other.options))
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:
+    """One digest over names, sizes and digests of all files."""
+    lines = [f"{name} {entry['bytes']} {entry['sha256']}\n" for name, entry in sorted(files.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def read(folder: Path) -> Manifest | None:
+    """The manifest in `folder`, None if there is none. Raises ValueError naming the file if it cannot be understood."""
+    path = folder / NAME
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: cannot be read ({error}); remove {folder} and prepare the data again") from None
+    try:
+        if content["schema"] != SCHEMA:
+            raise ValueError(f"schema {content['schema']}, not {SCHEMA}")
+        manifest = Manifest(**content)
+        if fingerprint(manifest.files) != manifest.fingerprint:
+            raise ValueError("the fingerprint does not match the list of files")
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"{path}: not a manifest ({error}); remove {folder} and prepare the data again") from None
+    return manifest
+
+
+def verify(folder: Path, manifest: Manifest) -> list[str]:
+    """Compare every file with the manifest; returns a line each. Raises ValueError naming the first bad file."""
+    lines = []
+    for name, entry in sorted(manifest.files.items()):
+        path = folder / name
+        if not path.is_file():
+            raise ValueError(f"{path}: missing; remove {folder} and prepare the data again")
+        size = path.stat().st_size
+        if size != entry["bytes"]:
+            raise ValueError(f"{path}: {size:,} bytes instead of {entry['bytes']:,}; remove {folder} and prepare again")
+        if sha256(path) != entry["sha256"]:
+            raise ValueError(f"{path}: content differs from the manifest; remove {folder} and prepare the data again")
+        lines.append(f"{name}: {size:,} bytes, sha256 as recorded")
+    return lines
+
+
+@contextmanager
+def workspace(destination: Path) -> Iterator[Path]:
+    """A hidden folder beside `destination`, removed at the end: what is half done is never seen under the final name."""
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", dir=destination.parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
+    """Complete the manifest with digests of the files in `folder`, and give `folder` its final name.
+
+    A destination that exists without a manifest keeps its files and receives ours, the manifest last. If another process
+    has finished the same preparation meanwhile, its result stands. Raises ValueError if that is another one.
+    """
+    names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    files = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)} for name in names}
+    complete = Manifest(**{**asdict(manifest), "files": files, "fingerprint": fingerprint(files)})
+    (folder / NAME).write_text(json.dumps(asdict(complete), indent=1) + "\n", encoding="utf-8")
+    folder.chmod(0o755)
+    try:
+        folder.rename(destination)
+        return complete
+    except OSError:
+        if not destination.is_dir():
+            raise
+    present = read(destination)
+    if present is not None:
+        if present.fingerprint == complete.fingerprint and present.same_origin(complete):
+            return present
+        raise ValueError(f"{destination} holds another preparation; name another folder with --to, or remove it")
+    for name in [*names, NAME]:
+        (destination / name).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(folder / name, destination / name)
+    return complete

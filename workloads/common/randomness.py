@@ -1,0 +1,201 @@
+"""Random numbers as a hash of their coordinates.
+
+There are no generator objects: a draw is a pure function of a key and of integer coordinates (epoch, sample, attempt, …),
+so it does not depend on threads, processes, chunk sizes or the NumPy version, and any device can repeat it bit for bit.
+
+The hash is the output function of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+OOPSLA 2014; constants of variant 13 by D. Stafford), applied once per coordinate:
+
+    h₀ = key,   hᵢ₊₁ = mix(hᵢ + (cᵢ + 1)·γ)   modulo 2⁶⁴
+
+Along one coordinate this is exactly a SplitMix64 sequence with seed hᵢ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.quantiles import inverse_normal
+
+UInt64s = npt.NDArray[np.uint64]
+Int64s = npt.NDArray[np.int64]
+
+GAMMA = 0x9E3779B97F4A7C15
+"""Increment of SplitMix64: the odd integer next to 2⁶⁴ divided by the golden ratio."""
+MULTIPLIER_1 = 0xBF58476D1CE4E5B9
+MULTIPLIER_2 = 0x94D049BB133111EB
+MASK = 0xFFFFFFFFFFFFFFFF
+
+CHUNK = 16384
+"""Elements worked on at a time: a few arrays of 128 KiB stay in a core's second-level cache."""
+
+_GAMMA, _M1, _M2 = np.uint64(GAMMA), np.uint64(MULTIPLIER_1), np.uint64(MULTIPLIER_2)
+_S11, _S27, _S30, _S31, _S32 = (np.uint64(bits) for bits in (11, 27, 30, 31, 32))
+
+
+def fold(key: int | np.uint64, *coordinates: int) -> np.uint64:
+    """The hash of scalar coordinates: a new key. `bits(key, *a, *b) == bits(fold(key, *a), *b)`."""
+    state = int(key)
+    for coordinate in coordinates:
+        state = (state + (int(coordinate) + 1) * GAMMA) & MASK
+        state = ((state ^ (state >> 30)) * MULTIPLIER_1) & MASK
+        state = ((state ^ (state >> 27)) * MULTIPLIER_2) & MASK
+        state ^= state >> 31
+    return np.uint64(state)
+
+
+def stream(seed: int, label: str, *coordinates: int) -> np.uint64:
+    """Key of an independent stream: SHA-256 of seed and label, then `coordinates` (an epoch, say) folded in."""
+    digest = hashlib.sha256(f"{int(seed)}:{label}".encode()).digest()
+    return fold(int.from_bytes(digest[:8], "little"), *coordinates)
+
+
+def bits(key: int | np.uint64, *coordinates: npt.ArrayLike) -> UInt64s:
+    """64 random bits for each combination of the coordinates (integers ≥ 0), which broadcast against each other.
+
+    Put scalar coordinates first: they cost nothing. Returns uint64 of the broadcast shape.
+    """
+    state: UInt64s = np.full((), key, np.uint64)
+    for coordinate in coordinates:
+        array = np.asarray(coordinate)
+        if array.dtype.kind not in "iu":
+            raise ValueError(f"coordinates must be integers, not {array.dtype}")
+        if state.ndim == 0 and array.ndim == 0:
+            state = np.full((), fold(int(state), int(array)), np.uint64)
+        else:
+            state = _hash_step(state, array)
+    return state
+
+
+def _hash_step(state: UInt64s, coordinate: npt.NDArray[np.integer]) -> UInt64s:
+    """mix(state + (coordinate + 1)·γ), broadcast, in chunks that stay in cache."""
+    shape = np.broadcast_shapes(state.shape, coordinate.shape)
+    out = np.empty(shape, np.uint64)
+    states, coordinates = np.broadcast_to(state, shape), np.broadcast_to(coordinate, shape)
+    scratch = np.empty(min(out.size, CHUNK) if out.ndim == 1 else 0, np.uint64)
+    for rows in _chunks(shape):
+        block = out[rows]
+        np.multiply(coordinates[rows], _GAMMA, out=block, dtype=np.uint64, casting="unsafe")
+        np.add(block, _GAMMA, out=block)
+        np.add(block, states[rows], out=block)
+        mix(block, scratch[: block.size] if out.ndim == 1 else np.empty_like(block))
+    return out
+
+
+def _chunks(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Slices of the first axis with about CHUNK elements each."""
+    inner = int(np.prod(shape[1:], dtype=np.int64))
+    step = max(1, CHUNK // max(1, inner))
+    for first in range(0, shape[0], step):
+        yield slice(first, min(first + step, shape[0]))
+
+
+def mix(state: UInt64s, scratch: UInt64s) -> None:
+    """The finaliser of SplitMix64, in place; `scratch` has the shape of `state`."""
+    for shift, multiplier in ((_S30, _M1), (_S27, _M2)):
+        np.right_shift(state, shift, out=scratch)
+        np.bitwise_xor(state, scratch, out=state)
+        np.multiply(state, multiplier, out=state)
+    np.right_shift(state, _S31, out=scratch)
+    np.bitwise_xor(state, scratch, out=state)
+
+
+def integers(random: UInt64s, n: int) -> Int64s:
+    """Integers in [0, n), n ≤ 2³²: (upper 32 bits · n) >> 32. The bias is below n / 2³²."""
+    if not 1 <= n <= 1 << 32:
+        raise ValueError(f"n must lie in 1 … 2**32, not {n}")
+    out = np.right_shift(random, _S32)
+    out = np.asarray(out)
+    np.multiply(out, np.uint64(n), out=out)
+    np.right_shift(out, _S32, out=out)
+    return out.view(np.int64)
+
+
+def uniform(random: UInt64s) -> npt.NDArray[np.float64]:
+    """float64 in [0, 1): the upper 53 bits as a fraction, so every value is exact."""
+    upper = np.asarray(np.right_shift(random, _S11)).view(np.int64)
+    return np.asarray(upper * 2.0**-53)
+
+
+def normal(random: UInt64s, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[np.floating]:
+    """Standard normal draws of the shape of `random`, at most about 8.2 in size; one per 64 random bits."""
+    flat = np.asarray(random).reshape(-1)
+    out = np.empty(flat.size, dtype)
+    for first in range(0, flat.size, CHUNK):
+        upper = np.right_shift(flat[first : first + CHUNK], np.uint64(12)).view(np.int64)
+        # The middle of one of 2⁵² equal cells: never 0 or 1, and exactly symmetric about one half.
+        out[first : first + CHUNK] = inverse_normal((upper + 0.5) * 2.0**-52)
+    return out.reshape(np.shape(random))
+
+
+class Permutation:
+    """A random bijection of 0 … size - 1, evaluated where it is asked for; it stores about √size numbers.
+
+    A position is split into two digits (x = left·b + right, a·b just above size) that six rounds of an unbalanced Feistel
+    network change in turn by tables of hashed values; a result beyond the end is fed in again (cycle walking).
+    """
+
+    ROUNDS = 6
+    """Luby and Rackoff (1988) need four rounds of random functions; two more for the short digits used here."""
+
+    def __init__(self, key: int | np.uint64, size: int) -> None:
+        if not 1 <= size <= 1 << 48:
+            raise ValueError(f"a permutation has between 1 and 2**48 positions, not {size}")
+        self.size = size
+        self.left_size = _ceiling_root(size)
+        self.right_size = -(-size // self.left_size)
+        self.tables: list[Int64s] = []
+        """Table i is added to the left digit (even i; indexed by the right digit) or to the right one (odd i)."""
+        for number in range(self.ROUNDS):
+            domain, target = self.right_size, self.left_size
+            if number % 2:
+                domain, target = target, domain
+            self.tables.append(integers(bits(key, number, np.arange(domain)), target))
+
+    def __call__(self, positions: npt.ArrayLike) -> Int64s:
+        """The images, int64, of `positions` (integers in 0 … size - 1, any shape)."""
+        given = np.asarray(positions, np.int64)
+        flat = given.reshape(-1)
+        if flat.size and not (0 <= int(flat.min()) and int(flat.max()) < self.size):
+            raise ValueError(f"positions must lie in 0 … {self.size - 1}")
+        out = np.empty(flat.size, np.int64)
+        for rows in _chunks((flat.size,)):
+            block = out[rows]
+            self._encrypt(flat[rows], block)
+            beyond = np.flatnonzero(block >= self.size)
+            while beyond.size:
+                walked = np.empty(beyond.size, np.int64)
+                self._encrypt(block[beyond], walked)
+                block[beyond] = walked
+                beyond = beyond[walked >= self.size]
+        return out.reshape(given.shape)
+
+    def _encrypt(self, positions: Int64s, out: Int64s) -> None:
+        """The bijection of 0 … left_size·right_size - 1."""
+        left = positions // self.right_size
+        right = np.multiply(left, self.right_size, out=out)
+        right = np.subtract(positions, right)
+        scratch = np.empty_like(left)
+        for number, table in enumerate(self.tables):
+            changed, other, modulus = (right, left, self.right_size) if number % 2 else (left, right, self.left_size)
+            np.add(changed, table[other], out=changed)
+            np.subtract(changed, modulus, out=scratch)
+            # Subtract the modulus where that stays positive: as unsigned numbers, a negative one is the larger.
+            unsigned = changed.view(np.uint64)
+            np.minimum(unsigned, scratch.view(np.uint64), out=unsigned)
+        np.multiply(left, self.right_size, out=out)
+        np.add(out, right, out=out)
+
+
+def _ceiling_root(size: int) -> int:
+    """The smallest r with r·r ≥ size."""
+    root = int(size**0.5)
+    while root * root < size:
+        root += 1
+    while (root - 1) * (root - 1) >= size:
+        root -= 1
+    return root

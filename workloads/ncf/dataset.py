@@ -1,0 +1,234 @@
+"""MovieLens ratings to the arrays that NCF runs read: filter, renumber, leave one out.
+
+Prepared form, memory-mappable: `train_user.npy`, `train_item.npy` int32 (P,) sorted by user, then file order;
+`test_item.npy` int32 (users,). The rating's value is ignored: every rating is a positive (reference convert.py).
+Evaluation negatives are not part of it: a run draws them after its clock has started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.api import Dataset
+from workloads.common import manifest as manifests
+from workloads.common.manifest import Manifest
+from workloads.ncf import ratings as files
+from workloads.ncf.ratings import Ratings
+
+MINIMUM_RATINGS = 20
+"""Users with fewer are dropped (reference convert.py; logged as preproc_hp_min_ratings)."""
+LEAST_MINIMUM = 2
+"""Leaving one out takes two: one to test, one to train on."""
+
+Int32s = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Split:
+    """The prepared arrays with what was dropped on the way."""
+
+    train_user: Int32s
+    train_item: Int32s
+    test_item: Int32s
+    items: int
+    duplicates: int
+    users_dropped: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Numbers for the manifest; `ratings` counts what is left after dropping."""
+        users, train = len(self.test_item), len(self.train_user)
+        return {
+            "ratings": users + train,
+            "users": users,
+            "items": self.items,
+            "train": train,
+            "test": users,
+            "duplicates_dropped": self.duplicates,
+            "users_dropped": self.users_dropped,
+        }
+
+
+def split(ratings: Ratings, minimum_ratings: int = MINIMUM_RATINGS, require_two: bool = True) -> Split:
+    """Leave-one-out split: per user the latest rating is the test item, of equal times the last in the file.
+
+    Repeated (user, item) pairs count once, at their latest time. Users with fewer than `minimum_ratings` items are dropped;
+    with `require_two`, one with fewer than two is an error. Ids are renumbered by first appearance in the file among what is
+    left. Raises ValueError in one line.
+    """
+    import pandas
+
+    user, user_ids = pandas.factorize(ratings.user)
+    item, item_ids = pandas.factorize(ratings.item)
+    time = ratings.time
+    keep = _latest(user, item, time, len(item_ids))
+    duplicates = len(user) - len(keep)
+    if duplicates:
+        user, item, time = user[keep], item[keep], time[keep]
+    per_user = np.bincount(user, minlength=len(user_ids))
+    if require_two and int(per_user.min()) < LEAST_MINIMUM:
+        poor = int(np.argmax(per_user < LEAST_MINIMUM))
+        raise ValueError(
+            f"{ratings.name}: user {user_ids[poor]} has {per_user[poor]} rating, at least {LEAST_MINIMUM} are needed; "
+            f"to drop such users, type: --min-ratings {MINIMUM_RATINGS}"
+        )
+    poor_users = int(np.count_nonzero(per_user < minimum_ratings))
+    if poor_users == len(user_ids):
+        raise ValueError(
+            f"{ratings.name}: no user has {minimum_ratings} ratings (the most has {per_user.max()}); "
+            f"give a smaller --min-ratings"
+        )
+    if poor_users:
+        rich = (per_user >= minimum_ratings)[user]
+        user, item, time = user[rich], item[rich], time[rich]
+    if poor_users or duplicates:
+        user, item = pandas.factorize(user)[0], pandas.factorize(item)[0]
+    return _leave_one_out(user, item, time, duplicates, poor_users)
+
+
+def _latest(
+    user: npt.NDArray[np.int64], item: npt.NDArray[np.int64], time: npt.NDArray[np.int64], items: int
+) -> npt.NDArray[np.int64]:
+    """Rows to keep, in file order: of each repeated (user, item) the latest, of equal times the last."""
+    pair = user * items + item
+    ordered = np.sort(pair)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return np.arange(len(pair))
+    order = np.lexsort((time, pair))
+    last = np.append(pair[order][1:] != pair[order][:-1], True)
+    return np.sort(order[last])
+
+
+def _leave_one_out(
+    user: npt.NDArray[np.int64], item: npt.NDArray[np.int64], time: npt.NDArray[np.int64], duplicates: int, dropped: int
+) -> Split:
+    """Sort by user, keeping file order, and take out each user's latest row."""
+    users, items = int(user.max()) + 1, int(item.max()) + 1
+    order = np.argsort(user.astype(np.int32), kind="stable")
+    user, item, time = user[order], item[order], time[order]
+    starts = np.searchsorted(user, np.arange(users))
+    latest = np.maximum.reduceat(time, starts)[user] == time
+    test = np.maximum.reduceat(np.where(latest, np.arange(len(user)), -1), starts)
+    train = np.ones(len(user), bool)
+    train[test] = False
+    return Split(
+        train_user=user[train].astype(np.int32),
+        train_item=item[train].astype(np.int32),
+        test_item=item[test].astype(np.int32),
+        items=items,
+        duplicates=duplicates,
+        users_dropped=dropped,
+    )
+
+
+def write(result: Split, folder: Path) -> None:
+    """The arrays of `result` as .npy files."""
+    for name in ("train_user", "train_item", "test_item"):
+        np.save(folder / f"{name}.npy", getattr(result, name), allow_pickle=False)
+
+
+class MovieLens(Dataset):
+    """A MovieLens data set; `minimum_ratings` may be set before `prepare`."""
+
+    published: ClassVar[dict[str, int] | None] = None
+    """Counts of the published file."""
+
+    def __init__(self) -> None:
+        self.minimum_ratings: int | None = None
+        """None: the reference's 20, and a user with a single rating is an error."""
+
+    def prepare(self, source: Path, destination: Path) -> list[str]:
+        """Write the prepared form of a ratings file or zip; see `workloads.api.Dataset`."""
+        minimum = MINIMUM_RATINGS if self.minimum_ratings is None else self.minimum_ratings
+        if minimum < LEAST_MINIMUM:
+            raise ValueError(f"--min-ratings {minimum}: leaving one rating out for the test takes at least {LEAST_MINIMUM}")
+        present = manifests.read(destination)
+        if present is not None:
+            origin = Manifest(self.name, {"sha256": files.digest(source)}, {"minimum_ratings": minimum}, {})
+            if present.same_origin(origin):
+                return [f"{self.name}: already prepared in {destination}"]
+            raise ValueError(
+                f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content or "
+                f"options; name another folder with --to, or remove it"
+            )
+        ratings = files.read(source)
+        result = split(ratings, minimum, require_two=self.minimum_ratings is None)
+        with manifests.workspace(destination) as folder:
+            write(result, folder)
+            manifest = manifests.publish(folder, destination, self.manifest(ratings, result, minimum))
+        return self.lines(manifest, destination)
+
+    def manifest(self, ratings: Ratings, result: Split, minimum: int) -> Manifest:
+        """The manifest, without the files."""
+        notes = []
+        wrong = self.differences(result)
+        if wrong:
+            notes.append(f"counts differ from the published {self.name}: {', '.join(wrong)}")
+        return Manifest(
+            dataset=self.name,
+            source={"name": ratings.name, "bytes": ratings.bytes, "sha256": ratings.sha256},
+            options={"minimum_ratings": minimum},
+            counts=result.counts,
+            notes=notes,
+        )
+
+    def differences(self, result: Split) -> list[str]:
+        """One phrase for each count that is not the published one."""
+        if self.published is None:
+            return []
+        found = result.counts
+        return [f"{found[key]:,} {key} instead of {n:,}" for key, n in self.published.items() if found[key] != n]
+
+    def lines(self, manifest: Manifest, destination: Path) -> list[str]:
+        """What to tell after a preparation."""
+        counts = manifest.counts
+        lines = [
+            f"{self.name}: {counts['users']:,} users, {counts['items']:,} items, {counts['train']:,} training positives, "
+            f"{counts['test']:,} test items in {destination}"
+        ]
+        if counts["users_dropped"]:
+            minimum = manifest.options["minimum_ratings"]
+            lines.append(f"notice: dropped {counts['users_dropped']:,} users with fewer than {minimum} ratings")
+        if counts["duplicates_dropped"]:
+            lines.append(f"notice: dropped {counts['duplicates_dropped']:,} repeated ratings, the latest of each stays")
+        return lines + [f"notice: {note}" for note in manifest.notes]
+
+    def verify(self, destination: Path) -> list[str]:
+        """Compare the prepared files with the manifest; see `workloads.api.Dataset`."""
+        manifest = manifests.read(destination)
+        if manifest is None:
+            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
+        if manifest.dataset != self.name:
+            raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
+        lines = manifests.verify(destination, manifest)
+        return [*lines, f"{self.name}: sound, fingerprint {manifest.fingerprint}", *(f"notice: {n}" for n in manifest.notes)]
+
+    def how(self) -> str:
+        """The command that prepares this data set."""
+        return f"suite data prepare {self.name} --from FILE_OR_ZIP"
+
+
+class ML20M(MovieLens):
+    """MovieLens 20M (ml-20m.zip): what NCF's target of 0.635 is about. Counts: its README and the reference logs."""
+
+    name = "ml-20m"
+    published: ClassVar = {"ratings": 20_000_263, "users": 138_493, "items": 26_744}
+
+
+class ML1M(MovieLens):
+    """MovieLens 1M (ml-1m.zip). Counts: its README."""
+
+    name = "ml-1m"
+    published: ClassVar = {"ratings": 1_000_209, "users": 6_040, "items": 3_706}
+
+
+class ML100K(MovieLens):
+    """MovieLens 100K (ml-100k.zip). Counts: its README."""
+
+    name = "ml-100k"
+    published: ClassVar = {"ratings": 100_000, "users": 943, "items": 1_682}

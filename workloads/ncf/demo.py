@@ -1,0 +1,110 @@
+"""The generated data set of the NCF demo: users and items in a latent space, written as a MovieLens ratings file.
+
+Users gather around taste clusters; an item's score is the match with the user, less the logarithm of its popularity rank, plus
+noise; each user rates the best items by that score. So a factor model can learn it, while ranking by popularity cannot reach
+the target: HR@10 about 0.79 for the true score (the ceiling), 0.15 for popularity, 0.01 for chance.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common import manifest as manifests
+from workloads.common.quantiles import log
+from workloads.common.randomness import Permutation, bits, integers, normal, stream, uniform
+from workloads.ncf import ratings as files
+from workloads.ncf.dataset import MINIMUM_RATINGS, MovieLens, split, write
+
+Floats = npt.NDArray[np.float64]
+
+SEED = 1
+"""Of the data set; runs have seeds of their own."""
+USERS, ITEMS = 2000, 1600
+"""Some items find no user: about 1,530 remain."""
+FACTORS, CLUSTERS = 8, 16
+CLUSTER_WEIGHT, OWN_WEIGHT = 0.7, 0.7
+MATCH_WEIGHT = 4.0
+NOISE = 0.8
+"""Scale of the Gumbel noise: the one knob of difficulty; it sets the ceiling near 0.79."""
+RATINGS_MEDIAN, RATINGS_SPREAD = 41, 0.3
+"""Median and log-standard deviation of a user's number of ratings; at least MINIMUM_RATINGS."""
+FIRST_SECOND = 1_400_000_000
+"""Time stamps start here (May 2014)."""
+
+
+def _normals(label: str, rows: int, columns: int) -> Floats:
+    at = np.arange(rows * columns)
+    return normal(bits(stream(SEED, label), at), np.float64).reshape(rows, columns)
+
+
+def true_scores() -> Floats:
+    """What users think of items, without noise: (USERS, ITEMS)."""
+    cluster = integers(bits(stream(SEED, "cluster of user"), np.arange(USERS)), CLUSTERS)
+    centres = _normals("cluster centres", CLUSTERS, FACTORS)
+    users = CLUSTER_WEIGHT * centres[cluster] + OWN_WEIGHT * _normals("users", USERS, FACTORS)
+    items = _normals("items", ITEMS, FACTORS) * math.sqrt(1 / FACTORS)
+    rank = Permutation(stream(SEED, "popularity rank"), ITEMS)(np.arange(ITEMS)) + 1
+    match = np.zeros((USERS, ITEMS))
+    for factor in range(FACTORS):  # a fixed order of additions: a matrix product has none
+        match += users[:, factor, None] * items[None, :, factor]
+    return MATCH_WEIGHT * match - log(rank)
+
+
+def generate() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """(user, item, place in the user's history), each (n,), sorted by user and item."""
+    draws = uniform(bits(stream(SEED, "gumbel"), np.arange(USERS * ITEMS))).reshape(USERS, ITEMS)
+    scores = true_scores() - NOISE * log(-log(draws + 2.0**-54))
+    spread = normal(bits(stream(SEED, "ratings of user"), np.arange(USERS)), np.float64)
+    wanted = [max(MINIMUM_RATINGS, round(RATINGS_MEDIAN * math.exp(RATINGS_SPREAD * z))) for z in spread.tolist()]
+    best = np.argsort(-scores, axis=1, kind="stable")
+    users, items, places = [], [], []
+    for user, count in enumerate(wanted):
+        chosen = np.sort(best[user, :count])
+        users.append(np.full(count, user))
+        items.append(chosen)
+        places.append(Permutation(stream(SEED, "history", user), count)(np.arange(count)))
+    return np.concatenate(users), np.concatenate(items), np.concatenate(places)
+
+
+def ratings_csv() -> str:
+    """The data set as the text of a `ratings.csv`: ids from 1, stars by hash, one rating an hour."""
+    user, item, place = generate()
+    stars = (integers(bits(stream(SEED, "stars"), np.arange(len(user))), 10) + 1) / 2
+    time = FIRST_SECOND + place * 3600 + user * 7
+    rows = zip((user + 1).tolist(), (item + 1).tolist(), stars.tolist(), time.tolist(), strict=True)
+    return files.HEADER.decode() + "\n" + "".join(f"{u},{i},{s},{t}\n" for u, i, s, t in rows)
+
+
+class MLDemo(MovieLens):
+    """The generated data set; it lies in the same layout as the real ones and goes through the same preparation."""
+
+    name = "ml-demo"
+
+    def prepare(self, source: Path, destination: Path) -> list[str]:
+        """Refused: this data set is generated."""
+        raise ValueError(f"{self.name} is generated, not read; type: {self.how()}")
+
+    def make_demo(self, destination: Path) -> list[str]:
+        """Write `raw/ratings.csv` and the prepared form; about a second. Two processes may do so at once."""
+        present = manifests.read(destination)
+        if present is not None:
+            if present.dataset != self.name:
+                raise ValueError(f"{destination} holds {present.dataset}; name another folder with --to, or remove it")
+            return [f"{self.name}: already generated in {destination}"]
+        with manifests.workspace(destination) as folder:
+            raw = folder / "raw" / "ratings.csv"
+            raw.parent.mkdir()
+            raw.write_text(ratings_csv(), encoding="ascii")
+            ratings = files.read(raw)
+            result = split(ratings)
+            write(result, folder)
+            manifest = manifests.publish(folder, destination, self.manifest(ratings, result, MINIMUM_RATINGS))
+        return self.lines(manifest, destination)
+
+    def how(self) -> str:
+        """The command that makes this data set."""
+        return f"suite data make-demo {self.name}"

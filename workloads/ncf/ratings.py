@@ -1,0 +1,227 @@
+"""Reading MovieLens ratings files, plain or inside a zip, without ever unpacking the zip.
+
+Three layouts: `ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M: `::`), `u.data` (ML-100K: tabs). Which one a file
+has is told from its first line, not from its name. Only whole numbers ≥ 0 are ids; a last line without an end is a file
+that was cut off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+MEMBERS = ("ratings.csv", "ratings.dat", "u.data")
+HEADER = b"userId,movieId,rating,timestamp"
+ROWS_PER_CHUNK = 2_000_000
+_HEAD_BYTES = 4096
+_INTEGER, _NUMBER = rb"(\d{1,18})", rb"([-+]?\d+\.?\d*(?:[eE][-+]?\d+)?)"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the four fields of a line are separated."""
+
+    name: str
+    separator: bytes
+    header: bool
+
+    @property
+    def pattern(self) -> re.Pattern[bytes]:
+        """What a whole line looks like, line end included."""
+        fields = (_INTEGER, _INTEGER, _NUMBER, _INTEGER)
+        return re.compile(re.escape(self.separator).join(fields) + rb"\r?\n")
+
+
+CSV, DAT, TAB = Layout("ratings.csv", b",", True), Layout("ratings.dat", b"::", False), Layout("u.data", b"\t", False)
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """The columns of a ratings file in file order, each int64 (n,), and the identity of the bytes."""
+
+    user: npt.NDArray[np.int64]
+    item: npt.NDArray[np.int64]
+    time: npt.NDArray[np.int64]
+    """Seconds since 1970."""
+    name: str
+    bytes: int
+    sha256: str
+
+
+class _Tee(io.RawIOBase):
+    """Passes a stream on, hashing it; remembers the last byte and the first error."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.stream, self.digest, self.bytes, self.last = stream, hashlib.sha256(), 0, b""
+        self.error: Exception | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        try:
+            block = self.stream.read(len(buffer))
+        except Exception as error:
+            self.error = error
+            raise
+        if block:
+            buffer[: len(block)] = block
+            self.digest.update(block)
+            self.bytes += len(block)
+            self.last = block[-1:]
+        return len(block)
+
+
+@contextmanager
+def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
+    """The ratings file as a byte stream, with the name to use in messages. Raises ValueError with one line."""
+    try:
+        if source.is_dir():
+            raise ValueError(f"{source} is a folder; name the ratings file in it, or the zip")
+        with source.open("rb") as file:
+            if file.read(4) == b"PK\x03\x04" or source.suffix.lower() == ".zip":
+                with zipfile.ZipFile(source) as archive, archive.open(_member(archive, source)) as stream:
+                    yield stream, f"{source.name}:{stream.name}"  # type: ignore[misc]
+            else:
+                file.seek(0)
+                yield file, source.name
+    except FileNotFoundError:
+        raise ValueError(f"{source}: no such file") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ValueError(f"{source}: the zip file is damaged or cannot be read ({_one_line(error)})") from None
+    except OSError as error:
+        raise ValueError(f"{source}: cannot be read ({_one_line(error)})") from None
+
+
+def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:
+    """The ratings file of an archive: the least deep one with a known name."""
+    found = [info for info in archive.infolist() if PurePosixPath(info.filename).name in MEMBERS and not info.is_dir()]
+    if not found:
+        raise ValueError(f"{source}: the zip holds no ratings file (looked for {', '.join(MEMBERS)})")
+    return min(found, key=lambda info: (info.filename.count("/"), info.filename))
+
+
+def read(source: Path) -> Ratings:
+    """All ratings of `source`. Raises ValueError naming file and line of what is wrong."""
+    with opened(source) as (stream, name):
+        layout = _layout(stream.read(_HEAD_BYTES), name)
+    with opened(source) as (stream, name):
+        tee = _Tee(stream)
+        try:
+            columns = _parse(io.BufferedReader(tee, 1 << 20), layout)
+        except Exception as error:
+            # What the fast parser refuses is looked up by the slow one, which knows the line.
+            if tee.error is not None:
+                raise tee.error from None
+            reason = _one_line(error)
+            columns = None
+        # Past what the parser read there may be nothing, but a zip checks its sum only at the end.
+        while tee.read(1 << 20):
+            pass
+    if columns is None or tee.last != b"\n":
+        _explain(source, layout)
+        raise ValueError(f"{name}: not a MovieLens ratings file" + (f" ({reason})" if columns is None else ""))
+    return Ratings(*columns, name=name, bytes=tee.bytes, sha256=tee.digest.hexdigest())
+
+
+def digest(source: Path) -> str:
+    """SHA-256 of the ratings file, without parsing it."""
+    with opened(source) as (stream, _):
+        value = hashlib.sha256()
+        while block := stream.read(1 << 20):
+            value.update(block)
+    return value.hexdigest()
+
+
+def _layout(head: bytes, name: str) -> Layout:
+    """Layout by the first line. Raises ValueError for what is none of the three."""
+    if not head:
+        raise ValueError(f"{name}: the file is empty")
+    line = head.split(b"\n", 1)[0].rstrip(b"\r")
+    if line == HEADER:
+        return CSV
+    for layout in (DAT, TAB):
+        if line.count(layout.separator) == 3:
+            return layout
+    shown = line[:60].decode("ascii", "backslashreplace")
+    raise ValueError(
+        f"{name}, line 1: not a MovieLens ratings file: {shown!r}; expected the header {HEADER.decode()!r} (ratings.csv), "
+        f"or four fields separated by '::' (ratings.dat) or by tabs (u.data)"
+    )
+
+
+def _parse(stream: io.BufferedReader, layout: Layout) -> list[npt.NDArray[np.int64]]:
+    """The columns user, item, time. Raises ValueError (pandas' or our own) without saying where."""
+    import pandas
+
+    names = ["user", "item", "rating", "time"]
+    separator = layout.separator.decode()
+    if layout is DAT:
+        # Split at single colons, with an empty column in each gap: pandas' fast parser knows no longer separators.
+        names, separator = ["user", "gap1", "item", "gap2", "rating", "gap3", "time"], ":"
+    types = {name: "int64" if name in ("user", "item", "time") else "float64" for name in names}
+    parts: list[list[npt.NDArray[np.int64]]] = [[], [], []]
+    with pandas.read_csv(
+        stream, sep=separator, header=None, skiprows=int(layout.header), names=names, dtype=types, index_col=False,
+        quoting=3, na_values=[""], keep_default_na=False, skip_blank_lines=False, encoding="ascii",
+        chunksize=ROWS_PER_CHUNK, engine="c",
+    ) as reader:  # fmt: skip
+        for frame in reader:
+            if not np.isfinite(frame["rating"].to_numpy()).all():
+                raise ValueError("a rating is not a number")
+            if any(frame[name].notna().any() for name in names if name.startswith("gap")):
+                raise ValueError("fields are not separated by '::'")
+            for part, column in zip(parts, ("user", "item", "time"), strict=True):
+                values = frame[column].to_numpy()
+                if values.min() < 0:
+                    raise ValueError(f"a negative {column}")
+                part.append(values)
+    if not parts[0]:
+        raise ValueError("no ratings")
+    return [np.concatenate(part) for part in parts]
+
+
+def _explain(source: Path, layout: Layout) -> None:
+    """Raise ValueError for the first line that is not a rating; return if there is none."""
+    pattern = layout.pattern
+    number = 0
+    with opened(source) as (stream, name):
+        for number, line in enumerate(io.BufferedReader(stream), 1):  # type: ignore[type-var]
+            if pattern.fullmatch(line) or (number == 1 and layout.header):
+                continue
+            raise ValueError(f"{name}, line {number}: {_complaint(line, layout)}")
+    if number == int(layout.header):
+        raise ValueError(f"{name}: the file holds no ratings")
+
+
+def _complaint(line: bytes, layout: Layout) -> str:
+    """What is wrong with a line."""
+    text = line.rstrip(b"\r\n")
+    shown = text[:60].decode("ascii", "backslashreplace")
+    fields = text.split(layout.separator)
+    if not text:
+        return "empty line"
+    if not line.endswith(b"\n") and len(fields) <= 4:
+        return f"{shown!r} has no line end, the file seems to be cut off (if it is complete, end it with a new line)"
+    if len(fields) != 4:
+        return f"{len(fields)} fields instead of 4 (user, item, rating, timestamp): {shown!r}"
+    for what, field in (("user id", fields[0]), ("item id", fields[1]), ("timestamp", fields[3])):
+        if not re.fullmatch(_INTEGER, field):
+            value = field[:30].decode("ascii", "backslashreplace")
+            return f"{what} {value!r} is not a whole number ≥ 0: {shown!r}"
+    return f"the rating is not a number: {shown!r}"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,140 @@
+"""Negatives: items drawn uniformly, with replacement, and redrawn while they are among the user's training positives.
+
+Which item a draw gives depends on its coordinates alone (seed, epoch, draw number, attempt). Sizes here are those of ML-20M:
+19.9 million positives, a packed user × item bitmap of 463 MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.randomness import CHUNK, Int64s, bits, fold, integers, stream
+
+NEGATIVES_PER_POSITIVE = 4
+"""Of training; reference run_and_time.sh, logged as input_hp_num_neg."""
+EVALUATION_NEGATIVES = 999
+"""Per user; v0.5 rules, logged as eval_hp_num_neg."""
+
+Items = npt.NDArray[np.int32]
+_BLOCK_BYTES = 1 << 20
+"""Unpacked bitmap rows (one byte per item) that are filled at a time: about a core's second-level cache."""
+
+
+class Positives:
+    """The training positives as a set of (user, item) that answers membership for arrays.
+
+    `users` and `items` (P,) are the training pairs, sorted by user. Memory: users_total × ⌈items_total / 8⌉ bytes.
+    """
+
+    def __init__(
+        self,
+        users: npt.NDArray[np.integer],
+        items: npt.NDArray[np.integer],
+        users_total: int,
+        items_total: int,
+        threads: int = 1,
+    ) -> None:
+        self.users_total, self.items_total = users_total, items_total
+        self.row_bytes = -(-items_total // 8)
+        self.bitmap = np.empty(users_total * self.row_bytes, np.uint8)
+        rows = max(1, _BLOCK_BYTES // max(1, items_total))
+        edges = np.arange(0, users_total + rows, rows).clip(max=users_total)
+        cuts = np.searchsorted(users, edges)
+        blocks = [
+            (int(edges[i]), int(edges[i + 1]), users[cuts[i] : cuts[i + 1]], items[cuts[i] : cuts[i + 1]])
+            for i in range(len(edges) - 1)
+            if edges[i] < edges[i + 1]
+        ]
+        run_parallel([partial(self._fill, blocks[thread::threads]) for thread in range(threads)])
+
+    def _fill(self, blocks: Sequence[tuple[int, int, npt.NDArray[np.integer], npt.NDArray[np.integer]]]) -> None:
+        """Write the bitmap rows of users first … stop - 1 for each (first, stop, users, items)."""
+        width = self.row_bytes * 8
+        for first, stop, users, items in blocks:
+            unpacked = np.zeros((stop - first) * width, np.uint8)
+            unpacked[(users.astype(np.int64) - first) * width + items] = 1
+            if len(users) and int(np.bincount(users - first).max()) >= self.items_total:
+                self._require_a_negative(first, unpacked.reshape(stop - first, width))
+            self.bitmap[first * self.row_bytes : stop * self.row_bytes] = np.packbits(unpacked, bitorder="little")
+
+    def _require_a_negative(self, first: int, unpacked: npt.NDArray[np.uint8]) -> None:
+        """Drawing for a user who has every item would never end."""
+        full = np.flatnonzero(unpacked.sum(axis=1, dtype=np.int64) >= self.items_total)
+        if full.size:
+            raise ValueError(
+                f"user {first + int(full[0])} has every one of the {self.items_total} items: no negative can be drawn"
+            )
+
+    def contains(self, users: npt.NDArray[np.integer], items: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """True (n,) where (users[i], items[i]) is a training positive."""
+        at = users.astype(np.int64)
+        np.multiply(at, self.row_bytes, out=at)
+        wide = items.astype(np.int64, copy=False)
+        np.add(at, wide >> 3, out=at)
+        place = (wide & 7).astype(np.uint8)
+        return np.asarray((self.bitmap[at] >> place) & np.uint8(1)).view(np.bool_)
+
+
+def training_key(seed: int, epoch: int) -> np.uint64:
+    """Key of the training negatives of one epoch; draw number = 4 · positive + k, k in 0 … 3."""
+    return stream(seed, "ncf training negatives", epoch)
+
+
+def evaluation_key(seed: int) -> np.uint64:
+    """Key of the evaluation negatives of a run; draw number = 999 · user + k, k in 0 … 998."""
+    return stream(seed, "ncf evaluation negatives")
+
+
+def draw(
+    key: int | np.uint64, numbers: Int64s, users: npt.NDArray[np.integer], positives: Positives, out: Items
+) -> None:
+    """Fill `out` (n,) with one item per draw number (n,), none of them a training positive of its user (n,)."""
+    keys = [fold(key, 0)]
+    for first in range(0, numbers.size, CHUNK):
+        rows = slice(first, min(first + CHUNK, numbers.size))
+        part = out[rows]
+        drawn = integers(bits(keys[0], numbers[rows]), positives.items_total)
+        part[:] = drawn
+        rejected = np.flatnonzero(positives.contains(users[rows], drawn))
+        attempt = 1
+        while rejected.size:
+            if attempt == len(keys):
+                keys.append(fold(key, attempt))
+            again = integers(bits(keys[attempt], numbers[rows][rejected]), positives.items_total)
+            part[rejected] = again
+            rejected = rejected[positives.contains(users[rows][rejected], again)]
+            attempt += 1
+
+
+def evaluation_negatives(
+    seed: int, users: npt.NDArray[np.integer], positives: Positives, out: Items, threads: int = 1
+) -> None:
+    """Fill `out` (len(users), 999): each row the user's negatives in ascending order, so that repeats are neighbours."""
+    key = evaluation_key(seed)
+    slots = np.arange(EVALUATION_NEGATIVES, dtype=np.int64)
+    step = max(1, CHUNK // EVALUATION_NEGATIVES)
+
+    def work(thread: int) -> None:
+        for first in range(thread * step, len(users), threads * step):
+            block = users[first : first + step].astype(np.int64)
+            numbers = (block[:, None] * EVALUATION_NEGATIVES + slots).reshape(-1)
+            items = np.empty(numbers.size, np.int32)
+            draw(key, numbers, np.repeat(block, EVALUATION_NEGATIVES), positives, items)
+            out[first : first + step] = np.sort(items.reshape(-1, EVALUATION_NEGATIVES), axis=1)
+
+    run_parallel([partial(work, thread) for thread in range(threads)])
+
+
+def run_parallel(tasks: Sequence[Callable[[], None]]) -> None:
+    """Call each task in a thread of its own (NumPy releases the interpreter lock); the first error is raised."""
+    if len(tasks) == 1:
+        tasks[0]()
+        return
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        for future in [pool.submit(task) for task in tasks]:
+            future.result()
