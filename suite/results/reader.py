@@ -43,7 +43,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
     events = list(unique.values())
     log_format = events[0].format if events else ""
     benchmark = _text(first, "submission_benchmark") or (events[0].benchmark if events else "")
-    settings = _settings(first, benchmark, problems)
+    settings = _settings(first, benchmark, log_format, problems)
     targets, source = find_targets(settings, benchmark, log_format, first.get("quality_target"))
     start, stop = _clock(events, problems)
     evaluations = read_evaluations(events, start, stop, targets, problems)
@@ -73,13 +73,18 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
     return Reading(record, tuple(problems))
 
 
-def _settings(first: Mapping[str, Event], benchmark: str, problems: list[Problem]) -> RunSettings:
+_RULES = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLLOG": "v0.7 or later"}
+"""Line format to the rules that it came with."""
+
+
+def _settings(first: Mapping[str, Event], benchmark: str, log_format: str, problems: list[Problem]) -> RunSettings:
     """What was run; of a log that is not ours, what its own keys say."""
     settings = run_settings(first.get("suite_run"), problems)
     if settings.profile:
         return settings
     batch = _whole(first, "global_batch_size")
-    return replace(settings, workload=benchmark, system=_text(first, "submission_platform"), batch_size_global=batch)
+    system, rules = _text(first, "submission_platform"), _RULES.get(log_format, "")
+    return replace(settings, workload=benchmark, system=system, batch_size_global=batch, rules=rules)
 
 
 def _whole(first: Mapping[str, Event], key: str) -> int | None:
