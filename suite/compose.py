@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,9 +38,9 @@ class Request:
 
 def compose(arguments: Sequence[str]) -> Request:
     """Check and compose. Raises ValueError with one line. Hydra's own flags (`--cfg job`, `--help`) print and give no jobs."""
-    arguments = [overrides.quoted(argument) for argument in arguments]
+    arguments = [overrides.quoted(argument) for argument in _flags_first(arguments)]
     flags = get_args_parser().parse_args(list(arguments))
-    if not (flags.help or flags.hydra_help or flags.version or flags.info or flags.shell_completion):
+    if not (flags.help or flags.hydra_help or flags.info or flags.shell_completion):
         overrides.check(flags.overrides, multirun=flags.multirun)
     _store()
     jobs: list[Composed] = []
@@ -51,12 +52,19 @@ def compose(arguments: Sequence[str]) -> Request:
         jobs.append(Composed(plain, tuple(HydraConfig.get().overrides.task)))  # type: ignore[arg-type]
 
     given = sys.argv
-    sys.argv = [given[0], *arguments]
-    try:
-        collect()
-    finally:
-        sys.argv = given
+    with tempfile.TemporaryDirectory(prefix="suite-") as scratch:  # Hydra leaves a multirun.yaml: run.json says it better
+        sys.argv = [given[0], *arguments, f"hydra.run.dir='{scratch}'", f"hydra.sweep.dir='{scratch}'"]
+        try:
+            collect()
+        finally:
+            sys.argv = given
     return Request(tuple(jobs), bool(flags.multirun))
+
+
+def _flags_first(arguments: Sequence[str]) -> list[str]:
+    """`-m` may stand anywhere: argparse wants it before or after all the overrides."""
+    flags = [argument for argument in arguments if argument in ("-m", "--multirun")]
+    return flags + [argument for argument in arguments if argument not in flags]
 
 
 def _store() -> None:

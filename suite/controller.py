@@ -16,7 +16,7 @@ from rich.markup import escape
 from suite import caches
 from suite.compose import Composed, Request, compose
 from suite.paths import data_root, log_root
-from suite.plan import Job, make_job
+from suite.plan import Job, choose, make_job
 from suite.progress import Progress
 from suite.registry import load_dataset
 from suite.runspec import safe_name
@@ -73,12 +73,16 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def plan(request: Request, console: Console) -> list[Job]:
     """All jobs of the command, every one checked before the first starts; prepares demo data sets that are missing."""
     output = _output(request.jobs[0])
-    for dataset in sorted({_demo_dataset(composed) for composed in request.jobs} - {""}):
+    choices = [choose(composed.config) for composed in request.jobs]
+    for dataset in sorted({choice.settings.dataset for choice in choices if choice.settings.profile == "demo"}):
         recipe, folder = load_dataset(dataset), data_root() / dataset
-        if not recipe.is_prepared(folder):
+        if recipe.generated and not recipe.is_prepared(folder):
             for line in recipe.make_demo(folder):
                 console.print(escape(line), soft_wrap=True)
-    jobs = [make_job(composed.config, job_name(composed), output) for composed in request.jobs]
+    jobs = [
+        make_job(choice, composed.config, job_name(composed), output)
+        for choice, composed in zip(choices, request.jobs, strict=True)
+    ]
     seen: set[str] = set()
     for job in jobs:
         if job.name in seen:
@@ -100,18 +104,6 @@ def _output(composed: Composed) -> Path:
         again += 1
         folder = log_root() / f"{stamp}-{again}"
     return folder
-
-
-def _demo_dataset(composed: Composed) -> str:
-    """The data set that a demo job generates for itself, empty for other profiles."""
-    from suite.registry import load_workload
-
-    if composed.config["profile"]["name"] != "demo":
-        return ""
-    workload = load_workload(composed.config["workload"]["name"])
-    default = workload.defaults("demo", workload.default_rules).dataset
-    asked = composed.config["workload"].get("dataset", "auto")
-    return default if asked in ("auto", default) else ""
 
 
 def job_name(composed: Composed) -> str:

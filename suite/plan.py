@@ -46,14 +46,31 @@ class Job:
         )
 
 
-def make_job(config: Config, name: str, output: Path) -> Job:
-    """Decide everything about one job. Raises ValueError with one line: what is wrong and what to type."""
+@dataclass(frozen=True)
+class Choice:
+    """A job as far as it is known without its data set."""
+
+    workload: type[Workload]
+    framework: Framework
+    settings: Settings
+    environment: Environment
+
+
+def choose(config: Config) -> Choice:
+    """Check names, devices, settings and environment. Raises ValueError with one line: what is wrong and what to type."""
     workload = registry.load_workload(config["workload"]["name"])
     framework: Framework = registry.load_framework(config["framework"]["name"])
-    if framework.name not in registry.frameworks_of(workload.name):
-        raise not_allowed(f"framework (for workload={workload.name})", framework.name, registry.frameworks_of(workload.name))
+    offered = registry.frameworks_of(workload.name)
+    if framework.name not in offered:
+        raise not_allowed(f"framework (for workload={workload.name})", framework.name, offered)
     settings = resolve_settings(config, workload, framework)
     env = environment.resolve(config["environment"], framework.environments[settings.device])
+    return Choice(workload, framework, settings, env)
+
+
+def make_job(choice: Choice, config: Config, name: str, output: Path) -> Job:
+    """Everything about one job. Raises ValueError if the data set is missing or damaged."""
+    workload, framework, settings, env = choice.workload, choice.framework, choice.settings, choice.environment
     facts = workload.read_facts(settings)
     fixed_labels, cores = _labels(settings, facts)
     deviations = tuple(_deviations(settings, workload) + workload.deviations(settings))

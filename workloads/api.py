@@ -328,6 +328,8 @@ class Dataset(ABC):
     """How a data set gets from its download into the prepared form that runs read."""
 
     name: ClassVar[str]
+    generated: ClassVar[bool] = False
+    """True if `make_demo` can generate it; a demo run does so by itself."""
 
     @abstractmethod
     def prepare(self, source: Path, destination: Path) -> list[str]:

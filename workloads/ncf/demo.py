@@ -83,6 +83,7 @@ class MLDemo(MovieLens):
     """The generated data set; it lies in the same layout as the real ones and goes through the same preparation."""
 
     name = "ml-demo"
+    generated = True
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
         """Refused: this data set is generated."""
