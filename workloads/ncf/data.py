@@ -51,10 +51,11 @@ def read_facts(data_dir: str | Path) -> Facts:
         counts = {name: int(manifest.counts[name]) for name in ("users", "items", "train")}
     except (KeyError, TypeError, ValueError):
         raise ValueError(f"{folder / manifests.NAME} is not of a MovieLens data set ({manifest.dataset})") from None
+    sizes = {"users": counts["users"], "items": counts["items"]}
     return Facts(
         train_samples=counts["train"],
         evaluation_samples=counts["users"],
-        sizes={"users": counts["users"], "items": counts["items"]},
+        sizes={**sizes, "min_ratings": int(manifest.options.get("minimum_ratings", 20))},
         fingerprint=manifest.fingerprint,
         notes=tuple(manifest.notes),
     )
@@ -65,7 +66,7 @@ def published_facts() -> Facts:
     return Facts(
         train_samples=PUBLISHED_SIZES["train"],
         evaluation_samples=PUBLISHED_SIZES["users"],
-        sizes={"users": PUBLISHED_SIZES["users"], "items": PUBLISHED_SIZES["items"]},
+        sizes={"users": PUBLISHED_SIZES["users"], "items": PUBLISHED_SIZES["items"], "min_ratings": 20},
         fingerprint="synthetic",
     )
 
@@ -113,8 +114,8 @@ class NCFData:
         self.samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
         self.shares = Shares(self.samples_per_epoch, settings.batch_size_global, place)
         self.steps_per_epoch = self.shares.steps_per_epoch
-        self.users_per_batch = evaluation_users_per_batch(settings, self.users)
-        self.threads = int(settings.options.get("data_threads", 1))
+        self.users_per_batch = evaluation_users_per_batch(settings, self.users, place.replicas_total)
+        self.threads = int(settings.options.get("data_threads", 0)) or _threads(settings.device, place)
         self._positives: Positives | None = None
         self._evaluation: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]] | None = None
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
@@ -268,12 +269,17 @@ class SyntheticNCFData:
         """Nothing to release."""
 
 
-def evaluation_users_per_batch(settings: Settings, users: int) -> int:
+def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) -> int:
     """Users of one evaluation batch: the option of that name, never more than a replica's share."""
     wanted = int(settings.options.get("evaluation_users_per_batch", EVALUATION_USERS_PER_BATCH))
     if wanted < 1:
         raise ValueError(f"evaluation_users_per_batch must be at least 1, not {wanted}")
-    return min(wanted, -(-users // settings.devices_total))
+    return min(wanted, -(-users // replicas))
+
+
+def _threads(device: str, place: Place) -> int:
+    """Threads that make batches: one beside a CPU that trains, a few for a GPU, which takes far more samples."""
+    return 1 if device == "cpu" else max(1, min(8, cores_available() // place.processes))
 
 
 def cores_available() -> int:

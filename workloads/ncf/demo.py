@@ -84,6 +84,7 @@ class MLDemo(MovieLens):
 
     name = "ml-demo"
     generated = True
+    generated = True
 
     def prepare(self, source: Path, destination: Path) -> list[str]:
         """Refused: this data set is generated."""

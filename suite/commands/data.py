@@ -1,0 +1,65 @@
+"""`suite data`: prepare, verify, generate and list data sets."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from suite.paths import data_root
+from suite.registry import DATASETS, load_dataset, names
+from workloads.api import Dataset
+
+SUMMARY = "prepare, verify and generate data sets"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the words and options of `suite data`."""
+    words = parser.add_subparsers(dest="word", metavar="prepare|verify|make-demo|list", required=True)
+    prepare = words.add_parser("prepare", help="turn a downloaded data set into what runs read")
+    verify = words.add_parser("verify", help="compare prepared files with the digests in their manifest")
+    make_demo = words.add_parser("make-demo", help="generate a demo data set and prepare it")
+    words.add_parser("list", help="every data set and whether it is prepared")
+    for word in (prepare, verify, make_demo):
+        word.add_argument("name", metavar="NAME", help="name of the data set (see: suite data list)")
+        word.add_argument("--to", type=Path, metavar="DIR", help="folder of the prepared form (default: DATA/NAME)")
+    prepare.add_argument("--from", dest="source", type=Path, required=True, metavar="FILE_OR_ZIP", help="the download")
+    prepare.add_argument("--min-ratings", type=int, metavar="N", help="MovieLens: drop users with fewer (default: 20)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out one word. Raises ValueError, in one line, for a user's mistake."""
+    if args.word == "list":
+        print(_table())
+        return 0
+    dataset = load_dataset(args.name)
+    destination: Path = data_root() / args.name if args.to is None else args.to
+    try:
+        lines = _carry_out(args, dataset, destination)
+    except OSError as error:
+        raise ValueError(f"{error.filename or destination}: {error.strerror or error}") from error
+    print("\n".join(lines))
+    return 0
+
+
+def _carry_out(args: argparse.Namespace, dataset: Dataset, destination: Path) -> list[str]:
+    """The lines to print."""
+    if args.word == "verify":
+        return dataset.verify(destination)
+    if args.word == "make-demo":
+        return dataset.make_demo(destination)
+    if args.min_ratings is not None:
+        if not hasattr(dataset, "minimum_ratings"):
+            raise ValueError(f"--min-ratings means nothing for {args.name}; leave it out")
+        dataset.minimum_ratings = args.min_ratings
+    return dataset.prepare(args.source, destination)
+
+
+def _table() -> str:
+    """One line per data set: name, state, folder."""
+    rows = []
+    for name in names(DATASETS):
+        folder = data_root() / name
+        state = "prepared" if load_dataset(name).is_prepared(folder) else "not prepared"
+        rows.append((name, state, str(folder)))
+    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+    return "\n".join(f"{name:<{widths[0]}}  {state:<{widths[1]}}  {folder}" for name, state, folder in rows)
