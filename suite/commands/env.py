@@ -47,7 +47,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _say(line: str) -> None:
-    print(line, flush=True)
+    # One write, so that lines of environments that are made side by side do not mix.
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _known(name: str) -> None:
