@@ -3,8 +3,8 @@
     python benchmarks/negative_sampling.py [--draws 20000000]
 
 `training` draws in the shuffled order of an epoch, `evaluation` user by user with the sorting of each user's 999;
-`batches` makes whole training batches (order, positives, negatives, labels; one sample in five needs no draw). The yardstick
-is NumPy's own generator filling an int32 array, measured in the same run.
+`batches` makes whole training batches (order, positives, negatives, labels; one sample in five needs no draw). The
+yardstick is NumPy's own generator filling an int32 array, measured in the same run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy.typing as npt
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workloads.api import Place
-from workloads.common.randomness import Permutation, bits, integers, stream, uniform
+from workloads.common.randomness import Permutation, bits, stream, uniform
 from workloads.ncf.data import NCFData, published_facts
 from workloads.ncf.sampling import EVALUATION_NEGATIVES, Positives, draw, evaluation_negatives, training_key
 

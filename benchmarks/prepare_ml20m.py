@@ -18,11 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-PROJECT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(PROJECT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workloads.common.randomness import Permutation, bits, integers, stream
 
+PROJECT = Path(__file__).resolve().parent.parent
 USERS, ITEMS, ROWS = 138_493, 26_744, 20_000_263
 LARGEST_ITEM_ID = 131_262
 """Of ML-20M's movieId: ids have gaps."""

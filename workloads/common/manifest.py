@@ -1,6 +1,7 @@
 """The manifest of a prepared data set: what was made from what, and the digest of every file.
 
-    manifest.json   {"schema", "dataset", "source", "options", "counts", "notes", "files": {name: {"bytes", "sha256"}}, "fingerprint"}
+    {"schema": 1, "dataset": …, "source": {"name", "bytes", "sha256"}, "options": {…}, "counts": {…}, "notes": […],
+     "matches_published": true | false | null, "files": {name: {"bytes", "sha256"}}, "fingerprint": …}
 
 A folder with a manifest is a finished preparation; the manifest is always the last file to appear.
 """
@@ -33,6 +34,9 @@ class Manifest:
     """What else decides the result."""
     counts: Mapping[str, int]
     notes: Sequence[str] = ()
+    """What a reader of a result on this data must know."""
+    matches_published: bool | None = None
+    """Whether the counts are those of the published data set; None: there is none."""
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fingerprint: str = ""
     schema: int = SCHEMA
@@ -61,6 +65,8 @@ def fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:
 def read(folder: Path) -> Manifest | None:
     """The manifest in `folder`, None if there is none. Raises ValueError naming the file if it cannot be understood."""
     path = folder / NAME
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is not a folder; name another one with --to")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -96,7 +102,7 @@ def verify(folder: Path, manifest: Manifest) -> list[str]:
 
 @contextmanager
 def workspace(destination: Path) -> Iterator[Path]:
-    """A hidden folder beside `destination`, removed at the end: what is half done is never seen under the final name."""
+    """A hidden folder beside `destination`, removed at the end: what is half done never has the final name."""
     destination.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{destination.name}.", dir=destination.parent))
     try:
@@ -108,8 +114,8 @@ def workspace(destination: Path) -> Iterator[Path]:
 def publish(folder: Path, destination: Path, manifest: Manifest) -> Manifest:
     """Complete the manifest with digests of the files in `folder`, and give `folder` its final name.
 
-    A destination that exists without a manifest keeps its files and receives ours, the manifest last. If another process
-    has finished the same preparation meanwhile, its result stands. Raises ValueError if that is another one.
+    A destination that exists without a manifest keeps its files and receives ours, the manifest last. If another
+    process has finished the same preparation meanwhile, its result stands. Raises ValueError if that is another one.
     """
     names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     files = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256(folder / name)} for name in names}

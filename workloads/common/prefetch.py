@@ -20,8 +20,8 @@ class _End:
 class Prefetch(Generic[T]):
     """An iterator over `items` that keeps up to `depth` of them ready.
 
-    An error of the producer is raised where its item would have come. Closing (or dropping the last reference) stops the
-    thread and closes `items`.
+    An error of the producer is raised where its item would have come. Closing (or dropping the last reference) stops
+    the thread and closes `items`.
     """
 
     def __init__(self, items: Iterator[T], depth: int = 2) -> None:

@@ -1,7 +1,8 @@
 """Random numbers as a hash of their coordinates.
 
-There are no generator objects: a draw is a pure function of a key and of integer coordinates (epoch, sample, attempt, …),
-so it does not depend on threads, processes, chunk sizes or the NumPy version, and any device can repeat it bit for bit.
+There are no generator objects: a draw is a pure function of a key and of integer coordinates (epoch, sample, attempt,
+…), so it does not depend on threads, processes, chunk sizes or the NumPy version, and any device can repeat it bit for
+bit.
 
 The hash is the output function of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
 OOPSLA 2014; constants of variant 13 by D. Stafford), applied once per coordinate:
@@ -128,15 +129,15 @@ def normal(random: UInt64s, dtype: npt.DTypeLike = np.float32) -> npt.NDArray[np
     for first in range(0, flat.size, CHUNK):
         upper = np.right_shift(flat[first : first + CHUNK], np.uint64(12)).view(np.int64)
         # The middle of one of 2⁵² equal cells: never 0 or 1, and exactly symmetric about one half.
-        out[first : first + CHUNK] = inverse_normal((upper + 0.5) * 2.0**-52)
+        out[first : first + CHUNK] = inverse_normal(np.asarray((upper + 0.5) * 2.0**-52, np.float64))
     return out.reshape(np.shape(random))
 
 
 class Permutation:
     """A random bijection of 0 … size - 1, evaluated where it is asked for; it stores about √size numbers.
 
-    A position is split into two digits (x = left·b + right, a·b just above size) that six rounds of an unbalanced Feistel
-    network change in turn by tables of hashed values; a result beyond the end is fed in again (cycle walking).
+    A position is split into two digits (x = left·b + right, a·b just above size) that six rounds of an unbalanced
+    Feistel network change in turn by tables of hashed values; a result beyond the end is fed in again (cycle walking).
     """
 
     ROUNDS = 6
@@ -160,7 +161,7 @@ class Permutation:
         """The images, int64, of `positions` (integers in 0 … size - 1, any shape)."""
         given = np.asarray(positions, np.int64)
         flat = given.reshape(-1)
-        if flat.size and not (0 <= int(flat.min()) and int(flat.max()) < self.size):
+        if flat.size and (int(flat.min()) < 0 or int(flat.max()) >= self.size):
             raise ValueError(f"positions must lie in 0 … {self.size - 1}")
         out = np.empty(flat.size, np.int64)
         for rows in _chunks((flat.size,)):

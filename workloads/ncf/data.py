@@ -1,8 +1,9 @@
 """Training and evaluation batches of NCF, computed from the prepared arrays while they are needed.
 
-An epoch has 5 samples per training positive: sample s belongs to positive s // 5; k = s % 5 is 0 for the positive itself
-(label 1) and 1 … 4 for its negatives (label 0). They are ordered by a random permutation per epoch. Step t of an epoch takes
-positions [t·B, min((t + 1)·B, 5·P)); of its n samples, replica r of R takes [r·⌈n/R⌉, min((r + 1)·⌈n/R⌉, n)).
+An epoch has 5 samples per training positive: sample s belongs to positive s // 5; k = s % 5 is 0 for the positive
+itself (label 1) and 1 … 4 for its negatives (label 0). They are ordered by a random permutation per epoch. Step t of an
+epoch takes positions [t·B, min((t + 1)·B, 5·P)); of its n samples, replica r of R takes [r·⌈n/R⌉, min((r + 1)·⌈n/R⌉,
+n)).
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Batch, Facts, Place, Settings
-from workloads.common import manifest as manifests
+from workloads.api import Array, Batch, Facts, Place, Settings
 from workloads.common.prefetch import Prefetch
-from workloads.common.randomness import CHUNK, Permutation, bits, integers, stream
+from workloads.common.randomness import CHUNK, Permutation, stream
+from workloads.ncf.facts import published_facts, read_facts
 from workloads.ncf.sampling import (
     EVALUATION_NEGATIVES,
     NEGATIVES_PER_POSITIVE,
@@ -29,79 +30,21 @@ from workloads.ncf.sampling import (
     run_parallel,
     training_key,
 )
+from workloads.ncf.shares import SAMPLES_PER_POSITIVE, Shares, SyntheticNCFData
 
-SAMPLES_PER_POSITIVE = 1 + NEGATIVES_PER_POSITIVE
+__all__ = ["NCFData", "SyntheticNCFData", "published_facts", "read_facts"]
+
 EVALUATION_USERS_PER_BATCH = 64
 """64 users × 1,000 candidates: about 65,536 pairs."""
-PUBLISHED_SIZES = {"users": 138_493, "items": 26_744, "train": 19_861_770}
-"""ML-20M after the leave-one-out split (reference logs)."""
-
-
-def read_facts(data_dir: str | Path) -> Facts:
-    """Counts from the manifest of a prepared MovieLens data set. Raises ValueError that says what to type."""
-    folder = Path(data_dir)
-    manifest = manifests.read(folder)
-    if manifest is None:
-        name = folder.name or "ml-20m"
-        how = f"suite data prepare {name} --from FILE_OR_ZIP --to {folder}"
-        if name == "ml-demo":
-            how = "suite data make-demo ml-demo"
-        raise ValueError(f"no prepared data in {folder}; type: {how}")
-    try:
-        counts = {name: int(manifest.counts[name]) for name in ("users", "items", "train")}
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{folder / manifests.NAME} is not of a MovieLens data set ({manifest.dataset})") from None
-    sizes = {"users": counts["users"], "items": counts["items"]}
-    return Facts(
-        train_samples=counts["train"],
-        evaluation_samples=counts["users"],
-        sizes={**sizes, "min_ratings": int(manifest.options.get("minimum_ratings", 20))},
-        fingerprint=manifest.fingerprint,
-        notes=tuple(manifest.notes),
-    )
-
-
-def published_facts() -> Facts:
-    """ML-20M's counts, for runs on made-up batches."""
-    return Facts(
-        train_samples=PUBLISHED_SIZES["train"],
-        evaluation_samples=PUBLISHED_SIZES["users"],
-        sizes={"users": PUBLISHED_SIZES["users"], "items": PUBLISHED_SIZES["items"], "min_ratings": 20},
-        fingerprint="synthetic",
-    )
-
-
-class Shares:
-    """Who computes which positions of a step."""
-
-    def __init__(self, samples_per_epoch: int, batch_size_global: int, place: Place) -> None:
-        self.samples_per_epoch = samples_per_epoch
-        self.batch_size_global = batch_size_global
-        self.place = place
-        self.steps_per_epoch = -(-samples_per_epoch // batch_size_global)
-
-    def size(self, step: int) -> int:
-        """Samples of global step `step` over all replicas."""
-        first = step % self.steps_per_epoch * self.batch_size_global
-        return min(self.batch_size_global, self.samples_per_epoch - first)
-
-    def padded(self, step: int) -> int:
-        """Samples per replica, padding included."""
-        return -(-self.size(step) // self.place.replicas_total)
-
-    def positions(self, step: int, replica: int) -> range:
-        """Positions within the epoch of one replica's samples; may be empty in a short last step."""
-        first = step % self.steps_per_epoch * self.batch_size_global
-        size, share = self.size(step), self.padded(step)
-        return range(first + min(replica * share, size), first + min((replica + 1) * share, size))
 
 
 class NCFData:
     """`workloads.api.Data` over a prepared MovieLens data set.
 
-    Arrays of a training batch (b = padded share): user int32, item int32, label float32, weight float32, all (b,); padding
-    is user 0, item 0, label 0, weight 0. Arrays of an evaluation batch: user int32 (u,), item int32 (u, 1000) with the test
-    item in column 0 and the negatives ascending, valid bool (u,), False where a user only fills the batch up.
+    Arrays of a training batch (b = padded share): user int32, item int32, label float32, weight float32, all (b,);
+    padding is user 0, item 0, label 0, weight 0. Arrays of an evaluation batch: user int32 (u,), item int32 (u, 1000)
+    with the test item in column 0 and the negatives ascending, valid bool (u,), False where a user only fills the batch
+    up.
     """
 
     def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
@@ -142,7 +85,7 @@ class NCFData:
     def _train_batch(self, step: int, replica: int, epoch: int, order: Permutation) -> Batch:
         positions, padded = self.shares.positions(step, replica), self.shares.padded(step)
         real = len(positions)
-        arrays = {name: np.zeros(padded, np.int32) for name in ("user", "item")}
+        arrays: dict[str, Array] = {name: np.zeros(padded, np.int32) for name in ("user", "item")}
         arrays |= {name: np.zeros(padded, np.float32) for name in ("label", "weight")}
         arrays["weight"][:real] = 1
         key = training_key(self.seed, epoch)
@@ -152,7 +95,7 @@ class NCFData:
         return Batch(arrays=arrays, weight=float(real), weight_global=float(total), samples_global=total)
 
     def _fill(
-        self, key: np.uint64, order: Permutation, positions: range, arrays: dict[str, npt.NDArray], thread: int
+        self, key: np.uint64, order: Permutation, positions: range, arrays: dict[str, Array], thread: int
     ) -> None:
         """Every `threads`-th chunk of a replica's samples."""
         positives = self.positives()
@@ -182,7 +125,8 @@ class NCFData:
     def evaluation(self) -> Iterator[list[Batch]]:
         """Batches of `users_per_batch` users; user u belongs to replica u % replicas_total.
 
-        Every replica has the same number of batches; weight counts the valid users. The negatives are drawn on first use.
+        Every replica has the same number of batches; weight counts the valid users. The negatives are drawn on first
+        use.
         """
         tables = self._evaluation_tables()
         size, replicas = self.users_per_batch, self.place.replicas_total
@@ -192,12 +136,10 @@ class NCFData:
             batches = []
             for (users, items), replica in zip(tables, self.place.replicas, strict=True):
                 count = counts[replica]
-                # Short batches repeat a user, so that every batch has one shape.
-                rows = np.minimum(np.arange(first, first + size), max(first + count - 1, 0))
                 if count == size:
                     user, item = users[first : first + size], items[first : first + size]
-                elif len(users):
-                    rows = np.minimum(rows, len(users) - 1)
+                elif len(users):  # fill up with the last user: every batch has one shape
+                    rows = np.minimum(np.arange(first, first + size), len(users) - 1)
                     user, item = users[rows], items[rows]
                 else:
                     user, item = np.zeros(size, np.int32), np.zeros((size, EVALUATION_NEGATIVES + 1), np.int32)
@@ -226,49 +168,6 @@ class NCFData:
         self._evaluation = None
 
 
-class SyntheticNCFData:
-    """Made-up batches of ML-20M's sizes, for throughput alone: a few are made once and handed out in turn."""
-
-    BATCHES = 4
-
-    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
-        self.place = place
-        samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
-        self.shares = Shares(samples_per_epoch, settings.batch_size_global, place)
-        self.steps_per_epoch = self.shares.steps_per_epoch
-        size = self.shares.padded(0)
-        self.batches = []
-        for number in range(self.BATCHES):
-            key, at = stream(seed, "ncf synthetic", number), np.arange(size)
-            arrays = {
-                "user": integers(bits(key, 0, at), facts.sizes["users"]).astype(np.int32),
-                "item": integers(bits(key, 1, at), facts.sizes["items"]).astype(np.int32),
-                "label": (np.arange(size) % SAMPLES_PER_POSITIVE == 0).astype(np.float32),
-                "weight": np.ones(size, np.float32),
-            }
-            self.batches.append(arrays)
-
-    def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Batches of the real sizes; which made-up samples they hold means nothing."""
-        for step in range(first_step, stop_step):
-            total, padded = self.shares.size(step), self.shares.padded(step)
-            batches = []
-            for replica in self.place.replicas:
-                real = len(self.shares.positions(step, replica))
-                arrays = {name: array[:padded] for name, array in self.batches[(step + replica) % self.BATCHES].items()}
-                if real < padded:
-                    arrays["weight"] = (np.arange(padded) < real).astype(np.float32)
-                batches.append(Batch(arrays, float(real), float(total), total))
-            yield batches
-
-    def evaluation(self) -> Iterator[list[Batch]]:
-        """Nothing: made-up data has no quality."""
-        return iter(())
-
-    def close(self) -> None:
-        """Nothing to release."""
-
-
 def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) -> int:
     """Users of one evaluation batch: the option of that name, never more than a replica's share."""
     wanted = int(settings.options.get("evaluation_users_per_batch", EVALUATION_USERS_PER_BATCH))
@@ -295,4 +194,4 @@ def _open(path: Path, length: int) -> npt.NDArray[np.int32]:
         raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
     if array.dtype != np.int32 or array.shape != (length,):
         raise ValueError(f"{path}: {array.dtype} {array.shape} instead of int32 ({length},); prepare the data again")
-    return array.view(np.ndarray)
+    return np.asarray(array.view(np.ndarray))

@@ -57,9 +57,9 @@ class Split:
 def split(ratings: Ratings, minimum_ratings: int = MINIMUM_RATINGS, require_two: bool = True) -> Split:
     """Leave-one-out split: per user the latest rating is the test item, of equal times the last in the file.
 
-    Repeated (user, item) pairs count once, at their latest time. Users with fewer than `minimum_ratings` items are dropped;
-    with `require_two`, one with fewer than two is an error. Ids are renumbered by first appearance in the file among what is
-    left. Raises ValueError in one line.
+    Repeated (user, item) pairs count once, at their latest time. Users with fewer than `minimum_ratings` items are
+    dropped; with `require_two`, one with fewer than two is an error. Ids are renumbered by first appearance in the file
+    among what is left. Raises ValueError in one line.
     """
     import pandas
 
@@ -71,24 +71,31 @@ def split(ratings: Ratings, minimum_ratings: int = MINIMUM_RATINGS, require_two:
     if duplicates:
         user, item, time = user[keep], item[keep], time[keep]
     per_user = np.bincount(user, minlength=len(user_ids))
-    if require_two and int(per_user.min()) < LEAST_MINIMUM:
-        poor = int(np.argmax(per_user < LEAST_MINIMUM))
-        raise ValueError(
-            f"{ratings.name}: user {user_ids[poor]} has {per_user[poor]} rating, at least {LEAST_MINIMUM} are needed; "
-            f"to drop such users, type: --min-ratings {MINIMUM_RATINGS}"
-        )
+    _check_users(ratings.name, user_ids, per_user, minimum_ratings, require_two)
     poor_users = int(np.count_nonzero(per_user < minimum_ratings))
-    if poor_users == len(user_ids):
-        raise ValueError(
-            f"{ratings.name}: no user has {minimum_ratings} ratings (the most has {per_user.max()}); "
-            f"give a smaller --min-ratings"
-        )
     if poor_users:
         rich = (per_user >= minimum_ratings)[user]
         user, item, time = user[rich], item[rich], time[rich]
     if poor_users or duplicates:
         user, item = pandas.factorize(user)[0], pandas.factorize(item)[0]
     return _leave_one_out(user, item, time, duplicates, poor_users)
+
+
+def _check_users(
+    name: str, ids: npt.NDArray[np.int64], per_user: npt.NDArray[np.int64], minimum_ratings: int, require_two: bool
+) -> None:
+    """Raise ValueError for a user with a single item (if asked for), or if no user has enough."""
+    if require_two and int(per_user.min()) < LEAST_MINIMUM:
+        poor = int(np.argmax(per_user < LEAST_MINIMUM))
+        raise ValueError(
+            f"{name}: user {ids[poor]} has {per_user[poor]} rating, at least {LEAST_MINIMUM} are needed; "
+            f"to drop such users, type: --min-ratings {minimum_ratings}"
+        )
+    if int(per_user.max()) < minimum_ratings:
+        raise ValueError(
+            f"{name}: no user has {minimum_ratings} ratings (the most is {per_user.max()}); "
+            f"give a smaller --min-ratings"
+        )
 
 
 def _latest(
@@ -146,15 +153,15 @@ class MovieLens(Dataset):
         """Write the prepared form of a ratings file or zip; see `workloads.api.Dataset`."""
         minimum = MINIMUM_RATINGS if self.minimum_ratings is None else self.minimum_ratings
         if minimum < LEAST_MINIMUM:
-            raise ValueError(f"--min-ratings {minimum}: leaving one rating out for the test takes at least {LEAST_MINIMUM}")
+            raise ValueError(f"--min-ratings {minimum}: leaving one out for the test takes at least {LEAST_MINIMUM}")
         present = manifests.read(destination)
         if present is not None:
             origin = Manifest(self.name, {"sha256": files.digest(source)}, {"minimum_ratings": minimum}, {})
             if present.same_origin(origin):
                 return [f"{self.name}: already prepared in {destination}"]
             raise ValueError(
-                f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content or "
-                f"options; name another folder with --to, or remove it"
+                f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content "
+                f"or options; name another folder with --to, or remove it"
             )
         ratings = files.read(source)
         result = split(ratings, minimum, require_two=self.minimum_ratings is None)
@@ -165,16 +172,15 @@ class MovieLens(Dataset):
 
     def manifest(self, ratings: Ratings, result: Split, minimum: int) -> Manifest:
         """The manifest, without the files."""
-        notes = []
         wrong = self.differences(result)
-        if wrong:
-            notes.append(f"counts differ from the published {self.name}: {', '.join(wrong)}")
+        notes = [f"counts differ from the published {self.name}: {', '.join(wrong)}"] if wrong else []
         return Manifest(
             dataset=self.name,
             source={"name": ratings.name, "bytes": ratings.bytes, "sha256": ratings.sha256},
             options={"minimum_ratings": minimum},
             counts=result.counts,
             notes=notes,
+            matches_published=None if self.published is None else not wrong,
         )
 
     def differences(self, result: Split) -> list[str]:
@@ -188,8 +194,8 @@ class MovieLens(Dataset):
         """What to tell after a preparation."""
         counts = manifest.counts
         lines = [
-            f"{self.name}: {counts['users']:,} users, {counts['items']:,} items, {counts['train']:,} training positives, "
-            f"{counts['test']:,} test items in {destination}"
+            f"{self.name}: {counts['users']:,} users, {counts['items']:,} items, "
+            f"{counts['train']:,} training positives, one test item per user, in {destination}"
         ]
         if counts["users_dropped"]:
             minimum = manifest.options["minimum_ratings"]
@@ -206,7 +212,8 @@ class MovieLens(Dataset):
         if manifest.dataset != self.name:
             raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
         lines = manifests.verify(destination, manifest)
-        return [*lines, f"{self.name}: sound, fingerprint {manifest.fingerprint}", *(f"notice: {n}" for n in manifest.notes)]
+        lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
+        return lines + [f"notice: {note}" for note in manifest.notes]
 
     def how(self) -> str:
         """The command that prepares this data set."""

@@ -1,8 +1,9 @@
 """The generated data set of the NCF demo: users and items in a latent space, written as a MovieLens ratings file.
 
-Users gather around taste clusters; an item's score is the match with the user, less the logarithm of its popularity rank, plus
-noise; each user rates the best items by that score. So a factor model can learn it, while ranking by popularity cannot reach
-the target: HR@10 about 0.79 for the true score (the ceiling), 0.15 for popularity, 0.01 for chance.
+Users gather around taste clusters; an item's score is the match with the user, less the logarithm of its popularity
+rank, plus noise; each user rates the best items by that score. So a factor model can learn it, while ranking by
+popularity cannot reach the target: HR@10 about 0.79 for the true score (the ceiling), 0.15 for popularity, 0.01 for
+chance.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FIRST_SECOND = 1_400_000_000
 
 def _normals(label: str, rows: int, columns: int) -> Floats:
     at = np.arange(rows * columns)
-    return normal(bits(stream(SEED, label), at), np.float64).reshape(rows, columns)
+    return np.asarray(normal(bits(stream(SEED, label), at), np.float64).reshape(rows, columns), np.float64)
 
 
 def true_scores() -> Floats:

@@ -12,9 +12,9 @@ TOP = 10
 def hits(logits: npt.NDArray[np.floating], items: npt.NDArray[np.integer], top: int = TOP) -> npt.NDArray[np.bool_]:
     """True (u,) where the test item is among the `top` best candidates.
 
-    logits (u, c) and items (u, c): column 0 is the test item, the others are the negatives in ascending order of item, so
-    that repeats are neighbours; the first of them stands for all. A repeated candidate counts once and a copy of the test
-    item not at all. The test item loses ties; its own NaN is a miss, and a negative's NaN ranks above it.
+    logits (u, c) and items (u, c): column 0 is the test item, the others are the negatives in ascending order of item,
+    so that repeats are neighbours; the first of them stands for all. A repeated candidate counts once and a copy of the
+    test item not at all. The test item loses ties; its own NaN is a miss, and a negative's NaN ranks above it.
     """
     test, negatives = items[:, :1], items[:, 1:]
     score = logits[:, :1]
@@ -22,7 +22,7 @@ def hits(logits: npt.NDArray[np.floating], items: npt.NDArray[np.integer], top: 
     np.logical_and(ahead, negatives != test, out=ahead)
     np.logical_and(ahead[:, 1:], negatives[:, 1:] != negatives[:, :-1], out=ahead[:, 1:])
     hit = np.count_nonzero(ahead, axis=1) < top
-    return np.logical_and(hit, ~np.isnan(score[:, 0]))
+    return np.asarray(np.logical_and(hit, ~np.isnan(score[:, 0])))
 
 
 def hit_rate(hit: npt.NDArray[np.bool_]) -> float:

@@ -1,8 +1,8 @@
 """Reading MovieLens ratings files, plain or inside a zip, without ever unpacking the zip.
 
-Three layouts: `ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M: `::`), `u.data` (ML-100K: tabs). Which one a file
-has is told from its first line, not from its name. Only whole numbers ≥ 0 are ids; a last line without an end is a file
-that was cut off.
+Three layouts: `ratings.csv` (ML-20M: header, commas), `ratings.dat` (ML-1M: `::`), `u.data` (ML-100K: tabs). Which one
+a file has is told from its first line, not from its name. Only whole numbers ≥ 0 are ids; a last line without an end is
+a file that was cut off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ MEMBERS = ("ratings.csv", "ratings.dat", "u.data")
 HEADER = b"userId,movieId,rating,timestamp"
 ROWS_PER_CHUNK = 2_000_000
 _HEAD_BYTES = 4096
-_INTEGER, _NUMBER = rb"(\d{1,18})", rb"([-+]?\d+\.?\d*(?:[eE][-+]?\d+)?)"
+_INTEGER = rb" *\+?\d{1,18}(?:\.0*)?"
+_NUMBER = rb" *[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ def read(source: Path) -> Ratings:
     if columns is None or tee.last != b"\n":
         _explain(source, layout)
         raise ValueError(f"{name}: not a MovieLens ratings file" + (f" ({reason})" if columns is None else ""))
-    return Ratings(*columns, name=name, bytes=tee.bytes, sha256=tee.digest.hexdigest())
+    user, item, time = columns
+    return Ratings(user, item, time, name, tee.bytes, tee.digest.hexdigest())
 
 
 def digest(source: Path) -> str:
@@ -156,8 +158,8 @@ def _layout(head: bytes, name: str) -> Layout:
             return layout
     shown = line[:60].decode("ascii", "backslashreplace")
     raise ValueError(
-        f"{name}, line 1: not a MovieLens ratings file: {shown!r}; expected the header {HEADER.decode()!r} (ratings.csv), "
-        f"or four fields separated by '::' (ratings.dat) or by tabs (u.data)"
+        f"{name}, line 1: not a MovieLens ratings file: {shown!r}; expected the header {HEADER.decode()!r} "
+        f"(ratings.csv), or four fields separated by '::' (ratings.dat) or by tabs (u.data)"
     )
 
 
@@ -197,7 +199,7 @@ def _explain(source: Path, layout: Layout) -> None:
     pattern = layout.pattern
     number = 0
     with opened(source) as (stream, name):
-        for number, line in enumerate(io.BufferedReader(stream), 1):  # type: ignore[type-var]
+        for number, line in enumerate(stream, 1):
             if pattern.fullmatch(line) or (number == 1 and layout.header):
                 continue
             raise ValueError(f"{name}, line {number}: {_complaint(line, layout)}")

@@ -1,7 +1,7 @@
 """Negatives: items drawn uniformly, with replacement, and redrawn while they are among the user's training positives.
 
-Which item a draw gives depends on its coordinates alone (seed, epoch, draw number, attempt). Sizes here are those of ML-20M:
-19.9 million positives, a packed user × item bitmap of 463 MB.
+Which item a draw gives depends on its coordinates alone (seed, epoch, draw number, attempt). Sizes here are those of
+ML-20M: 19.9 million positives, a packed user × item bitmap of 463 MB.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def draw(
 def evaluation_negatives(
     seed: int, users: npt.NDArray[np.integer], positives: Positives, out: Items, threads: int = 1
 ) -> None:
-    """Fill `out` (len(users), 999): each row the user's negatives in ascending order, so that repeats are neighbours."""
+    """Fill `out` (len(users), 999): a user's negatives per row, ascending, so that repeats are neighbours."""
     key = evaluation_key(seed)
     slots = np.arange(EVALUATION_NEGATIVES, dtype=np.int64)
     step = max(1, CHUNK // EVALUATION_NEGATIVES)

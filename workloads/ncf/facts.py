@@ -1,0 +1,45 @@
+"""The counts of a prepared MovieLens data set, from its manifest alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from workloads.api import Facts
+from workloads.common import manifest as manifests
+
+PUBLISHED_SIZES = {"users": 138_493, "items": 26_744, "train": 19_861_770}
+"""ML-20M after the leave-one-out split (reference logs)."""
+
+
+def read_facts(data_dir: str | Path) -> Facts:
+    """Counts from the manifest of a prepared MovieLens data set. Raises ValueError that says what to type."""
+    folder = Path(data_dir)
+    manifest = manifests.read(folder)
+    if manifest is None:
+        name = folder.name or "ml-20m"
+        how = f"suite data prepare {name} --from FILE_OR_ZIP --to {folder}"
+        if name == "ml-demo":
+            how = "suite data make-demo ml-demo"
+        raise ValueError(f"no prepared data in {folder}; type: {how}")
+    try:
+        counts = {name: int(manifest.counts[name]) for name in ("users", "items", "train")}
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(f"{folder / manifests.NAME} is not of a MovieLens data set ({manifest.dataset})") from None
+    sizes = {"users": counts["users"], "items": counts["items"]}
+    return Facts(
+        train_samples=counts["train"],
+        evaluation_samples=counts["users"],
+        sizes={**sizes, "min_ratings": int(manifest.options.get("minimum_ratings", 20))},
+        fingerprint=manifest.fingerprint,
+        notes=tuple(manifest.notes),
+    )
+
+
+def published_facts() -> Facts:
+    """ML-20M's counts, for runs on made-up batches."""
+    return Facts(
+        train_samples=PUBLISHED_SIZES["train"],
+        evaluation_samples=PUBLISHED_SIZES["users"],
+        sizes={"users": PUBLISHED_SIZES["users"], "items": PUBLISHED_SIZES["items"], "min_ratings": 20},
+        fingerprint="synthetic",
+    )

@@ -1,0 +1,81 @@
+"""Which samples of a step belong to which replica; made-up batches of the same sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from workloads.api import Batch, Facts, Place, Settings
+from workloads.common.randomness import bits, integers, stream
+from workloads.ncf.sampling import NEGATIVES_PER_POSITIVE
+
+SAMPLES_PER_POSITIVE = 1 + NEGATIVES_PER_POSITIVE
+
+
+class Shares:
+    """Who computes which positions of a step."""
+
+    def __init__(self, samples_per_epoch: int, batch_size_global: int, place: Place) -> None:
+        self.samples_per_epoch = samples_per_epoch
+        self.batch_size_global = batch_size_global
+        self.place = place
+        self.steps_per_epoch = -(-samples_per_epoch // batch_size_global)
+
+    def size(self, step: int) -> int:
+        """Samples of global step `step` over all replicas."""
+        first = step % self.steps_per_epoch * self.batch_size_global
+        return min(self.batch_size_global, self.samples_per_epoch - first)
+
+    def padded(self, step: int) -> int:
+        """Samples per replica, padding included."""
+        return -(-self.size(step) // self.place.replicas_total)
+
+    def positions(self, step: int, replica: int) -> range:
+        """Positions within the epoch of one replica's samples; may be empty in a short last step."""
+        first = step % self.steps_per_epoch * self.batch_size_global
+        size, share = self.size(step), self.padded(step)
+        return range(first + min(replica * share, size), first + min((replica + 1) * share, size))
+
+
+class SyntheticNCFData:
+    """Made-up batches of ML-20M's sizes, for throughput alone: a few are made once and handed out in turn."""
+
+    BATCHES = 4
+
+    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
+        self.place = place
+        samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
+        self.shares = Shares(samples_per_epoch, settings.batch_size_global, place)
+        self.steps_per_epoch = self.shares.steps_per_epoch
+        size = self.shares.padded(0)
+        self.batches = []
+        for number in range(self.BATCHES):
+            key, at = stream(seed, "ncf synthetic", number), np.arange(size)
+            arrays = {
+                "user": integers(bits(key, 0, at), facts.sizes["users"]).astype(np.int32),
+                "item": integers(bits(key, 1, at), facts.sizes["items"]).astype(np.int32),
+                "label": (np.arange(size) % SAMPLES_PER_POSITIVE == 0).astype(np.float32),
+                "weight": np.ones(size, np.float32),
+            }
+            self.batches.append(arrays)
+
+    def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
+        """Batches of the real sizes; which made-up samples they hold means nothing."""
+        for step in range(first_step, stop_step):
+            total, padded = self.shares.size(step), self.shares.padded(step)
+            batches = []
+            for replica in self.place.replicas:
+                real = len(self.shares.positions(step, replica))
+                arrays = {name: array[:padded] for name, array in self.batches[(step + replica) % self.BATCHES].items()}
+                if real < padded:
+                    arrays["weight"] = (np.arange(padded) < real).astype(np.float32)
+                batches.append(Batch(arrays, float(real), float(total), total))
+            yield batches
+
+    def evaluation(self) -> Iterator[list[Batch]]:
+        """Nothing: made-up data has no quality."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing to release."""
