@@ -62,13 +62,14 @@ def generate() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArra
     spread = normal(bits(stream(SEED, "ratings of user"), np.arange(USERS)), np.float64)
     wanted = [max(MINIMUM_RATINGS, round(RATINGS_MEDIAN * math.exp(RATINGS_SPREAD * z))) for z in spread.tolist()]
     best = np.argsort(-scores, axis=1, kind="stable")
-    users, items, places = [], [], []
-    for user, count in enumerate(wanted):
-        chosen = np.sort(best[user, :count])
-        users.append(np.full(count, user))
-        items.append(chosen)
-        places.append(Permutation(stream(SEED, "history", user), count)(np.arange(count)))
-    return np.concatenate(users), np.concatenate(items), np.concatenate(places)
+    chosen = np.zeros((USERS, ITEMS), bool)
+    np.put_along_axis(chosen, best, np.arange(ITEMS) < np.array(wanted)[:, None], axis=1)
+    user, item = np.nonzero(chosen)
+    # The place in a user's history is the rank of a hash among the user's.
+    order = np.lexsort((bits(stream(SEED, "history"), user, item), user))
+    place = np.empty(len(user), np.int64)
+    place[order] = np.arange(len(user)) - np.searchsorted(user, user)[order]
+    return user, item, place
 
 
 def ratings_csv() -> str:
