@@ -115,6 +115,11 @@ def test_versions_are_asked_of_the_environments_own_python():
     assert found == {"pytest": pytest.__version__, "no-such-package": None}
 
 
+def test_a_prefix_is_run_in_front():
+    prefixed = Environment("custom", ("env", "--chdir=/", "--"), sys.executable)
+    assert installed_versions(prefixed, ["pytest"]) == {"pytest": pytest.__version__}
+
+
 @pytest.mark.parametrize(
     ("script", "message"),
     [
