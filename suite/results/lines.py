@@ -128,22 +128,26 @@ def _records(raw: bytes, line: int) -> Iterator[Event | Problem]:
         return
     text = _decode(raw).rstrip()
     position = failures = 0
+    after = ""
     while (token := _TOKEN.search(text, position)) is not None:
         try:
             event, position = _PARSERS[token[1]](text, token.start(), token.end(), line)
         except (ValueError, RecursionError, OverflowError) as error:
             yield Problem(line, f":::{token[1]} record cannot be read ({_reason(error)})")
-            position, failures = token.end(), failures + 1
+            position, failures, after = token.end(), failures + 1, ""
             if failures == _MAX_PROBLEMS_PER_LINE:
                 yield Problem(line, "the rest of the line was not read")
                 return
         else:
             yield event
+            after = event.format
+    if after == "MLLOG" and text[position:].strip():
+        yield Problem(line, "text behind the record")
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"broken JSON: {error.msg} at character {error.pos + 1}"
+        return f"broken JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}"
     return "JSON nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 

@@ -1,0 +1,142 @@
+"""Logs like those that a run writes, from a few numbers."""
+
+import json
+from pathlib import Path
+
+START_MS = 1_700_000_000_000
+
+SUITE_RUN = {
+    "schema": 1,
+    "workload": "ncf",
+    "framework": "pytorch",
+    "framework_version": "2.11.0",
+    "profile": "demo",
+    "system": "laptop",
+    "device": "cpu",
+    "device_name": "Some CPU",
+    "devices": 1,
+    "nodes": 1,
+    "cores_per_device": 1,
+    "batch_rule": "set",
+    "batch_size_global": 4096,
+    "lr_scaling": "none",
+    "precision": "fp32",
+    "hyperparameter_set": "demo",
+    "rules": "v0.5",
+    "clock": "v0.5",
+    "stop": "target",
+    "mode": "train",
+    "targets": {"hr_at_10": 0.635},
+    "sample_unit": "user-item pairs",
+    "dataset": "ml-demo",
+    "data_fingerprint": "abcdef0123456789",
+    "run_index": 0,
+    "runs_required": 100,
+    "labels": ["demo", "cpu"],
+    "deviations": [],
+    "suite_version": "0.1.0",
+    "git_commit": "0000000",
+}
+
+KEYS = {
+    "seed": 12345,
+    "global_batch_size": 4096,
+    "opt_name": "adam",
+    "opt_base_learning_rate": 0.003,
+    "opt_adam_beta_1": 0.9,
+    "opt_adam_beta_2": 0.999,
+    "opt_adam_epsilon": 1e-8,
+    "preproc_hp_min_ratings": 20,
+    "preproc_hp_num_eval": 999,
+    "preproc_hp_sample_eval_replacement": True,
+    "input_hp_num_neg": 4,
+    "input_hp_sample_train_replacement": True,
+    "eval_hp_num_neg": 999,
+    "eval_hp_num_users": 2000,
+    "model_hp_mf_dim": 16,
+    "model_hp_mlp_layer_sizes": [64, 64, 32, 16],
+    "train_samples": 82152,
+    "eval_samples": 2000,
+}
+
+
+def line(milliseconds, key, value=None, **metadata):
+    """One record; `milliseconds` counts from START_MS."""
+    record = {
+        "namespace": "",
+        "time_ms": START_MS + milliseconds,
+        "event_type": "POINT_IN_TIME",
+        "key": key,
+        "value": value,
+        "metadata": {"file": "suite/loop.py", "lineno": 1, **metadata},
+    }
+    return ":::MLLOG " + json.dumps(record)
+
+
+def demo_log(
+    qualities=(0.3, 0.5, 0.65),
+    seconds_per_epoch=2.0,
+    status=None,
+    reason=None,
+    samples=400_000,
+    train_seconds=1.0,
+    keys=None,
+    start=0,
+    **suite_run,
+):
+    """The lines of a run under clock v0.5 with one evaluation for each epoch; `status` None: by the target 0.635."""
+    lines = [line(start - 5, "submission_benchmark", "ncf")]
+    lines += [line(start - 5, f"submission_{key}", value) for key, value in IDENTITY.items()]
+    lines += [line(start - 4, "cache_clear", False), line(start - 3, "suite_run", {**SUITE_RUN, **suite_run})]
+    lines.append(line(start, "run_start"))
+    lines += [line(start + 1, key, value) for key, value in {**KEYS, **(keys or {})}.items()]
+    for epoch, quality in enumerate(qualities, start=1):
+        end = start + round(epoch * seconds_per_epoch * 1000)
+        begin = start + round((epoch - 1) * seconds_per_epoch * 1000) + 2
+        lines.append(line(begin, "block_start", first_epoch_num=epoch, epoch_count=1))
+        lines.append(line(begin, "epoch_start", epoch_num=epoch))
+        lines.append(line(end - 3, "epoch_stop", epoch_num=epoch))
+        if quality is not None:
+            lines.append(line(end - 2, "eval_start", epoch_num=epoch))
+            lines.append(line(end - 1, "eval_accuracy", quality, epoch_num=epoch))
+            lines.append(line(end - 1, "eval_stop", epoch_num=epoch))
+        stats = {
+            "throughput": samples / train_seconds,
+            "train_seconds": train_seconds,
+            "evaluation_seconds": 0.25,
+            "data_wait_seconds": 0.5,
+            "samples": samples,
+            "loss": 0.25,
+        }
+        lines.append(line(end - 1, "tracked_stats", stats, step=epoch * 101))
+        lines.append(line(end - 1, "block_stop", first_epoch_num=epoch))
+    reached = any(quality is not None and quality >= 0.635 for quality in qualities)
+    ended = {"status": status or ("success" if reached else "aborted"), **({"reason": reason} if reason else {})}
+    lines.append(line(start + round(len(qualities) * seconds_per_epoch * 1000), "run_stop", **ended))
+    return lines
+
+
+IDENTITY = {
+    "org": "DEMO - not an MLPerf result",
+    "division": "open",
+    "status": "research",
+    "platform": "1xSome CPU",
+}
+
+
+def write(path: Path, lines):
+    """Write lines (text) or bytes to a file, making its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(lines if isinstance(lines, bytes) else ("\n".join(lines) + "\n").encode())
+    return path
+
+
+def write_run(root: Path, job, index=0, status=None, log=True, **options):
+    """A run folder with its log and, if `status` is given, a status.json."""
+    folder = root / job / f"run_{index}"
+    folder.mkdir(parents=True, exist_ok=True)
+    if log:
+        write(folder / f"result_{index}.txt", demo_log(run_index=index, **options))
+    if status is not None:
+        (folder / "status.json").write_text(json.dumps(status))
+    return folder

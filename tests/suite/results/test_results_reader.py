@@ -1,0 +1,306 @@
+import json
+import math
+
+import pytest
+from fake_logs import KEYS, START_MS, demo_log, line, write
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from suite.results import read
+from suite.results.lines import MAX_PROBLEMS, number
+
+
+def read_lines(tmp_path, lines):
+    return read(write(tmp_path / "result_0.txt", lines))
+
+
+def texts(reading):
+    return [str(problem) for problem in reading.problems]
+
+
+def test_own_log_is_read_completely(tmp_path):
+    reading = read_lines(tmp_path, demo_log(devices=2, labels=["demo", "cpu", "oversubscribed"]))
+    record = reading.record
+    assert reading.problems == ()
+    assert (record.benchmark, record.org, record.platform) == ("ncf", "DEMO - not an MLPerf result", "1xSome CPU")
+    assert (record.division, record.submission_status) == ("open", "research")
+    assert record.settings.workload == "ncf"
+    assert record.settings.devices == 2
+    assert record.settings.labels == ("demo", "cpu", "oversubscribed")
+    assert record.settings.batch_size_global == 4096
+    assert record.seed == 12345
+    assert record.seconds == 6.0
+    assert record.start_ms == START_MS
+    assert (record.status, record.reason, record.finished) == ("success", "", True)
+    assert record.epochs_to_target == 3.0
+    assert record.targets == {"hr_at_10": 0.635}
+    assert record.targets_source == "log"
+    assert record.quality == {"hr_at_10": 0.65}
+    assert [evaluation.quality["hr_at_10"] for evaluation in record.evaluations] == [0.3, 0.5, 0.65]
+    assert [evaluation.epoch for evaluation in record.evaluations] == [1.0, 2.0, 3.0]
+    assert [evaluation.seconds for evaluation in record.evaluations] == [1.999, 3.999, 5.999]
+    block = record.throughput[1]
+    assert (block.step, block.samples, block.train_seconds, block.samples_per_second) == (202, 400_000, 1.0, 400_000)
+    assert (block.evaluation_seconds, block.data_wait_seconds, block.loss) == (0.25, 0.5, 0.25)
+    assert record.hyperparameters == {key: value for key, value in KEYS.items() if key != "seed"}
+
+
+def test_aborted_run(tmp_path):
+    record = read_lines(tmp_path, demo_log(qualities=(0.3, 0.4))).record
+    assert (record.status, record.finished, record.reason) == ("aborted", False, "target not reached")
+    assert record.epochs_to_target is None
+    assert record.seconds == 4.0
+
+
+def test_reason_of_a_failure_is_kept(tmp_path):
+    record = read_lines(tmp_path, demo_log(qualities=(0.3,), reason="Diverged: loss is nan")).record
+    assert record.reason == "Diverged: loss is nan"
+
+
+@pytest.mark.parametrize("status", ["success", "aborted"])
+def test_fixed_length_run_is_finished_whatever_its_quality(tmp_path, status):
+    record = read_lines(tmp_path, demo_log(qualities=(0.3, 0.4), stop="epochs:2", status=status)).record
+    assert record.finished
+    assert record.epochs_to_target is None
+
+
+def test_fixed_length_run_that_failed_is_not_finished(tmp_path):
+    record = read_lines(tmp_path, demo_log(qualities=(0.3,), stop="epochs:2", reason="Diverged: nan")).record
+    assert not record.finished
+
+
+def test_claimed_success_is_held_against_the_evaluations(tmp_path):
+    record = read_lines(tmp_path, demo_log(qualities=(0.3, 0.6), status="success")).record
+    assert record.status == "failed"
+    assert "no evaluation reaches the target" in record.reason
+
+
+def test_success_within_float32_rounding_counts(tmp_path):
+    record = read_lines(tmp_path, demo_log(qualities=(0.6349999,), status="success")).record
+    assert (record.status, record.epochs_to_target) == ("success", 1.0)
+
+
+def test_truncated_log(tmp_path):
+    lines = demo_log()[:-1]
+    reading = read_lines(tmp_path, lines)
+    assert (reading.record.status, reading.record.seconds) == ("truncated", None)
+    assert texts(reading) == [f"line {len(lines)}: the log ends here: no run_stop, the run was cut off"]
+    assert len(reading.record.evaluations) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "the file is empty"),
+        (bytes(range(256)) * 20, "not a log: binary data"),
+        (b"Epoch 1 done\n", "not a log: no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"),
+        (b':::MLLOG {"key": \n', "no record of the log can be read"),
+    ],
+)
+def test_files_that_hold_nothing(tmp_path, content, text):
+    reading = read_lines(tmp_path, content)
+    assert (reading.record.status, reading.record.seconds) == ("unreadable", None)
+    assert str(reading.problems[0]) == text
+    assert reading.record.reason == text
+
+
+def test_missing_file_and_folder_are_one_line(tmp_path):
+    for path in (tmp_path / "none.txt", tmp_path):
+        with pytest.raises(ValueError, match="cannot be read") as error:
+            read(path)
+        assert "\n" not in str(error.value)
+
+
+def test_text_around_records_repeats_and_latin_1(tmp_path):
+    lines = demo_log()
+    noisy = []
+    for text in lines:
+        noisy += ["some output \xe4", f"0: {text}", f"INFO:root:{text}"]
+    reading = read_lines(tmp_path, "\r\n".join(noisy).encode("latin-1"))
+    plain = read_lines(tmp_path, lines)
+    assert reading.problems == ()
+    assert reading.record.seconds == plain.record.seconds
+    assert len(reading.record.evaluations) == 3
+    assert len(reading.record.throughput) == 3
+
+
+def test_glued_records_are_both_read(tmp_path):
+    lines = demo_log()
+    reading = read_lines(tmp_path, ["".join(lines[:4]) + "warning" + lines[4], *lines[5:]])
+    assert reading.problems == ()
+    assert reading.record.seconds == 6.0
+
+
+def test_token_inside_a_text_is_no_record(tmp_path):
+    lines = demo_log(reason=':::MLLOG {"key": "run_stop"}')
+    reading = read_lines(tmp_path, lines)
+    assert reading.problems == ()
+    assert reading.record.seconds == 6.0
+
+
+def test_broken_lines_have_their_numbers(tmp_path):
+    lines = demo_log()
+    lines[5] = lines[5][:-20]
+    lines[9] += " and more"
+    lines.insert(0, ":::MLLOG []")
+    reading = read_lines(tmp_path, lines)
+    assert texts(reading) == [
+        "line 1: :::MLLOG record cannot be read (not a JSON object)",
+        f"line 7: :::MLLOG record cannot be read (broken JSON: {json_message(lines[6])})",
+        "line 11: text behind the record",
+    ]
+    assert reading.record.seconds == 6.0
+
+
+def json_message(text):
+    try:
+        json.JSONDecoder().raw_decode(text, len(":::MLLOG "))
+    except json.JSONDecodeError as error:
+        return f"{error.msg.removesuffix(' at')} at character {error.pos + 1}"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"time_ms": 1e999, "key": "x", "value": 1, "metadata": {}}',
+        '{"time_ms": "soon", "key": "x", "value": 1, "metadata": {}}',
+        '{"time_ms": 1, "key": 7, "value": 1, "metadata": {}}',
+        '{"time_ms": 1, "key": "x", "metadata": {}}',
+        '{"time_ms": 1, "key": "x", "value": 1, "metadata": []}',
+        '{"time_ms": 1, "key": "x", "value": ' + "[" * 100_000,
+        '{"time_ms": 1, "key": "x", "value": ' + "9" * 100_000 + "}",
+        "__import__('os').system('true')",
+    ],
+)
+def test_hostile_records_are_problems(tmp_path, record):
+    reading = read_lines(tmp_path, [*demo_log(), f":::MLLOG {record}"])
+    assert reading.record.seconds == 6.0
+    assert len(reading.problems) == 1
+    assert len(str(reading.problems[0])) < 200
+
+
+def test_nested_and_huge_values_do_no_harm(tmp_path):
+    deep = ":::MLLOG " + json.dumps({"time_ms": 1, "key": "opt_x", "value": 0, "metadata": {}})
+    lines = [deep.replace(": 0,", ": " + "[" * 400 + "]" * 400 + ","), line(5, "opt_huge", 10**400), *demo_log()]
+    reading = read_lines(tmp_path, lines)
+    assert "opt_x" not in reading.record.hyperparameters
+    assert reading.record.hyperparameters["opt_huge"] == 10**400
+
+
+def test_many_bad_lines_are_counted_not_kept(tmp_path):
+    reading = read_lines(tmp_path, [":::MLLOG {"] * 5000)
+    assert len(reading.problems) == MAX_PROBLEMS + 2
+    assert str(reading.problems[-1]) == "4900 more lines could not be read"
+
+
+def test_a_line_full_of_tokens_ends_early(tmp_path):
+    assert len(read_lines(tmp_path, b":::MLLOG " * 100_000).problems) == 12
+
+
+def test_suite_run_with_wrong_types(tmp_path):
+    reading = read_lines(tmp_path, demo_log(devices="two", labels="demo", targets={"hr_at_10": "high"}, system=None))
+    assert [text.split(": ", 1)[1] for text in texts(reading)[:3]] == [
+        "suite_run: devices is not a whole number",
+        "suite_run: targets is not an object of numbers",
+        "suite_run: labels is not a list of texts",
+    ]
+    assert reading.record.settings.devices is None
+    assert reading.record.settings.system == ""
+
+
+def test_evaluations_after_run_stop_are_not_used(tmp_path):
+    lines = [*demo_log(qualities=(0.3, 0.4)), line(60_000, "eval_accuracy", 0.9, epoch_num=3)]
+    reading = read_lines(tmp_path, lines)
+    assert reading.record.quality == {"hr_at_10": 0.4}
+    assert texts(reading) == [f"line {len(lines)}: eval_accuracy after run_stop is not used"]
+
+
+def test_two_metrics_must_both_be_met(tmp_path):
+    targets = {"BBOX": 0.377, "SEGM": 0.339}
+    first, second = {"BBOX": 0.38, "SEGM": 0.33}, {"BBOX": 0.38, "SEGM": 0.34}
+    lines = demo_log(qualities=(0.1, 0.2, 0.65), targets=targets)
+    lines = [
+        text.replace('"value": 0.2,', f'"value": {json.dumps(first)},').replace(
+            '"value": 0.65,', f'"value": {json.dumps(second)},'
+        )
+        for text in lines
+    ]
+    record = read_lines(tmp_path, lines).record
+    assert record.epochs_to_target == 3.0
+    assert record.quality == second
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1, 1.0),
+        ("20.29", 20.29),
+        (" 3e-4 ", 3e-4),
+        ("nan", None),
+        (True, None),
+        ("0x10", None),
+        (math.inf, None),
+        ([1], None),
+    ],
+)
+def test_number(value, expected):
+    assert number(value) == expected
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.one_of(st.binary(max_size=80), st.sampled_from([b":::MLLOG ", b":::MLL ", b":::MLPv0.5.0 ", b"\n", b"{"]))
+    )
+)
+def test_arbitrary_bytes_never_raise(tmp_path, parts):
+    reading = read_lines(tmp_path, b"".join(parts))
+    assert reading.record.status in ("unreadable", "truncated", "failed", "aborted", "success")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+KEY = st.sampled_from(
+    [
+        "run_start",
+        "run_stop",
+        "eval_accuracy",
+        "tracked_stats",
+        "suite_run",
+        "epoch_start",
+        "seed",
+        "submission_benchmark",
+    ]
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.integers(0, 10), KEY, JSON, st.dictionaries(st.sampled_from(["epoch_num", "status"]), JSON)))
+)
+def test_arbitrary_values_never_raise(tmp_path, events):
+    reading = read_lines(tmp_path, [line(time, key, value, **metadata) for time, key, value, metadata in events])
+    assert reading.record.seconds is None or reading.record.seconds >= 0
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.floats(0.01, 0.6), min_size=1, max_size=8),
+    st.booleans(),
+    st.integers(10, 10**6),
+    st.sampled_from(["pytorch", "tensorflow", "mxnet", "ein | Rahmen"]),
+    st.integers(1, 64),
+)
+def test_round_trip_of_generated_logs(tmp_path, qualities, reached, milliseconds, framework, devices):
+    qualities = [*qualities, 0.7] if reached else qualities
+    lines = demo_log(qualities, milliseconds / 1000, framework=framework, devices=devices)
+    reading = read_lines(tmp_path, lines)
+    record = reading.record
+    assert reading.problems == ()
+    assert record.seconds == len(qualities) * milliseconds / 1000
+    assert [evaluation.quality["hr_at_10"] for evaluation in record.evaluations] == qualities
+    assert record.epochs_to_target == (float(len(qualities)) if reached else None)
+    assert (record.settings.framework, record.settings.devices) == (framework, devices)
