@@ -80,7 +80,9 @@ def _load(path: Path) -> list[Mapping[str, Any]]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         first = str(error).splitlines()[0]
         raise ValueError(f"{path} is no rule file: {first}; start from {RULES / 'ncf_reference.yaml'}") from error
-    good = isinstance(entries, list) and all(isinstance(entry, dict) and len(entry) == 1 for entry in entries)
+    good = (
+        isinstance(entries, list) and entries and all(isinstance(entry, dict) and len(entry) == 1 for entry in entries)
+    )
     if not good or not all("NAME" in entry["KEY"] for entry in entries if "KEY" in entry):
         raise ValueError(
             f"{path} is no rule file: a list of BEGIN, KEY and END; start from {RULES / 'ncf_reference.yaml'}"
@@ -143,8 +145,8 @@ def _run_rules(events: Sequence[Event], rules: Path | None, werror: bool) -> lis
                 key="",
                 line=0,
                 found=f"the checker stopped with {type(error).__name__}: {error}",
-                needed="values of the types that the rules ask for (eval_accuracy: a number)",
-                do="log numbers as numbers",
+                needed="values of the types that the rules ask for (eval_accuracy: a number), and rules that can be run",
+                do="log numbers as numbers; try rules of your own on a good log first",
             )
     hints = {entry["KEY"]["NAME"]: entry["KEY"] for entry in _load(rules) if "KEY" in entry} if rules else {}
     messages = [*checker.overwritable.values(), *checker.not_overwritable]

@@ -277,7 +277,7 @@ KEY = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.integers(0, 10), KEY, JSON, st.dictionaries(st.sampled_from(["epoch_num", "status"]), JSON)))
 )
