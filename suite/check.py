@@ -145,7 +145,7 @@ def _run_rules(events: Sequence[Event], rules: Path | None, werror: bool) -> lis
                 key="",
                 line=0,
                 found=f"the checker stopped with {type(error).__name__}: {error}",
-                needed="values of the types that the rules ask for (eval_accuracy: a number), and rules that can be run",
+                needed="values of the type that the rules ask for (eval_accuracy: a number); rules that run",
                 do="log numbers as numbers; try rules of your own on a good log first",
             )
     hints = {entry["KEY"]["NAME"]: entry["KEY"] for entry in _load(rules) if "KEY" in entry} if rules else {}
