@@ -22,8 +22,11 @@ from suite.registry import load_dataset
 from suite.runspec import safe_name
 from suite.supervise import Status, Supervisor
 
-IN_NAME = ("workload", "framework", "profile", "gpus", "device", "output")
-"""Settings that a job's folder name holds anyway, or that do not change the job."""
+NOT_IN_NAME = (
+    *("workload", "framework", "profile", "gpus", "device", "output", "runs"),
+    *("environment.python", "environment.argv_prefix", "environment.path_map", "watchdog_seconds", "setup_watchdog_seconds"),
+)
+"""Settings that a job's folder name holds anyway, that say too much for a name, or that do not change what is computed."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def job_name(composed: Composed) -> str:
     config = composed.config
     device = "" if config["device"] == "auto" else f"-{config['device']}"
     name = f"{config['workload']['name']}-{config['framework']['name']}-{config['profile']['name']}-{config['gpus']}dev{device}"
-    extra = [text for text in composed.overrides if text.partition("=")[0] not in IN_NAME]
+    extra = [text for text in composed.overrides if text.partition("=")[0] not in NOT_IN_NAME]
     return safe_name("-".join([name, *sorted(extra)]))[:200]
 
 

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 from workloads.api import Array, Arrays, Batch, Place, Workload
 from workloads.common.pytorch import PyTorchTrainer
+from workloads.common.pytorch_linear import linear
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
@@ -74,9 +75,9 @@ class NCFTrainer(PyTorchTrainer):
             hidden = torch.cat([rows["mlp_user"], rows["mlp_item"]], dim=-1)
             for layer in range(self.layers):
                 weight, bias = self.parameters[f"mlp.{layer}.weight"], self.parameters[f"mlp.{layer}.bias"]
-                hidden = F.relu(F.linear(hidden, weight, bias))
+                hidden = linear(hidden, weight, bias, relu=True)
             both = torch.cat([rows["gmf_user"] * rows["gmf_item"], hidden], dim=-1)
-            out = F.linear(both, self.parameters["output.weight"], self.parameters["output.bias"])
+            out = linear(both, self.parameters["output.weight"], self.parameters["output.bias"])
         return out.squeeze(-1).float()
 
     def gather_rows(self, user: torch.Tensor, item: torch.Tensor) -> dict[str, torch.Tensor]:
