@@ -69,12 +69,17 @@ def _below(folder: Path) -> Iterator[Run]:
         folders.sort()
         logs = sorted(name for name in files if _LOG_NAME.fullmatch(name))
         status = Path(place, "status.json") if "status.json" in files else None
-        name = os.path.relpath(place, folder)
-        name = folder.name if name == "." else name
+        name = _name(Path(place), folder)
         for log in logs:
             yield _run(Path(place, log), status, name if len(logs) == 1 else f"{name}/{log}")
         if status is not None and not logs:
             yield _run(None, status, name)
+
+
+def _name(place: Path, folder: Path) -> str:
+    """`place` below `folder`; with at least a job and a run, also where `folder` is the job or the run itself."""
+    parts = place.relative_to(folder).parts
+    return "/".join(parts if len(parts) > 1 else place.absolute().parts[-2:])
 
 
 def _run(log: Path | None, status_path: Path | None, name: str) -> Run:

@@ -52,7 +52,7 @@ def _section(table: Sequence[Row]) -> list[str]:
     if not group.to_target:
         title += f": throughput, {markdown_cell(group.mode)}, {markdown_cell(group.stop)}"
     texts = constants(table)
-    if group.sample_unit:
+    if group.sample_unit not in ("", "samples"):
         texts.append(f"samples are {markdown_cell(group.sample_unit)}")
     parts = [title, _PROFILE_TEXT.get(group.profile, "")]
     parts.append("\n".join(textwrap.wrap(" · ".join(texts), _WIDTH, break_on_hyphens=False)))
@@ -64,10 +64,16 @@ def _failures(runs: Sequence[Run]) -> list[str]:
     if not failed:
         return []
     body = [
-        [markdown_cell(run.name, 55), markdown_cell(run.status, 15), markdown_cell(run.reason, 70)] for run in failed
+        [markdown_cell(_end(run.name, 55), 55), markdown_cell(run.status, 15), markdown_cell(run.reason, 70)]
+        for run in failed
     ]
     table = markdown_table(["job", "status", "reason"], body, [False, False, False])
     return ["## Runs without success", table]
+
+
+def _end(text: str, limit: int) -> str:
+    """The last `limit` characters: the end of a path tells runs apart."""
+    return text if len(text) <= limit else "…" + text[1 - limit :]
 
 
 def _problems(runs: Sequence[Run]) -> list[str]:

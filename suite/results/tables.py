@@ -47,14 +47,22 @@ def markdown_table(header: Sequence[str], body: Sequence[Sequence[str]], right: 
 def constants(rows: Sequence[Row]) -> list[str]:
     """What is the same in all rows, as `name value` texts."""
     group = rows[0].group
-    shown = [name for name in _ABOVE if not (_differs(rows, name) or (group.to_target and name in ("stop", "mode")))]
-    texts = [f"{_WORDS.get(name, name)} {_value(group, name)}" for name in shown]
-    versions = {f"{row.group.framework} {row.group.framework_version}".strip() for row in rows}
-    if _differs(rows, "framework_version") and len(versions) == len({row.group.framework for row in rows}):
-        texts.insert(0, markdown_cell(", ".join(sorted(versions)), 200))
+    own_column = _varying(rows)
+    shown = [name for name in _ABOVE if name not in own_column and not _unsaid(group, name)]
+    texts = [f"{_WORDS.get(name, name)} {_value(group, name)}" for name in shown if name != "framework_version"]
+    if "framework_version" not in own_column:
+        versions = {f"{row.group.framework} {row.group.framework_version}" for row in rows if row.group.framework}
+        texts.insert(0, markdown_cell(", ".join(sorted(versions)), 200) or NONE)
     if not _differs(rows, "deviations") and group.deviations:
         texts.append("leaves the closed rules: " + markdown_cell("; ".join(group.deviations), 300))
-    return [text for text in texts if not text.endswith(f" {NONE}")]
+    return [text for text in texts if not text.endswith(NONE)]
+
+
+def _unsaid(group: Group, name: str) -> bool:
+    """True for a constant that the table says in another way, or that is not worth saying."""
+    if name in ("stop", "mode"):
+        return group.to_target
+    return (name == "nodes" and group.nodes == 1) or (name == "cores_per_device" and group.device != "cpu")
 
 
 def _differs(rows: Sequence[Row], name: str) -> bool:

@@ -139,6 +139,17 @@ def test_failures_are_counted_and_listed(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("below", ["", "ncf-1", "ncf-1/run_0"])
+def test_a_failed_run_is_named_by_job_and_run(tmp_path, below):
+    write_run(tmp_path, "ncf-1", 0, log=False, status=FAILED)
+    assert "| ncf-1/run_0 | oom " in report_text([tmp_path / below])
+
+
+def test_a_long_name_keeps_its_end(tmp_path):
+    write_run(tmp_path, "ncf-" + "x" * 100, 7, log=False, status=FAILED)
+    assert "xxx/run_7 | oom " in report_text([tmp_path])
+
+
 def test_a_run_that_failed_early_belongs_to_the_runs_like_it(tmp_path):
     write_run(tmp_path, "ncf-1", 0)
     log = write_run(tmp_path, "ncf-1", 1) / "result_1.txt"
