@@ -86,12 +86,12 @@ def resolve(config: Mapping[str, Any], framework_default_name: str) -> Environme
         return Environment(name, prefix, str(python), path_map)
     if python:
         raise ValueError(f"environment.python={python} needs environment.name=custom, found environment.name={name}")
-    if name == "current":
-        return Environment(name, prefix, sys.executable, path_map)
     if name == "auto":
         name = framework_default_name
     else:
         _check_name(name)
+    if name == "current":
+        return Environment(name, prefix, sys.executable, path_map)
     return Environment(name, prefix, str(_venv_python(name)), path_map)
 
 
