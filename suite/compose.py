@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -61,6 +62,12 @@ def compose(arguments: Sequence[str]) -> Request:
     return Request(tuple(jobs), bool(flags.multirun))
 
 
+def _default_options(workload: str) -> dict[str, Any]:
+    """What conf/workload/NAME.yaml would hold: the defaults of the workload's Options."""
+    kind = registry.load_workload(workload).Options
+    return {**dataclasses.asdict(kind()), "name": workload}
+
+
 def _flags_first(arguments: Sequence[str]) -> list[str]:
     """`-m` may stand anywhere: argparse wants it before or after all the overrides."""
     flags = [argument for argument in arguments if argument in ("-m", "--multirun")]
@@ -73,7 +80,7 @@ def _store() -> None:
     store.store(name="suite_config", node=SuiteConfig)
     for name in overrides.group_choices("workload"):
         if not (CONF / "workload" / f"{name}.yaml").exists():
-            store.store(group="workload", name=name, node={"name": name})
+            store.store(group="workload", name=name, node=_default_options(name))
     for name in registry.names(registry.FRAMEWORKS):
         if not (CONF / "framework" / f"{name}.yaml").exists():
             store.store(group="framework", name=name, node={"name": name})

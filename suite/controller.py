@@ -148,7 +148,7 @@ def _status_line(run: Ended) -> str:
 
 
 def summarise(ended: Sequence[Ended], console: Console) -> None:
-    """The speedup table of these runs, the paths of their logs, and the failures."""
+    """The speedup table of these runs with the failures below it, and the paths of the logs."""
     from suite.results.report import report_text
 
     folders = list(dict.fromkeys(run.job.folder for run in ended))
@@ -157,8 +157,3 @@ def summarise(ended: Sequence[Ended], console: Console) -> None:
     console.print("Logs:")
     for run in ended:
         console.print(f"  {run.job.folder / f'run_{run.index}'}", soft_wrap=True, markup=False)
-    failures = [run for run in ended if run.status.status != "success"]
-    if failures:
-        console.print(f"{len(failures)} of {len(ended)} run(s) failed:")
-        for run in failures:
-            console.print(f"  {run.status.status:14} {run.name}  {run.status.reason}", soft_wrap=True, markup=False)

@@ -1,0 +1,164 @@
+"""A workload and a framework from outside: straight lines in plain NumPy, with ways to misbehave for the tests."""
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from suite.launch.base import Framework
+from suite.launch.mxnet import single_process
+from workloads.api import ArraySpec, Batch, Dataset, Defaults, Diverged, Facts, Setting, Trainer, TrainStats, Workload
+
+PLAIN = Framework("plain", {"cpu": "current", "cuda": "current"}, "numpy", lambda devices: 1, single_process)
+SAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Options:
+    name: str = "toy"
+    dataset: str = "auto"
+    learning_rate: float | None = None
+    max_epochs: int | None = field(default=None, metadata={"minimum": 1})
+    misbehave: str = field(
+        default="no", metadata={"choices": ("no", "hang", "die", "oom", "raise", "diverge", "sleep", "setup", "flaky")}
+    )
+
+
+class ToyDemo(Dataset):
+    name = "toy-demo"
+    generated = True
+
+    def prepare(self, source, destination):
+        raise ValueError("toy-demo is generated")
+
+    def verify(self, destination):
+        return ["toy-demo: fine"]
+
+    def make_demo(self, destination):
+        destination.mkdir(parents=True, exist_ok=True)
+        x = np.linspace(-1, 1, SAMPLES, dtype=np.float32)
+        np.save(destination / "x.npy", x)
+        (destination / "manifest.json").write_text(json.dumps({"samples": SAMPLES}))
+        return [f"toy-demo: {SAMPLES} samples"]
+
+
+class ToyData:
+    def __init__(self, folder, batch_size, place):
+        self.x, self.batch_size, self.place = np.load(folder / "x.npy"), batch_size, place
+        self.per_epoch = -(-len(self.x) // batch_size)
+
+    def train(self, first_step, stop_step):
+        for step in range(first_step, stop_step):
+            part = self.x[step % self.per_epoch * self.batch_size :][: self.batch_size]
+            shares = np.array_split(part, self.place.replicas_total)
+            yield [Batch({"x": shares[r]}, len(shares[r]), len(part), len(part)) for r in self.place.replicas]
+
+    def evaluation(self):
+        yield [Batch({"x": self.x}, len(self.x), len(self.x), len(self.x))]
+
+    def close(self):
+        pass
+
+
+class Toy(Workload):
+    name, log_name, sample_unit, default_rules = "toy", "toy", "points", "v0.7"
+    precisions = {"plain": ("fp32",)}
+    free_hyperparameters = frozenset()
+    official_runs = 5
+    Options = Options
+
+    @classmethod
+    def defaults(cls, profile, rules):
+        return Defaults("toy-demo", "demo", {}, {"fit": 0.99})
+
+    @classmethod
+    def hyperparameter_sets(cls):
+        values = {"batch_size_global": 64, "learning_rate": 0.2, "lr_scaling": "none", "max_epochs": 5}
+        return {"demo": {name: Setting(value, "presumed: a toy") for name, value in values.items()}}
+
+    @classmethod
+    def read_facts(cls, settings):
+        manifest = json.loads((Path(settings.data_dir) / "manifest.json").read_text())
+        return Facts(manifest["samples"], manifest["samples"], {}, "toy")
+
+    @property
+    def samples_per_epoch(self):
+        return self.facts.train_samples
+
+    def learning_rate(self, step):
+        return self.settings.hyperparameters["learning_rate"]
+
+    def shapes(self):
+        return [{"x": ArraySpec((64,), "float32")}]
+
+    def initial_weights(self, seed):
+        yield "slope", np.zeros(1, np.float32)
+
+    def open_data(self, place, seed):
+        return ToyData(Path(self.settings.data_dir), self.settings.batch_size_global, place)
+
+    def measure(self, batch, outputs):
+        return {"error": np.abs(outputs["y"] - 3 * batch.arrays["x"])}
+
+    def score(self, results):
+        return {"fit": float(1 - results["error"].mean())}
+
+    def log_keys(self):
+        return {"opt_name": "sgd"}
+
+
+class ToyTrainer(Trainer):
+    def setup(self, weights, warm_up=True):
+        self.slope = dict(weights)["slope"].copy()
+        if self.settings.options["misbehave"] == "setup":
+            raise RuntimeError("setup went wrong | `badly`")
+
+    def misbehave(self, step):
+        kind = self.settings.options["misbehave"]
+        if kind == "sleep":
+            time.sleep(0.2)
+        if step == 3 and kind == "flaky" and self.settings.seed % 2:
+            raise RuntimeError("an odd seed")
+        if step == 3 and kind in ("hang", "die", "oom", "raise", "diverge"):
+            if kind == "hang":
+                time.sleep(600)
+            if kind == "die":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if kind == "diverge":
+                raise Diverged("the loss is nan within 3 steps of this block")
+            raise MemoryError("no more") if kind == "oom" else RuntimeError("something broke")
+
+    def train(self, steps, first_step):
+        loss, step = 0.0, first_step
+        for step, batches in enumerate(steps, first_step):  # noqa: B007
+            self.misbehave(step)
+            gradient = sum((2 * (self.slope * b.arrays["x"] - 3 * b.arrays["x"]) * b.arrays["x"]).sum() for b in batches)
+            self.slope -= self.workload.learning_rate(step) * gradient / batches[0].weight_global
+            loss = float(sum(((self.slope - 3) ** 2 * b.arrays["x"] ** 2).sum() for b in batches) / batches[0].weight_global)
+        return TrainStats(step - first_step + 1, loss)
+
+    def forward(self, steps):
+        return TrainStats(sum(1 for _ in steps), 0.0)
+
+    def predict(self, batches):
+        for (batch,) in batches:
+            yield batch, {"y": self.slope * batch.arrays["x"]}
+
+    def gather(self, arrays):
+        return [arrays]
+
+    def broadcast(self, value):
+        return value
+
+    def state(self):
+        return {"slope": self.slope.copy()}
+
+    def load_state(self, state):
+        self.slope = state["slope"].copy()
+
+    def close(self):
+        pass

@@ -1,0 +1,57 @@
+"""What several tests use: the command line in a real subprocess, with the toy plugin where it is asked for."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+TOY = PROJECT / "tests" / "data" / "toy"
+TOY_RUN = ("workload=toy", "framework=plain", "profile=demo")
+
+
+def variables(tmp_path, toy=False, **extra):
+    """The environment of a command: logs and generated data below tmp_path."""
+    values = {**os.environ, "SUITE_LOG_DIR": str(tmp_path / "logs"), "COLUMNS": "200", **extra}
+    if toy:
+        values["SUITE_DATA_DIR"] = str(tmp_path / "data")
+        values["PYTHONPATH"] = str(TOY)
+    return values
+
+
+def run_suite(tmp_path, *arguments, toy=False, timeout=300, **extra):
+    """`python run_suite.py …` to its end."""
+    return subprocess.run(
+        [sys.executable, str(PROJECT / "run_suite.py"), *arguments],
+        capture_output=True, text=True, timeout=timeout, cwd=tmp_path, env=variables(tmp_path, toy, **extra),
+    )  # fmt: skip
+
+
+def suite(tmp_path, *arguments, timeout=300, **extra):
+    """`suite …` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "suite.cli", *map(str, arguments)],
+        capture_output=True, text=True, timeout=timeout, cwd=tmp_path, env=variables(tmp_path, **extra),
+    )  # fmt: skip
+
+
+def status(folder):
+    """`status.json` of a run's folder."""
+    return json.loads((folder / "status.json").read_text())
+
+
+def events(log):
+    """The records of a log in order: (key, value, metadata)."""
+    found = []
+    for line in Path(log).read_text().splitlines():
+        record = json.loads(line.partition(":::MLLOG ")[2])
+        found.append((record["key"], record["value"], record["metadata"]))
+    return found
+
+
+def only(paths):
+    """The one element."""
+    found = list(paths)
+    assert len(found) == 1, found
+    return found[0]

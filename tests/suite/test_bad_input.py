@@ -1,0 +1,96 @@
+"""A mistake on the command line: one line, exit code 2, within seconds, nothing written."""
+
+import time
+
+import pytest
+
+from tests.helpers import TOY_RUN, run_suite
+
+NCF = ("workload=ncf", "profile=demo")
+
+CASES = {
+    "workload": (("workload=nfc",), "workload=nfc: allowed: ncf, toy (did you mean 'ncf'?)"),
+    "no workload": (("gpus=1",), "no workload given: type workload=NAME"),
+    "framework": ((*NCF, "framework=pytroch"), "(did you mean 'pytorch'?)"),
+    "profile": (("workload=ncf", "profile=dmo"), "profile=dmo: allowed: demo, reference, synthetic (did you mean 'demo'?)"),
+    "rules": ((*NCF, "rules=v9"), "rules=v9: allowed: auto, v0.5, v0.7"),
+    "key": ((*NCF, "gpuz=1"), "(did you mean 'gpus'?)"),
+    "key of a group": ((*NCF, "cpu.cores=1"), "cpu.cores: there is no such key; allowed: cpu.cores_per_device"),
+    "key of a workload": ((*NCF, "workload.learning_rat=1"), "(did you mean 'learning_rate'?)"),
+    "added key": ((*NCF, "+gpus=1"), "keys can be neither added nor removed; type gpus=VALUE"),
+    "gpus 0": ((*NCF, "gpus=0"), "gpus=0: at least 1 is needed"),
+    "gpus -1": ((*NCF, "gpus=-1"), "gpus=-1: at least 1 is needed"),
+    "gpus eight": ((*NCF, "gpus=eight"), "gpus=eight: a whole number of at least 1 is needed, for example gpus=8"),
+    "gpus 1.5": ((*NCF, "gpus=1.5"), "gpus=1.5: a whole number"),
+    "gpus in a sweep": (("-m", *NCF, "gpus=1,eight"), "gpus=eight: a whole number"),
+    "list without -m": ((*NCF, "gpus=1,2"), "several values make a sweep: add -m"),
+    "too many": ((*TOY_RUN, "gpus=64"), "type gpus="),
+    "sweep with too many": (("-m", *TOY_RUN, "gpus=1,64"), "oversubscribe=true"),
+    "cuda": ((*NCF, "device=cuda"), "device=cuda: no NVIDIA device is visible here"),
+    "reference without a GPU": (("workload=ncf",), "type device=cpu, for a small run without a data set type profile=demo"),
+    "batch": ((*NCF, "batch=big"), "batch=big: allowed: set | (global | per_device):N"),
+    "batch too small": ((*TOY_RUN, "gpus=2", "batch=global:1", "oversubscribe=true"), "cannot be shared by 2 devices"),
+    "stop": ((*NCF, "stop=epochs:none"), "for example stop=epochs:5"),
+    "seed": ((*NCF, "seed=-3"), "seed=-3: at least 0"),
+    "precision": ((*TOY_RUN, "precision=bf16"), "precision (for toy in plain)=bf16: allowed: fp32"),
+    "runs": ((*NCF, "runs=few"), "runs=few: allowed: official | N"),
+    "nodes": ((*TOY_RUN, "nodes=2"), "type nodes=1"),
+    "no such trainer": (("workload=toy", "profile=demo"), "framework (for workload=toy)=pytorch: allowed: plain"),
+    "hyperparameter set": ((*NCF, "workload.hyperparameter_set=nvidia"), "allowed: demo, intel_v0.5, nvidia_v0.5, reference"),
+    "data set": ((*NCF, "workload.dataset=ml-2m"), "workload.dataset=ml-2m: allowed:"),
+    "target of synthetic": (("workload=ncf", "profile=synthetic", "stop=target", "device=cpu"), "type stop=steps:50"),
+    "not an override": ((*NCF, "fast"), "fast: not of the form key=value"),
+    "environment": ((*NCF, "environment.name=troch"), "did you mean torch"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_line_and_exit_code_2(tmp_path, name):
+    arguments, expected = CASES[name]
+    begin = time.monotonic()
+    done = run_suite(tmp_path, *arguments, toy=True, CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert expected in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert time.monotonic() - begin < 10
+    assert not (tmp_path / "logs").exists()
+    assert not list(tmp_path.glob("*.yaml"))
+
+
+def test_missing_environment_says_the_command_that_makes_it(tmp_path):
+    done = run_suite(tmp_path, *NCF, SUITE_ENV_DIR=str(tmp_path / "none"))
+    assert done.returncode == 2
+    assert "suite env create torch" in done.stderr
+
+
+def test_missing_data_set_says_the_command_that_prepares_it(tmp_path):
+    arguments = ("workload=ncf", "device=cpu", "environment=current")
+    done = run_suite(tmp_path, *arguments, SUITE_DATA_DIR=str(tmp_path / "none"))
+    assert done.returncode == 2
+    assert "suite data prepare ml-20m --from" in done.stderr
+
+
+def test_results_are_never_overwritten(tmp_path):
+    first = run_suite(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True)
+    assert first.returncode == 0, first.stdout + first.stderr
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    second = run_suite(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True)
+    assert second.returncode == 2
+    assert "never overwritten; type another output=FOLDER" in second.stderr
+    assert before == {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+
+
+def test_output_path_with_spaces_commas_and_other_letters(tmp_path):
+    output = tmp_path / "Ausgänge, neu 1"
+    done = run_suite(tmp_path, *TOY_RUN, f"output={output}", toy=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (output / "toy-plain-demo-1dev" / "run_0" / "result_0.txt").exists()
+
+
+def test_output_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run_suite(tmp_path, *TOY_RUN, f"output={tmp_path / 'file' / 'below'}", toy=True)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
