@@ -190,7 +190,7 @@ def _open(path: Path, length: int) -> npt.NDArray[np.int32]:
     """A memory-mapped int32 array (length,). Raises ValueError naming the file if it is something else."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
     if array.dtype != np.int32 or array.shape != (length,):
         raise ValueError(f"{path}: {array.dtype} {array.shape} instead of int32 ({length},); prepare the data again")

@@ -7,16 +7,18 @@ a file that was cut off.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
 import re
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -174,24 +176,32 @@ def _parse(stream: io.BufferedReader, layout: Layout) -> list[npt.NDArray[np.int
         names, separator = ["user", "gap1", "item", "gap2", "rating", "gap3", "time"], ":"
     types = {name: "int64" if name in ("user", "item", "time") else "float64" for name in names}
     parts: list[list[npt.NDArray[np.int64]]] = [[], [], []]
-    with pandas.read_csv(
-        stream, sep=separator, header=None, skiprows=int(layout.header), names=names, dtype=types, index_col=False,
-        quoting=3, na_values=[""], keep_default_na=False, skip_blank_lines=False, encoding="ascii",
-        chunksize=ROWS_PER_CHUNK, engine="c",
-    ) as reader:  # fmt: skip
+    with warnings.catch_warnings():
+        # Without this, a file whose lines all have a field too many would lose it with a mere warning.
+        warnings.simplefilter("error", pandas.errors.ParserWarning)
+        reader = pandas.read_csv(
+            stream, sep=separator, header=None, skiprows=int(layout.header), names=names, dtype=types, index_col=False,
+            quoting=csv.QUOTE_NONE, na_values=[""], keep_default_na=False, skip_blank_lines=False, encoding="ascii",
+            chunksize=ROWS_PER_CHUNK, engine="c",
+        )  # fmt: skip
         for frame in reader:
-            if not np.isfinite(frame["rating"].to_numpy()).all():
-                raise ValueError("a rating is not a number")
-            if any(frame[name].notna().any() for name in names if name.startswith("gap")):
-                raise ValueError("fields are not separated by '::'")
+            _check_values(frame)
             for part, column in zip(parts, ("user", "item", "time"), strict=True):
-                values = frame[column].to_numpy()
-                if values.min() < 0:
-                    raise ValueError(f"a negative {column}")
-                part.append(values)
-    if not parts[0]:
+                part.append(frame[column].to_numpy())
+    if not sum(len(part) for part in parts[0]):
         raise ValueError("no ratings")
     return [np.concatenate(part) for part in parts]
+
+
+def _check_values(frame: Any) -> None:
+    """Raise ValueError for values that parse but are no ratings."""
+    if not np.isfinite(frame["rating"].to_numpy()).all():
+        raise ValueError("a rating is not a number")
+    for name in frame.columns:
+        if name.startswith("gap") and frame[name].notna().any():
+            raise ValueError("fields are not separated by '::'")
+    if (frame[["user", "item", "time"]].to_numpy() < 0).any():
+        raise ValueError("a negative number")
 
 
 def _explain(source: Path, layout: Layout) -> None:

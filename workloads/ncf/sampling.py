@@ -29,6 +29,7 @@ class Positives:
     """The training positives as a set of (user, item) that answers membership for arrays.
 
     `users` and `items` (P,) are the training pairs, sorted by user. Memory: users_total × ⌈items_total / 8⌉ bytes.
+    Raises ValueError for pairs out of range or order (a damaged file), and for a user who has every item.
     """
 
     def __init__(
@@ -39,6 +40,10 @@ class Positives:
         items_total: int,
         threads: int = 1,
     ) -> None:
+        _check_range("train_user", users, users_total)
+        _check_range("train_item", items, items_total)
+        if (users[1:] < users[:-1]).any():
+            raise ValueError("train_user is not sorted; prepare the data again")
         self.users_total, self.items_total = users_total, items_total
         self.row_bytes = -(-items_total // 8)
         self.bitmap = np.empty(users_total * self.row_bytes, np.uint8)
@@ -78,6 +83,11 @@ class Positives:
         np.add(at, wide >> 3, out=at)
         place = (wide & 7).astype(np.uint8)
         return np.asarray((self.bitmap[at] >> place) & np.uint8(1)).view(np.bool_)
+
+
+def _check_range(name: str, values: npt.NDArray[np.integer], total: int) -> None:
+    if values.size and (int(values.min()) < 0 or int(values.max()) >= total):
+        raise ValueError(f"{name} has numbers outside 0 … {total - 1}; prepare the data again")
 
 
 def training_key(seed: int, epoch: int) -> np.uint64:

@@ -1,0 +1,107 @@
+import argparse
+from pathlib import Path
+
+import pytest
+
+from suite.cli import main
+
+HEADER = "userId,movieId,rating,timestamp\n"
+
+
+@pytest.fixture(autouse=True)
+def data_root(tmp_path, monkeypatch) -> Path:
+    root = tmp_path / "data root"
+    monkeypatch.setenv("SUITE_DATA_DIR", str(root))
+    return root
+
+
+def write(folder: Path, ratings_per_user: int = 25) -> Path:
+    path = folder / "ratings.csv"
+    path.write_text(HEADER + "".join(f"{u},{i},4.0,{i}\n" for u in range(1, 6) for i in range(u, u + ratings_per_user)))
+    return path
+
+
+def suite(*words: object) -> int:
+    return main([str(word) for word in ("data", *words)])
+
+
+def refused(capsys, *words: object) -> str:
+    assert suite(*words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("suite data: ")
+    return captured.err
+
+
+def test_prepare_verify_list(tmp_path, data_root, capsys):
+    assert suite("prepare", "ml-1m", "--from", write(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert f"5 users, 29 items, 120 training positives, one test item per user, in {data_root / 'ml-1m'}" in out
+    assert "notice: counts differ from the published ml-1m" in out
+    assert suite("prepare", "ml-1m", "--from", write(tmp_path)) == 0
+    assert "already prepared" in capsys.readouterr().out
+    assert suite("verify", "ml-1m") == 0
+    assert "sound" in capsys.readouterr().out
+    assert suite("list") == 0
+    states = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert " prepared " in states["ml-1m"]
+    assert "not prepared" in states["ml-20m"]
+    assert str(data_root / "ml-demo") in states["ml-demo"]
+
+
+def test_another_folder_and_another_minimum(tmp_path, data_root, capsys):
+    source = write(tmp_path, ratings_per_user=6)
+    assert "no user has 20 ratings" in refused(capsys, "prepare", "ml-100k", "--from", source, "--to", tmp_path / "x")
+    assert suite("prepare", "ml-100k", "--from", source, "--to", tmp_path / "x", "--min-ratings", 5) == 0
+    assert (tmp_path / "x" / "train_user.npy").exists()
+    assert not data_root.exists()
+    assert suite("verify", "ml-100k", "--to", tmp_path / "x") == 0
+    capsys.readouterr()
+    assert "--min-ratings 1" in refused(capsys, "prepare", "ml-100k", "--from", source, "--min-ratings", 1)
+
+
+def test_make_demo(data_root, capsys):
+    assert suite("make-demo", "ml-demo") == 0
+    assert "2,000 users" in capsys.readouterr().out
+    assert (data_root / "ml-demo" / "raw" / "ratings.csv").exists()
+    assert suite("make-demo", "ml-demo") == 0
+    assert "already generated" in capsys.readouterr().out
+
+
+def test_mistakes_are_one_line(tmp_path, data_root, capsys):
+    source = write(tmp_path)
+    assert "did you mean 'ml-20m'" in refused(capsys, "prepare", "ml-20", "--from", source)
+    assert "no such file" in refused(capsys, "prepare", "ml-20m", "--from", tmp_path / "nowhere")
+    assert "suite data prepare ml-20m --from" in refused(capsys, "verify", "ml-20m")
+    assert "cannot be generated" in refused(capsys, "make-demo", "ml-20m")
+    assert "make-demo ml-demo" in refused(capsys, "prepare", "ml-demo", "--from", source)
+    assert "is not a folder" in refused(capsys, "prepare", "ml-20m", "--from", source, "--to", source)
+    source.write_text(HEADER + "1,2\n")
+    assert "ratings.csv, line 2: 2 fields" in refused(capsys, "prepare", "ml-20m", "--from", source)
+    source.write_text(HEADER + "1,2,3,4\n")
+    assert "user 1 has 1 rating" in refused(capsys, "prepare", "ml-20m", "--from", source)
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("x")
+    message = refused(capsys, "prepare", "ml-1m", "--from", write(tmp_path), "--to", tmp_path / "file" / "ml-1m")
+    assert "file" in message
+
+
+def test_min_ratings_means_something_for_movielens_alone(tmp_path, monkeypatch):
+    from suite.commands import data
+
+    monkeypatch.setattr(data, "load_dataset", lambda name: object())
+    parser = argparse.ArgumentParser()
+    data.configure(parser)
+    args = parser.parse_args(["prepare", "imagenet", "--from", "x", "--min-ratings", "3"])
+    with pytest.raises(ValueError, match="--min-ratings means nothing for imagenet"):
+        data.run(args)
+
+
+@pytest.mark.parametrize("words", [[], ["prepare"], ["prepare", "ml-20m"], ["frobnicate"], ["verify"]])
+def test_incomplete_commands_are_refused(words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        suite(*words)
+    assert caught.value.code == 2

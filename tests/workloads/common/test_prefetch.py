@@ -1,0 +1,88 @@
+import gc
+import threading
+import time
+
+import pytest
+
+from workloads.common.prefetch import Prefetch
+
+
+def workers() -> int:
+    return sum(thread.name == "prefetch" for thread in threading.enumerate())
+
+
+def gone(timeout: float = 5.0) -> bool:
+    end = time.monotonic() + timeout
+    while workers() and time.monotonic() < end:
+        time.sleep(0.01)
+    return workers() == 0
+
+
+@pytest.mark.parametrize("depth", [1, 2, 7])
+def test_items_come_in_order_and_the_thread_ends(depth):
+    assert list(Prefetch(iter(range(100)), depth)) == list(range(100))
+    assert gone()
+
+
+def test_an_end_stays_an_end():
+    prefetch = Prefetch(iter([1]))
+    assert list(prefetch) == [1]
+    assert list(prefetch) == []
+
+
+def test_no_more_than_depth_items_are_made_ahead():
+    made = []
+
+    def source():
+        for number in range(100):
+            made.append(number)
+            yield number
+
+    with Prefetch(source(), depth=2) as prefetch:
+        assert next(prefetch) == 0
+        time.sleep(0.1)
+        assert len(made) <= 4  # one taken, two ready, one waiting for room
+
+
+def test_an_error_comes_where_its_item_would_have_come():
+    def source():
+        yield 1
+        raise KeyError("broken")
+
+    prefetch = Prefetch(source())
+    assert next(prefetch) == 1
+    with pytest.raises(KeyError, match="broken"):
+        next(prefetch)
+    assert list(prefetch) == []
+    assert gone()
+
+
+def test_closing_early_stops_the_thread_and_the_source():
+    closed = threading.Event()
+
+    def source():
+        try:
+            while True:
+                yield 0
+        finally:
+            closed.set()
+
+    prefetch = Prefetch(source(), depth=3)
+    next(prefetch)
+    prefetch.close()
+    prefetch.close()
+    assert closed.is_set()
+    assert workers() == 0
+    assert list(prefetch) == []
+
+
+def test_a_forgotten_consumer_leaves_no_thread():
+    for _ in range(10):
+        next(Prefetch(iter(lambda: 0, 1)))
+    gc.collect()
+    assert gone()
+
+
+def test_depth_must_be_positive():
+    with pytest.raises(ValueError, match="depth"):
+        Prefetch(iter([]), 0)

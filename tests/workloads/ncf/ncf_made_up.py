@@ -1,0 +1,45 @@
+"""A small made-up data set for NCF's tests: 501 users, 333 items, dense enough that many draws are rejected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.api import Facts, Place, Settings
+from workloads.common.randomness import bits, stream, uniform
+
+USERS, ITEMS = 501, 333
+
+
+def pairs() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Training pairs (user, item), each once, sorted by user: from few to half of the items."""
+    chance = 0.02 + 0.5 * uniform(bits(stream(9, "chance"), np.arange(USERS)))
+    user, item = np.nonzero(uniform(bits(9, np.arange(USERS)[:, None], np.arange(ITEMS))) < chance[:, None])
+    return user.astype(np.int32), item.astype(np.int32)
+
+
+def write(folder: Path) -> Facts:
+    """The prepared arrays (without a manifest) in `folder`, and their facts."""
+    user, item = pairs()
+    test = np.arange(USERS, dtype=np.int32) % ITEMS
+    for name, array in (("train_user", user), ("train_item", item), ("test_item", test)):
+        np.save(folder / f"{name}.npy", array)
+    return Facts(len(user), USERS, {"users": USERS, "items": ITEMS, "min_ratings": 2}, "made up")
+
+
+def settings(folder: Path | str, batch_size_global: int = 4001, **options: object) -> Settings:
+    """Settings with what NCF's data reads."""
+    return Settings(
+        workload="ncf", framework="pytorch", profile="demo", rules="v0.5", clock="v0.5", device="cpu", devices_total=2,
+        nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch_size_global,
+        batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="ml-demo",
+        data_dir=str(folder), model={}, targets={}, hyperparameter_set="demo", hyperparameters={},
+        hyperparameter_sources={}, options=options,
+    )  # fmt: skip
+
+
+def place(process: int, replicas: range, total: int) -> Place:
+    """A place on CPU devices."""
+    return Place(process, -(-total // len(replicas)), replicas, total, ("cpu",) * len(replicas))

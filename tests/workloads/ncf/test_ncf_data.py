@@ -1,0 +1,280 @@
+from collections import Counter
+from pathlib import Path
+
+import ncf_made_up as made_up
+import numpy as np
+import pytest
+
+from workloads.api import Facts
+from workloads.ncf.data import NCFData, SyntheticNCFData, published_facts, read_facts
+from workloads.ncf.sampling import Positives
+
+USERS, ITEMS = made_up.USERS, made_up.ITEMS
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("prepared")
+    made_up.write(path)
+    return path
+
+
+def open_data(folder: Path, process: int = 0, replicas: range = range(1), total: int = 1, seed: int = 4, **options):
+    batch = options.pop("batch", 4001)
+    facts = made_up.write(folder)
+    return NCFData(made_up.settings(folder, batch, **options), facts, made_up.place(process, replicas, total), seed)
+
+
+def samples(batches) -> Counter:
+    """The real samples of some batches as a multiset of (user, item, label)."""
+    found: Counter = Counter()
+    for batch in batches:
+        arrays = batch.arrays
+        real = arrays["weight"] > 0
+        assert real.sum() == batch.weight
+        assert not any(arrays[name][~real].any() for name in ("user", "item", "label"))
+        found.update(zip(*(arrays[name][real].tolist() for name in ("user", "item", "label")), strict=True))
+    return found
+
+
+def places(replicas: int, per_process: int):
+    for process, first in enumerate(range(0, replicas, per_process)):
+        yield process, range(first, min(first + per_process, replicas)), replicas
+
+
+@pytest.mark.parametrize(("replicas", "per_process"), [(2, 1), (2, 2), (3, 1), (3, 3)])
+def test_replicas_share_the_same_samples(folder, replicas, per_process):
+    whole = open_data(folder)
+    last = whole.steps_per_epoch - 1
+    parts = [open_data(folder, *place) for place in places(replicas, per_process)]
+    assert {part.steps_per_epoch for part in parts} == {whole.steps_per_epoch}
+    for step in (0, 1, last, last + 1):
+        (expected,) = next(iter(whole.train(step, step + 1)))
+        batches = [batch for part in parts for batch in next(iter(part.train(step, step + 1)))]
+        assert len(batches) == replicas
+        assert len({len(batch.arrays["user"]) for batch in batches}) == 1
+        assert len(batches[0].arrays["user"]) == -(-expected.samples_global // replicas)
+        assert {(b.weight_global, b.samples_global) for b in batches} == {(expected.weight, expected.samples_global)}
+        assert sum(batch.weight for batch in batches) == expected.weight
+        assert samples(batches) == samples([expected])
+        order = np.concatenate([b.arrays["user"][: int(b.weight)] for b in batches])
+        assert (order == expected.arrays["user"]).all()
+
+
+def test_types_and_shapes(folder):
+    data = open_data(folder, 0, range(2), 3, batch=1000)
+    for batch in next(iter(data.train(0, 1))):
+        kinds = {name: (array.dtype.name, array.shape) for name, array in batch.arrays.items()}
+        assert {kinds["user"], kinds["item"]} == {("int32", (334,))}
+        assert {kinds["label"], kinds["weight"]} == {("float32", (334,))}
+        assert len(kinds) == 4
+
+
+def test_an_epoch_has_every_sample_once(folder):
+    data = open_data(folder)
+    user, item = made_up.pairs()
+    epoch = samples(batch for step in data.train(0, data.steps_per_epoch) for batch in step)
+    assert sum(epoch.values()) == 5 * len(user) == data.samples_per_epoch
+    positive = Counter({key[:2]: n for key, n in epoch.items() if key[2] == 1})
+    assert positive == Counter(zip(user.tolist(), item.tolist(), strict=True))
+    negatives: Counter = Counter()
+    for (one, _, label), n in epoch.items():
+        negatives[one] += n * (label == 0)
+    assert negatives == Counter({int(u): int(4 * n) for u, n in enumerate(np.bincount(user, minlength=USERS)) if n})
+    positives = Positives(user, item, USERS, ITEMS)
+    drawn = np.array([key[:2] for key in epoch if key[2] == 0])
+    assert not positives.contains(drawn[:, 0], drawn[:, 1]).any()
+
+
+def test_epochs_differ_in_order_and_negatives(folder):
+    data = open_data(folder)
+    epochs = [
+        [batch for step in data.train(e * data.steps_per_epoch, (e + 1) * data.steps_per_epoch) for batch in step]
+        for e in (0, 1)
+    ]
+    orders = [np.concatenate([batch.arrays["user"] for batch in epoch]) for epoch in epochs]
+    assert (orders[0] == orders[1]).mean() < 0.05
+    one, two = (samples(epoch) for epoch in epochs)
+    assert {k for k in one if k[2]} == {k for k in two if k[2]}
+    assert one != two
+
+
+def test_positives_are_spread_evenly_over_an_epoch(folder):
+    data = open_data(folder, batch=1000)
+    shares = np.array([step[0].arrays["label"].sum() for step in data.train(0, data.steps_per_epoch - 1)])
+    assert abs(shares.mean() - 200) < 2
+    assert 0.5 < shares.var() / (1000 * 0.2 * 0.8) < 1.5
+
+
+def test_the_last_batch_is_kept(folder):
+    data = open_data(folder)
+    sizes = [step[0].samples_global for step in data.train(0, data.steps_per_epoch)]
+    assert sizes[:-1] == [4001] * (len(sizes) - 1)
+    assert sum(sizes) == data.samples_per_epoch
+    assert 0 < sizes[-1] < 4001
+
+
+def test_a_last_batch_smaller_than_the_number_of_replicas(tmp_path):
+    total = open_data(tmp_path).samples_per_epoch
+    parts = [open_data(tmp_path, *place, batch=total - 2) for place in places(5, 1)]
+    batches = [next(iter(part.train(1, 2)))[0] for part in parts]
+    assert [batch.weight for batch in batches] == [1, 1, 0, 0, 0]
+    assert all(len(batch.arrays["user"]) == 1 and batch.weight_global == 2 for batch in batches)
+
+
+def test_any_stretch_of_steps_is_the_same(folder):
+    data = open_data(folder)
+    n = data.steps_per_epoch
+    across = list(data.train(n - 2, n + 2))
+    for offset, step in enumerate(across):
+        again = next(iter(data.train(n - 2 + offset, n - 1 + offset)))
+        assert all((step[0].arrays[name] == again[0].arrays[name]).all() for name in again[0].arrays)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_nothing(folder, threads, monkeypatch):
+    monkeypatch.setattr("workloads.ncf.data.CHUNK", 700)
+    one, many = open_data(folder), open_data(folder, data_threads=threads)
+    for a, b in zip(one.train(0, 3), many.train(0, 3), strict=True):
+        assert all((a[0].arrays[name] == b[0].arrays[name]).all() for name in a[0].arrays)
+
+
+@pytest.mark.parametrize(("replicas", "per_process"), [(1, 1), (2, 1), (2, 2), (3, 1), (3, 3), (7, 7)])
+def test_evaluation_covers_every_user_once(folder, replicas, per_process):
+    seen = {}
+    lengths = set()
+    test = np.load(folder / "test_item.npy")
+    for place in places(replicas, per_process):
+        steps = list(open_data(folder, *place).evaluation())
+        lengths.add(len(steps))
+        for step in steps:
+            assert len(step) == len(place[1])
+            for replica, batch in zip(place[1], step, strict=True):
+                valid = batch.arrays["valid"]
+                assert batch.arrays["item"].shape == (len(valid), 1000) == (min(64, -(-USERS // replicas)), 1000)
+                assert batch.weight == valid.sum()
+                users = batch.arrays["user"][valid]
+                assert (users % replicas == replica).all()
+                assert (batch.arrays["item"][valid, 0] == test[users]).all()
+                assert (np.diff(batch.arrays["item"][valid, 1:], axis=1) >= 0).all()
+                for user, items in zip(users.tolist(), batch.arrays["item"][valid], strict=True):
+                    assert user not in seen
+                    seen[user] = items
+    assert len(lengths) == 1
+    assert sorted(seen) == list(range(USERS))
+    whole = {
+        int(user): items
+        for (batch,) in open_data(folder).evaluation()
+        for user, items in zip(batch.arrays["user"], batch.arrays["item"], strict=True)
+    }
+    assert all((whole[user] == items).all() for user, items in seen.items())
+
+
+def test_weights_of_an_evaluation_step_add_up(folder):
+    for step in open_data(folder, 0, range(3), 3).evaluation():
+        assert {batch.weight_global for batch in step} == {sum(batch.weight for batch in step)}
+        assert {batch.samples_global for batch in step} == {int(step[0].weight_global)}
+
+
+def test_more_replicas_than_users(tmp_path):
+    facts = made_up.write(tmp_path)
+    for name in ("train_user", "train_item", "test_item"):
+        np.save(tmp_path / f"{name}.npy", np.load(tmp_path / f"{name}.npy")[:2] * 0 + np.arange(2, dtype=np.int32))
+    facts = type(facts)(2, 2, {"users": 2, "items": ITEMS}, "tiny")
+    data = NCFData(made_up.settings(tmp_path), facts, made_up.place(0, range(3), 3), 0)
+    ((first, second, third),) = list(data.evaluation())
+    assert [batch.weight for batch in (first, second, third)] == [1, 1, 0]
+    assert third.arrays["item"].shape == (1, 1000)
+    assert not third.arrays["valid"].any()
+
+
+def test_evaluation_negatives_stay_and_follow_the_seed(folder):
+    data = open_data(folder)
+    one, again, other = (
+        np.concatenate([batch.arrays["item"] for (batch,) in source.evaluation()])
+        for source in (data, data, open_data(folder, seed=5))
+    )
+    assert (one == again).all()
+    assert (one != other).any(axis=1).all()
+
+
+def test_the_constructor_draws_nothing(folder):
+    data = open_data(folder)
+    assert data._positives is None
+    assert data._evaluation is None
+
+
+def test_close_stops_an_unfinished_train(folder):
+    data = open_data(folder)
+    stream = data.train(0, 10**6)
+    next(stream)
+    assert len(data._running) == 1
+    data.close()
+    assert list(stream) == []
+    data.close()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: path.unlink(), "No such file"),
+        (lambda path: path.write_bytes(b""), r"test_item\.npy"),
+        (lambda path: path.write_bytes(b"\x93NUMPY\x01\x00"), r"test_item\.npy"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-8]), r"test_item\.npy"),
+        (lambda path: np.save(path, np.zeros(USERS)), r"float64 .* instead of int32"),
+        (lambda path: np.save(path, np.zeros(3, np.int32)), r"\(3,\) instead of int32"),
+        (lambda path: np.save(path, np.array([{}] * USERS), allow_pickle=True), r"test_item\.npy"),
+    ],
+)
+def test_damaged_arrays_are_named(tmp_path, damage, message):
+    facts = made_up.write(tmp_path)
+    damage(tmp_path / "test_item.npy")
+    with pytest.raises(ValueError, match=message):
+        NCFData(made_up.settings(tmp_path), facts, made_up.place(0, range(1), 1), 0)
+
+
+def test_an_item_out_of_range_is_not_trained_on(tmp_path):
+    made_up.write(tmp_path)
+    items = np.load(tmp_path / "train_item.npy")
+    items[5] = ITEMS + 8
+    np.save(tmp_path / "train_item.npy", items)
+    user = np.load(tmp_path / "train_user.npy")
+    facts = Facts(len(user), USERS, {"users": USERS, "items": ITEMS}, "x")
+    data = NCFData(made_up.settings(tmp_path), facts, made_up.place(0, range(1), 1), 0)
+    with pytest.raises(ValueError, match="train_item"):
+        next(iter(data.train(0, 1)))
+
+
+def test_facts_of_ml_20m():
+    facts = published_facts()
+    assert facts.train_samples == 20_000_263 - 138_493 == 19_861_770
+    assert facts.sizes["users"] == facts.evaluation_samples == 138_493
+    assert facts.sizes["items"] == 26_744
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("ml-20m", "suite data prepare ml-20m --from FILE_OR_ZIP"), ("ml-demo", "suite data make-demo ml-demo")],
+)
+def test_missing_data_says_what_to_type(tmp_path, name, command):
+    with pytest.raises(ValueError, match=command) as caught:
+        read_facts(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("replicas", "batch"), [(1, 1_048_576), (3, 100_000)])
+def test_made_up_batches_have_the_real_sizes(replicas, batch):
+    facts = published_facts()
+    data = SyntheticNCFData(made_up.settings("", batch), facts, made_up.place(0, range(replicas), replicas), 0)
+    assert data.steps_per_epoch == -(-99_308_850 // batch)
+    last = data.steps_per_epoch - 1
+    for step in (*data.train(0, 6), *data.train(last, last + 1)):
+        assert len(step) == replicas
+        assert sum(one.weight for one in step) == step[0].weight_global == step[0].samples_global
+        for one in step:
+            assert one.arrays["weight"].sum() == one.weight
+            assert len(one.arrays["user"]) == -(-one.samples_global // replicas)
+            assert one.arrays["item"].max() < 26_744
+            assert one.arrays["user"].max() < 138_493
+    assert list(data.evaluation()) == []
+    data.close()

@@ -1,0 +1,212 @@
+import hashlib
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workloads.ncf.data import read_facts
+from workloads.ncf.dataset import ML1M, ML20M, ML100K, MovieLens, split
+from workloads.ncf.ratings import Ratings
+
+HEADER = "userId,movieId,rating,timestamp\n"
+
+
+def table(rows: list[tuple[int, int, int]]) -> Ratings:
+    columns = np.array(rows, np.int64).reshape(-1, 3)
+    return Ratings(columns[:, 0], columns[:, 1], columns[:, 2], "made up", 0, "")
+
+
+def slow_split(rows: list[tuple[int, int, int]], minimum: int) -> dict[str, list[int]]:
+    """The definition with dictionaries."""
+    latest: dict[tuple[int, int], tuple[int, int]] = {}
+    for place, (user, item, time) in enumerate(rows):
+        if (user, item) not in latest or (time, place) > latest[user, item]:
+            latest[user, item] = (time, place)
+    kept = sorted((place, user, item, time) for (user, item), (time, place) in latest.items())
+    counts: dict[int, int] = defaultdict(int)
+    for _, user, _, _ in kept:
+        counts[user] += 1
+    kept = [row for row in kept if counts[row[1]] >= minimum]
+    users: dict[int, int] = {}
+    items: dict[int, int] = {}
+    histories: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for place, user, item, time in kept:
+        number = users.setdefault(user, len(users))
+        histories[number].append((time, place, items.setdefault(item, len(items))))
+    found: dict[str, list[int]] = {"train_user": [], "train_item": [], "test_item": []}
+    for user in range(len(users)):
+        test = max(histories[user])
+        found["test_item"].append(test[2])
+        for row in histories[user]:
+            if row is not test:
+                found["train_user"].append(user)
+                found["train_item"].append(row[2])
+    return found
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.tuples(st.integers(3, 7), st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=60),
+    st.integers(2, 5),
+)
+def test_split_equals_the_slow_version(rows, minimum):
+    expected = slow_split(rows, minimum)
+    if not expected["test_item"]:
+        with pytest.raises(ValueError, match="no user has"):
+            split(table(rows), minimum, require_two=False)
+        return
+    found = split(table(rows), minimum, require_two=False)
+    for name, values in expected.items():
+        array = getattr(found, name)
+        assert array.dtype == np.int32
+        assert array.tolist() == values
+    assert found.items == max(expected["train_item"] + expected["test_item"]) + 1
+    assert found.duplicates == len(rows) - len({row[:2] for row in rows})
+
+
+def test_equal_times_are_decided_by_the_last_in_the_file():
+    found = split(table([(1, 5, 7), (1, 6, 7), (1, 4, 7), (1, 3, 2)]), 2)
+    assert found.test_item.tolist() == [2]  # item 4: third to appear
+    assert found.train_item.tolist() == [0, 1, 3]
+
+
+def test_a_repeated_rating_counts_once_at_its_latest_time():
+    found = split(table([(1, 5, 9), (1, 6, 3), (1, 5, 1), (1, 7, 4)]), 2)
+    assert (found.duplicates, found.test_item.tolist(), found.train_item.tolist()) == (1, [0], [1, 2])
+
+
+def test_a_single_rating_is_an_error_naming_the_user():
+    rows = [(1, item, item) for item in range(30)] + [(77, 3, 4), (77, 3, 9)]
+    with pytest.raises(ValueError, match=r"made up: user 77 has 1 rating, .* type: --min-ratings 20"):
+        split(table(rows))
+    found = split(table(rows), 20, require_two=False)
+    assert (found.users_dropped, found.counts["users"]) == (1, 1)
+
+
+def write_source(folder: Path, users: int = 5, ratings: int = 25, name: str = "ratings.csv") -> Path:
+    path = folder / name
+    path.write_text(
+        HEADER + "".join(f"{u},{i},4.0,{i * 10}\n" for u in range(1, users + 1) for i in range(u, u + ratings))
+    )
+    return path
+
+
+def test_prepare_writes_arrays_and_manifest(tmp_path):
+    source, destination = write_source(tmp_path), tmp_path / "data" / "ml-1m"
+    lines = ML1M().prepare(source, destination)
+    assert "5 users, 29 items, 120 training positives" in lines[0]
+    arrays = {
+        name: np.load(destination / f"{name}.npy", mmap_mode="r") for name in ("train_user", "train_item", "test_item")
+    }
+    assert {name: array.shape for name, array in arrays.items()} == {
+        "train_user": (120,), "train_item": (120,), "test_item": (5,)
+    }  # fmt: skip
+    assert arrays["train_user"].tolist() == np.repeat(np.arange(5), 24).tolist()
+    assert arrays["test_item"].tolist() == [24, 25, 26, 27, 28]
+    manifest = json.loads((destination / "manifest.json").read_text())
+    assert manifest["schema"] == 1
+    assert manifest["options"] == {"minimum_ratings": 20}
+    assert manifest["source"]["sha256"] == hashlib.sha256(source.read_bytes()).hexdigest()
+    assert manifest["source"]["name"] == "ratings.csv"
+    assert manifest["counts"]["train"] == 120
+    assert manifest["matches_published"] is False
+    assert sorted(path.name for path in destination.iterdir()) == sorted([*manifest["files"], "manifest.json"])
+    assert [path.name for path in destination.parent.iterdir()] == ["ml-1m"]
+    assert ML1M().verify(destination)[-2].startswith("ml-1m: sound")
+    facts = read_facts(destination)
+    assert (facts.train_samples, facts.evaluation_samples) == (120, 5)
+    assert facts.sizes == {"users": 5, "items": 29, "min_ratings": 20}
+    assert facts.fingerprint == manifest["fingerprint"]
+    assert "counts differ from the published ml-1m" in facts.notes[0]
+
+
+def test_published_counts_give_no_notice(tmp_path, monkeypatch):
+    monkeypatch.setattr(ML100K, "published", {"ratings": 125, "users": 5, "items": 29})
+    lines = ML100K().prepare(write_source(tmp_path), tmp_path / "x")
+    assert len(lines) == 1
+    assert json.loads((tmp_path / "x" / "manifest.json").read_text())["matches_published"] is True
+    assert read_facts(tmp_path / "x").notes == ()
+
+
+def test_published_counts():
+    # ncf.md section 1 and the data sets' README files.
+    assert ML20M.published == {"ratings": 20_000_263, "users": 138_493, "items": 26_744}
+    assert ML1M.published == {"ratings": 1_000_209, "users": 6_040, "items": 3_706}
+    assert ML100K.published == {"ratings": 100_000, "users": 943, "items": 1_682}
+
+
+def test_what_is_dropped_is_said(tmp_path):
+    source = write_source(tmp_path)
+    with source.open("a") as file:
+        file.writelines(f"9,{i},3.0,5\n" for i in range(1, 8))
+        file.write("1,1,5.0,99999\n")
+    lines = ML1M().prepare(source, tmp_path / "x")
+    assert "notice: dropped 1 users with fewer than 20 ratings" in lines
+    assert "notice: dropped 1 repeated ratings, the latest of each stays" in lines
+
+
+def test_the_same_source_again_is_done_and_another_is_refused(tmp_path):
+    source, destination = write_source(tmp_path), tmp_path / "x"
+    ML1M().prepare(source, destination)
+    before = {path.name: path.stat().st_mtime_ns for path in destination.iterdir()}
+    assert ML1M().prepare(source, destination) == [f"ml-1m: already prepared in {destination}"]
+    other = write_source(tmp_path, users=6, name="other.csv")
+    stricter = ML1M()
+    stricter.minimum_ratings = 21
+    for dataset, file in ((ML1M(), other), (stricter, source), (ML100K(), source)):
+        with pytest.raises(ValueError, match=r"holds ml-1m .* --to, or remove it"):
+            dataset.prepare(file, destination)
+    assert {path.name: path.stat().st_mtime_ns for path in destination.iterdir()} == before
+
+
+def test_a_failed_preparation_leaves_nothing(tmp_path):
+    source = write_source(tmp_path)
+    source.write_text(source.read_text() + "1,2\n")
+    with pytest.raises(ValueError, match="line 127"):
+        ML1M().prepare(source, tmp_path / "data" / "x")
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("minimum", [1, 0, -5])
+def test_a_minimum_below_two_is_refused(tmp_path, minimum):
+    dataset = ML1M()
+    dataset.minimum_ratings = minimum
+    with pytest.raises(ValueError, match=f"--min-ratings {minimum}"):
+        dataset.prepare(write_source(tmp_path), tmp_path / "x")
+
+
+def test_nobody_with_enough_ratings(tmp_path):
+    with pytest.raises(ValueError, match=r"no user has 20 ratings \(the most is 6\); give a smaller --min-ratings"):
+        ML1M().prepare(write_source(tmp_path, ratings=6), tmp_path / "x")
+
+
+def test_verify_says_what_is_wrong(tmp_path):
+    with pytest.raises(ValueError, match="suite data prepare ml-1m --from FILE_OR_ZIP"):
+        ML1M().verify(tmp_path / "x")
+    ML1M().prepare(write_source(tmp_path), tmp_path / "x")
+    with pytest.raises(ValueError, match="holds ml-1m, not ml-20m"):
+        ML20M().verify(tmp_path / "x")
+    data = bytearray((tmp_path / "x" / "train_item.npy").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "x" / "train_item.npy").write_bytes(data)
+    with pytest.raises(ValueError, match=r"train_item\.npy: content differs"):
+        ML1M().verify(tmp_path / "x")
+
+
+def test_a_foreign_manifest_is_no_movielens_data(tmp_path):
+    ML1M().prepare(write_source(tmp_path), tmp_path / "x")
+    path = tmp_path / "x" / "manifest.json"
+    content = json.loads(path.read_text())
+    content["counts"] = {"images": 3}
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="not of a MovieLens data set"):
+        read_facts(tmp_path / "x")
+
+
+def test_every_data_set_has_a_name_and_counts():
+    assert [kind.name for kind in (ML20M, ML1M, ML100K)] == ["ml-20m", "ml-1m", "ml-100k"]
+    assert all(issubclass(kind, MovieLens) and kind.generated is False for kind in (ML20M, ML1M, ML100K))

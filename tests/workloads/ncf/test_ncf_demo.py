@@ -1,0 +1,95 @@
+import multiprocessing
+import time
+from pathlib import Path
+
+import ncf_made_up as made_up
+import numpy as np
+import pandas
+import pytest
+
+from workloads.ncf import ratings
+from workloads.ncf.data import NCFData, read_facts
+from workloads.ncf.demo import MLDemo, true_scores
+from workloads.ncf.metrics import hit_rate, hits
+
+TARGET = 0.635
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "ml-demo"
+    MLDemo().make_demo(path)
+    return path
+
+
+def hr_at_10(folder: Path, scores, seed: int) -> float:
+    """HR@10 of `scores(user (u, 1), item (u, 1000))`."""
+    data = NCFData(made_up.settings(folder), read_facts(folder), made_up.place(0, range(1), 1), seed)
+    found = []
+    for (batch,) in data.evaluation():
+        user, item = batch.arrays["user"][:, None], batch.arrays["item"]
+        found.append(hits(np.broadcast_to(scores(user, item), item.shape), item)[batch.arrays["valid"]])
+    return hit_rate(np.concatenate(found))
+
+
+def test_size_and_layout(folder):
+    facts = read_facts(folder)
+    assert facts.sizes["users"] >= 2000
+    assert facts.sizes["items"] >= 1500
+    assert 75_000 < facts.train_samples < 90_000
+    text = (folder / "raw" / "ratings.csv").read_text()
+    assert text.startswith("userId,movieId,rating,timestamp\n1,")
+    per_user = np.bincount(np.load(folder / "train_user.npy"))
+    assert per_user.min() == 19
+    assert 36 < np.median(per_user) < 45
+    assert facts.notes == ()
+    assert MLDemo().verify(folder)[-1].startswith("ml-demo: sound")
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_trivial_rankings_stay_far_below_the_target(folder, seed):
+    popularity = np.bincount(np.load(folder / "train_item.npy"), minlength=2000).astype(np.float32)
+    assert 0.05 < hr_at_10(folder, lambda user, item: popularity[item], seed) < 0.20
+    assert hr_at_10(folder, lambda user, item: np.zeros(item.shape, np.float32), seed) == 0.0
+    chance = np.random.default_rng(seed).random((2000, 2000), np.float32)
+    assert hr_at_10(folder, lambda user, item: chance[user, item], seed) < 0.03
+
+
+def test_the_true_score_is_the_ceiling(folder):
+    rows = ratings.read(folder / "raw" / "ratings.csv")
+    users, items = pandas.unique(rows.user) - 1, pandas.unique(rows.item) - 1
+    scores = true_scores()[users][:, items].astype(np.float32)
+    assert 0.75 < hr_at_10(folder, lambda user, item: scores[user, item], 1) < 0.83
+
+
+def test_generating_again_gives_the_same_bytes(folder, tmp_path):
+    MLDemo().make_demo(tmp_path / "again")
+    assert read_facts(tmp_path / "again").fingerprint == read_facts(folder).fingerprint
+    assert MLDemo().make_demo(folder) == [f"ml-demo: already generated in {folder}"]
+
+
+def test_it_takes_two_seconds_at_most(tmp_path):
+    start = time.process_time()
+    MLDemo().make_demo(tmp_path / "x")
+    assert time.process_time() - start <= 2.0
+
+
+def test_processes_at_the_same_time_agree(tmp_path):
+    destination = tmp_path / "data" / "ml-demo"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=MLDemo().make_demo, args=(destination,)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    MLDemo().verify(destination)
+    assert [path.name for path in destination.parent.iterdir()] == ["ml-demo"]
+
+
+def test_it_is_generated_and_not_read(tmp_path):
+    assert MLDemo.generated
+    with pytest.raises(ValueError, match="type: suite data make-demo ml-demo"):
+        MLDemo().prepare(tmp_path / "x", tmp_path / "y")
+    with pytest.raises(ValueError, match="type: suite data make-demo ml-demo"):
+        MLDemo().verify(tmp_path / "y")

@@ -1,0 +1,90 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from workloads.ncf.metrics import hit_rate, hits
+
+
+def slow_hit(logits: list[float], items: list[int], top: int = 10) -> bool:
+    """The definition, one candidate at a time: rank of the test item among distinct candidates, losing ties."""
+    score = logits[0]
+    if math.isnan(score):
+        return False
+    seen = {items[0]}
+    rank = 1
+    for value, item in zip(logits[1:], items[1:], strict=True):
+        if item in seen:
+            continue
+        seen.add(item)
+        if math.isnan(value) or value >= score:
+            rank += 1
+    return rank <= top
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+    """Few items (many repeats) and few values (many ties), now and then NaN or infinity."""
+    users, width, kinds = draw(st.integers(1, 6)), draw(st.integers(2, 60)), draw(st.integers(1, 40))
+    items = draw(hnp.arrays(np.int32, (users, width), elements=st.integers(0, kinds)))
+    items[:, 1:].sort(axis=1)
+    values = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, float("nan"), float("inf"), float("-inf")])
+    few = draw(st.booleans())
+    number = st.sampled_from([0.0, 1.0]) if few else st.one_of(values, st.floats(-9, 9, width=32))
+    return draw(hnp.arrays(np.float32, (users, width), elements=number)), items
+
+
+@settings(max_examples=500, deadline=None)
+@given(candidates(), st.integers(1, 12))
+def test_hits_equal_the_slow_version(given_, top):
+    logits, items = given_
+    expected = [slow_hit(row.tolist(), item.tolist(), top) for row, item in zip(logits, items, strict=True)]
+    assert hits(logits, items, top).tolist() == expected
+
+
+def test_full_size_rows_equal_the_slow_version():
+    generator = np.random.default_rng(0)
+    items = generator.integers(0, 1500, (200, 1000)).astype(np.int32)
+    items[:, 1:].sort(axis=1)
+    logits = generator.integers(-40, 3, (200, 1000)).astype(np.float32)
+    logits[:, 0] = generator.choice([1, 2, 3], 200)
+    found = hits(logits, items)
+    assert found.tolist() == [slow_hit(row.tolist(), item.tolist()) for row, item in zip(logits, items, strict=True)]
+    assert 0 < hit_rate(found) < 1
+
+
+def row(negatives: list[float], items: list[int], test: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([[test, *negatives]], np.float32), np.array([[7, *items]], np.int32)
+
+
+@pytest.mark.parametrize(
+    ("negatives", "items", "hit"),
+    [
+        ([2.0] * 9, list(range(9, 18)), True),  # tenth
+        ([2.0] * 10, list(range(9, 19)), False),  # eleventh
+        ([1.0] * 10, list(range(9, 19)), False),  # ties are lost
+        ([2.0] * 20, [9] * 20, True),  # one item, twenty times
+        ([1.0] * 20, [7] * 20, True),  # copies of the test item
+        ([float("nan")] * 10, list(range(9, 19)), False),
+    ],
+)
+def test_rules(negatives, items, hit):
+    assert hits(*row(negatives, items)).tolist() == [hit]
+
+
+def test_a_nan_test_item_is_a_miss_even_among_few():
+    assert hits(*row([0.0], [9], float("nan"))).tolist() == [False]
+
+
+def test_a_constant_predictor_never_hits():
+    items = np.tile(np.arange(1000, dtype=np.int32), (5, 1))
+    assert hit_rate(hits(np.zeros((5, 1000), np.float32), items)) == 0.0
+
+
+def test_hit_rate():
+    assert hit_rate(np.array([True, False, False, True])) == 0.5
+    with pytest.raises(ValueError, match="no user"):
+        hit_rate(np.array([], bool))

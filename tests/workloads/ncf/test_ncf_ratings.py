@@ -1,0 +1,161 @@
+import hashlib
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workloads.ncf import ratings
+
+HEADER = "userId,movieId,rating,timestamp\n"
+ROWS = [(user, item, 100 + item) for user in range(1, 4) for item in range(1, 30)]
+CSV = HEADER + "".join(f"{u},{i},3.5,{t}\n" for u, i, t in ROWS)
+DAT = "".join(f"{u}::{i}::3::{t}\n" for u, i, t in ROWS)
+TAB = "".join(f"{u}\t{i}\t3\t{t}\n" for u, i, t in ROWS)
+
+
+def write(folder: Path, text: str | bytes, name: str = "ratings.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def write_zip(folder: Path, members: dict[str, str], name: str = "ml.zip") -> Path:
+    path = folder / name
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member, text in members.items():
+            archive.writestr(member, text)
+    return path
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(ValueError, match=r".") as caught:
+        ratings.read(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert path.name in message or str(path) in message
+    return message
+
+
+@pytest.mark.parametrize("text", [CSV, CSV.replace("\n", "\r\n"), DAT, TAB])
+@pytest.mark.parametrize("rows_per_chunk", [1, 10, 1000])
+def test_three_layouts_are_told_by_content(tmp_path, text, rows_per_chunk, monkeypatch):
+    monkeypatch.setattr(ratings, "ROWS_PER_CHUNK", rows_per_chunk)
+    found = ratings.read(write(tmp_path, text, "whatever.txt"))
+    assert list(zip(found.user.tolist(), found.item.tolist(), found.time.tolist(), strict=True)) == ROWS
+    assert found.user.dtype == found.item.dtype == found.time.dtype == np.int64
+    assert (found.bytes, found.sha256) == (len(text), hashlib.sha256(text.encode()).hexdigest())
+    assert ratings.digest(tmp_path / "whatever.txt") == found.sha256
+
+
+@pytest.mark.parametrize(("member", "text"), [("ratings.csv", CSV), ("ratings.dat", DAT), ("u.data", TAB)])
+def test_a_zip_is_read_where_it_is(tmp_path, member, text):
+    path = write_zip(tmp_path, {"ml/README": "x", f"ml/{member}": text, "ml/deeper/u.data": "1\t2\t3\t4\n"})
+    found = ratings.read(path)
+    assert len(found.user) == len(ROWS)
+    assert found.name == f"ml.zip:ml/{member}"
+    assert found.sha256 == ratings.digest(path) == hashlib.sha256(text.encode()).hexdigest()
+    assert [file.name for file in tmp_path.iterdir()] == ["ml.zip"]
+
+
+def test_no_path_of_a_zip_is_used(tmp_path):
+    (tmp_path / "inner").mkdir()
+    path = write_zip(tmp_path / "inner", {"../../ratings.csv": CSV})
+    assert len(ratings.read(path).user) == len(ROWS)
+    assert sorted(file.name for file in tmp_path.rglob("*")) == ["inner", "ml.zip"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        (CSV + "3,4\n", 89, "2 fields instead of 4"),
+        (CSV + "3,4,3.5\n4,1,2,3\n", 89, "3 fields instead of 4"),
+        (CSV + "1,2,3,4,5\n", 89, "5 fields instead of 4"),
+        (HEADER + "1,2,3,4,5\n1,2,3,4\n", 2, "5 fields instead of 4"),
+        (CSV[:-1], 88, "cut off"),
+        (CSV + "3,4", 89, "cut off"),
+        (CSV + "3,4,3.5,12", 89, "cut off"),
+        (CSV + "nan,3,4,5\n", 89, "user id 'nan' is not a whole number"),
+        (CSV + ",3,4,5\n", 89, "user id '' is not a whole number"),
+        (CSV + "1.5,3,4,5\n", 89, "user id '1.5' is not a whole number"),
+        (CSV + "1,-3,4,5\n", 89, "item id '-3' is not a whole number"),
+        (CSV + "1,0x3,4,5\n", 89, "item id '0x3' is not a whole number"),
+        (CSV + '"1",3,4,5\n', 89, "user id"),
+        (CSV + "1,3,4,\n", 89, "timestamp '' is not a whole number"),
+        (CSV + "1,3,4,-5\n", 89, "timestamp '-5' is not a whole number"),
+        (CSV + "99999999999999999999,3,4,5\n", 89, "user id '99999999999999999999'"),
+        (CSV + "1,2,good,4\n", 89, "rating is not a number"),
+        (CSV + "1,2,,4\n", 89, "rating is not a number"),
+        (CSV + "1,2,inf,4\n", 89, "rating is not a number"),
+        (CSV + "\n", 89, "empty line"),
+        (HEADER + "\n" + CSV[len(HEADER) :], 2, "empty line"),
+        (CSV + "1,2\0,3,4\n", 89, "item id"),
+        (CSV.encode() + b"1,2\xff,3,4\n", 89, "item id"),
+        (DAT + "1::2::3\n", 88, "3 fields instead of 4"),
+        (DAT + "1:5:2::3::4\n", 88, "3 fields instead of 4"),
+        (TAB + "1\t2\t3\t4\t5\n", 88, "5 fields instead of 4"),
+        ("hello world\n", 1, "not a MovieLens ratings file: 'hello world'"),
+        ("a,b,c,d\n1,2,3,4\n", 1, "not a MovieLens ratings file"),
+        ("userId,movieId,tag,timestamp\n1,2,x,3\n", 1, "not a MovieLens ratings file"),
+        (bytes(range(256)) * 50, 1, "not a MovieLens ratings file"),
+        (b"\x80\x04\x95pickle", 1, "not a MovieLens ratings file"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path, text, line, what):
+    message = refused(write(tmp_path, text))
+    assert message.startswith(f"ratings.csv, line {line}: ")
+    assert what in message
+
+
+@pytest.mark.parametrize("rows_per_chunk", [1, 2, 10, 87])
+@pytest.mark.parametrize("line", ["3,4", "1,2,3,4,5", "1,2,3,4,", "", "1,2,3,-4"])
+def test_a_bad_line_beyond_the_first_chunk_is_named(tmp_path, monkeypatch, rows_per_chunk, line):
+    monkeypatch.setattr(ratings, "ROWS_PER_CHUNK", rows_per_chunk)
+    assert "ratings.csv, line 89: " in refused(write(tmp_path, CSV + line + "\n"))
+    assert "ratings.csv, line 89: " in refused(write(tmp_path, CSV + line + "\n" + "1,2,3,4\n" * 5))
+
+
+@pytest.mark.parametrize(("text", "what"), [("", "is empty"), (HEADER, "no ratings"), (HEADER[:-1], "no ratings")])
+def test_files_without_ratings(tmp_path, text, what):
+    assert what in refused(write(tmp_path, text))
+
+
+def test_what_is_no_file(tmp_path):
+    assert "no such file" in refused(tmp_path / "nowhere.csv")
+    assert "is a folder" in refused(tmp_path)
+
+
+def test_a_zip_with_a_bad_line_names_the_member(tmp_path):
+    message = refused(write_zip(tmp_path, {"ml/ratings.csv": CSV + "1,2\n"}))
+    assert message.startswith("ml.zip:ml/ratings.csv, line 89: 2 fields")
+
+
+def test_a_zip_without_ratings(tmp_path):
+    assert "holds no ratings file (looked for ratings.csv" in refused(write_zip(tmp_path, {"a.csv": CSV}))
+
+
+def damaged(how: str) -> bytes:
+    buffer = io.BytesIO()
+    big = HEADER + "".join(f"{u},{i},3.5,{u * i * 7919 % 99991}\n" for u in range(1, 200) for i in range(1, 200))
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED if how == "sum" else zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("ml/ratings.csv", big)
+    data = bytearray(buffer.getvalue())
+    if how == "cut":
+        return bytes(data[: len(data) // 2])
+    if how == "stream":
+        data[len(data) // 2] ^= 0xFF
+    if how == "sum":  # still a valid line: only the checksum tells
+        at = data.index(b"\n9,9,3.5,") + 1
+        data[at : at + 1] = b"8"
+    return bytes(data)
+
+
+@pytest.mark.parametrize("how", ["cut", "stream", "sum"])
+def test_damaged_zips(tmp_path, how):
+    assert "the zip file is damaged" in refused(write(tmp_path, damaged(how), "ml.zip"))
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\3\4" + b"x" * 100, b"not a zip\n"])
+def test_what_is_only_called_zip(tmp_path, data):
+    assert "the zip file is damaged" in refused(write(tmp_path, data, "ml.zip"))

@@ -1,0 +1,115 @@
+import ncf_made_up as made_up
+import numpy as np
+import pytest
+
+from workloads.ncf.sampling import (
+    EVALUATION_NEGATIVES,
+    Positives,
+    draw,
+    evaluation_key,
+    evaluation_negatives,
+    training_key,
+)
+
+USERS, ITEMS = made_up.USERS, made_up.ITEMS
+
+
+@pytest.fixture(scope="module")
+def positives() -> Positives:
+    return Positives(*made_up.pairs(), USERS, ITEMS)
+
+
+def training(positives: Positives, seed: int, epoch: int, numbers: np.ndarray) -> np.ndarray:
+    out = np.empty(numbers.size, np.int32)
+    draw(training_key(seed, epoch), numbers, made_up.pairs()[0][numbers // 4], positives, out)
+    return out
+
+
+def test_membership_is_that_of_the_pairs(positives):
+    user, item = np.divmod(np.arange(USERS * ITEMS), ITEMS)
+    dense = np.zeros((USERS, ITEMS), bool)
+    dense[made_up.pairs()] = True
+    assert (positives.contains(user, item) == dense[user, item]).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("block_bytes", [1, 1000, 1 << 20])
+def test_the_bitmap_does_not_depend_on_blocks_and_threads(positives, threads, block_bytes, monkeypatch):
+    monkeypatch.setattr("workloads.ncf.sampling._BLOCK_BYTES", block_bytes)
+    assert (Positives(*made_up.pairs(), USERS, ITEMS, threads).bitmap == positives.bitmap).all()
+
+
+@pytest.mark.parametrize("items", [1, 7, 8, 9])
+def test_users_without_positives_and_odd_widths(items):
+    none = Positives(np.zeros(0, np.int32), np.zeros(0, np.int32), 3, items)
+    assert not none.contains(np.repeat(np.arange(3), items), np.tile(np.arange(items), 3)).any()
+
+
+def test_a_user_with_every_item_is_refused():
+    user, item = np.array([0, 1, 1, 1], np.int32), np.array([0, 0, 1, 2], np.int32)
+    with pytest.raises(ValueError, match="user 1 has every one of the 3 items"):
+        Positives(user, item, 2, 3)
+    Positives(user[:3], item[:3], 2, 3)
+
+
+def test_no_negative_is_a_training_positive(positives):
+    user = made_up.pairs()[0]
+    numbers = np.arange(4 * user.size)
+    for epoch in range(3):
+        drawn = training(positives, 1, epoch, numbers)
+        assert not positives.contains(user[numbers // 4], drawn).any()
+        assert drawn.min() >= 0
+        assert drawn.max() < ITEMS
+
+
+def test_order_and_chunks_change_nothing(positives):
+    numbers = np.arange(4 * made_up.pairs()[0].size)
+    whole = training(positives, 1, 0, numbers)
+    shuffled = np.random.default_rng(0).permutation(numbers)
+    assert (training(positives, 1, 0, shuffled) == whole[shuffled]).all()
+    parts = [training(positives, 1, 0, part) for part in np.array_split(numbers, 13)]
+    assert (np.concatenate(parts) == whole).all()
+
+
+def test_epochs_and_seeds_differ(positives):
+    numbers = np.arange(20_000)
+    first = training(positives, 1, 0, numbers)
+    for other in (training(positives, 1, 1, numbers), training(positives, 2, 0, numbers)):
+        assert (first == other).mean() < 0.02
+
+
+def test_draws_are_uniform_over_what_is_left(positives):
+    # One user, many draws: chi-square over the items that may be drawn.
+    user = int(np.bincount(made_up.pairs()[0]).argmax())
+    numbers = np.arange(400_000)
+    out = np.empty(numbers.size, np.int32)
+    draw(evaluation_key(5), numbers, np.full(numbers.size, user), positives, out)
+    allowed = np.flatnonzero(~positives.contains(np.full(ITEMS, user), np.arange(ITEMS)))
+    counts = np.bincount(out, minlength=ITEMS)
+    expected = numbers.size / allowed.size
+    assert counts.sum() == counts[allowed].sum()
+    freedom = allowed.size - 1
+    assert abs(((counts[allowed] - expected) ** 2 / expected).sum() - freedom) < 5 * (2 * freedom) ** 0.5
+
+
+def test_the_only_item_left_is_found():
+    positives = Positives(np.zeros(499, np.int32), np.delete(np.arange(500, dtype=np.int32), 123), 1, 500)
+    out = np.empty(100, np.int32)
+    draw(1, np.arange(100), np.zeros(100, np.int32), positives, out)
+    assert (out == 123).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_evaluation_negatives(positives, threads):
+    users = np.arange(USERS)
+    table = np.empty((USERS, EVALUATION_NEGATIVES), np.int32)
+    evaluation_negatives(1, users, positives, table, threads)
+    assert (np.diff(table, axis=1) >= 0).all()
+    assert not positives.contains(np.repeat(users, EVALUATION_NEGATIVES), table.reshape(-1)).any()
+    # A part of the users gets what it gets among all.
+    part = np.empty((len(users[1::3]), EVALUATION_NEGATIVES), np.int32)
+    evaluation_negatives(1, users[1::3], positives, part)
+    assert (part == table[1::3]).all()
+    # With replacement, and any item that is no training positive may come.
+    assert (np.diff(table, axis=1) == 0).any()
+    assert np.bincount(table.reshape(-1), minlength=ITEMS).all()
