@@ -13,10 +13,12 @@ import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from suite import overrides, registry
 from suite.config import SuiteConfig
+from suite.helptext import help_text
 from suite.overrides import CONF
 
 
@@ -39,9 +41,12 @@ class Request:
 
 def compose(arguments: Sequence[str]) -> Request:
     """Check and compose. Raises ValueError with one line. Hydra's own flags (`--cfg job`, `--help`) print and give no jobs."""
-    arguments = [overrides.quoted(argument) for argument in _flags_first(arguments)]
+    arguments = [overrides.quoted(argument) for argument in _overrides_first(arguments)]
     flags = get_args_parser().parse_args(list(arguments))
-    if not (flags.help or flags.hydra_help or flags.info or flags.shell_completion):
+    if flags.help:
+        print(help_text())
+        return Request((), False)
+    if not (flags.hydra_help or flags.info or flags.shell_completion):
         overrides.check(flags.overrides, multirun=flags.multirun)
     _store()
     jobs: list[Composed] = []
@@ -54,9 +59,11 @@ def compose(arguments: Sequence[str]) -> Request:
 
     given = sys.argv
     with tempfile.TemporaryDirectory(prefix="suite-") as scratch:  # Hydra leaves a multirun.yaml: run.json says it better
-        sys.argv = [given[0], *arguments, f"hydra.run.dir='{scratch}'", f"hydra.sweep.dir='{scratch}'"]
+        sys.argv = [given[0], f"hydra.run.dir='{scratch}'", f"hydra.sweep.dir='{scratch}'", *arguments]
         try:
             collect()
+        except HydraException as error:
+            raise ValueError(" ".join(str(error).split())) from None
         finally:
             sys.argv = given
     return Request(tuple(jobs), bool(flags.multirun))
@@ -68,10 +75,10 @@ def _default_options(workload: str) -> dict[str, Any]:
     return {**dataclasses.asdict(kind()), "name": workload}
 
 
-def _flags_first(arguments: Sequence[str]) -> list[str]:
-    """`-m` may stand anywhere: argparse wants it before or after all the overrides."""
-    flags = [argument for argument in arguments if argument in ("-m", "--multirun")]
-    return flags + [argument for argument in arguments if argument not in flags]
+def _overrides_first(arguments: Sequence[str]) -> list[str]:
+    """Flags may stand anywhere among the overrides: argparse wants the overrides in one piece."""
+    flags = [argument for argument in arguments if "=" not in argument or argument.startswith("-")]
+    return [argument for argument in arguments if argument not in flags] + flags
 
 
 def _store() -> None:

@@ -115,7 +115,7 @@ def job_name(composed: Composed) -> str:
     device = "" if config["device"] == "auto" else f"-{config['device']}"
     name = f"{config['workload']['name']}-{config['framework']['name']}-{config['profile']['name']}-{config['gpus']}dev{device}"
     extra = [text for text in composed.overrides if text.partition("=")[0] not in NOT_IN_NAME]
-    return safe_name("-".join([name, *sorted(extra)]))[:200]
+    return safe_name("-".join([name, *sorted(extra)]))[:200].replace("=True", "=true").replace("=False", "=false")
 
 
 def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended]) -> bool:

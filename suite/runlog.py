@@ -55,7 +55,7 @@ class RunLog:
         self._handler = _LineHandler(open(path, "x", encoding="utf-8"))  # noqa: SIM115 - closed by close()
         logger = logging.Logger("suite.runlog", logging.INFO)
         logger.addHandler(self._handler)
-        self._mllog = mllog.MLLogger(logger=logger, default_stack_offset=2, root_dir=_PROJECT)
+        self._mllog = mllog.MLLogger(logger=logger, default_stack_offset=3, root_dir=_PROJECT)
 
     def start(self, key: str, value: Json = None, **metadata: Json) -> None:
         """Log the start of an interval."""

@@ -1,0 +1,201 @@
+"""Whole runs in real processes with the toy plugin: how they end, what they leave behind, and what they never do."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.helpers import PROJECT, TOY_RUN, events, only, run_suite, status, suite, variables
+
+
+def run_folder(tmp_path):
+    return only((tmp_path / "logs").glob("*/*/run_0"))
+
+
+def test_a_run_leaves_what_docs_logs_says(tmp_path):
+    done = run_suite(tmp_path, *TOY_RUN, toy=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = run_folder(tmp_path)
+    assert {path.name for path in folder.iterdir()} == {
+        *("run.json", "result_0.txt", "metrics.jsonl", "status.json", "worker-0.log")
+    }
+    assert status(folder)["status"] == "success"
+    assert "demo" in done.stdout
+    assert "no MLPerf result" in done.stdout
+    assert str(folder) in done.stdout.replace("\n", "")
+
+
+ENDINGS = {
+    "raise": ("failed", "process 0: RuntimeError: something broke"),
+    "die": ("rank_died", "process 0 died (killed by SIGKILL)"),
+    "oom": ("oom", "process 0: MemoryError: no more"),
+    "diverge": ("failed", "the loss is nan"),
+    "setup": ("failed", "setup went wrong | `badly`"),
+}
+
+
+@pytest.mark.parametrize("kind", ENDINGS)
+def test_failures_are_filed_with_their_reason(tmp_path, kind):
+    done = run_suite(tmp_path, *TOY_RUN, f"workload.misbehave={kind}", toy=True)
+    expected, reason = ENDINGS[kind]
+    assert done.returncode == 1
+    found = status(run_folder(tmp_path))
+    assert found["status"] == expected
+    assert reason in found["reason"]
+    assert "Traceback" not in done.stdout + done.stderr
+    assert expected in done.stdout
+
+
+def test_a_run_that_diverges_is_logged_as_aborted(tmp_path):
+    run_suite(tmp_path, *TOY_RUN, "workload.misbehave=diverge", toy=True)
+    key, _, metadata = events(run_folder(tmp_path) / "result_0.txt")[-1]
+    assert key == "run_stop"
+    assert metadata["status"] == "aborted"
+    assert "nan" in metadata["reason"]
+
+
+def test_target_never_reached(tmp_path):
+    done = run_suite(tmp_path, *TOY_RUN, "workload.learning_rate=0.0001", toy=True)
+    assert done.returncode == 1
+    folder = run_folder(tmp_path)
+    assert status(folder)["status"] == "target_missed"
+    assert "target 0.99" in status(folder)["reason"]
+    found = events(folder / "result_0.txt")
+    assert [metadata["epoch_num"] for key, _, metadata in found if key == "eval_accuracy"] == [1, 2, 3, 4, 5]
+    assert found[-1][0] == "run_stop"
+    assert found[-1][2]["status"] == "aborted"
+
+
+def test_a_hung_process_is_ended(tmp_path):
+    begin = time.monotonic()
+    done = run_suite(tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=2", toy=True)
+    assert done.returncode == 1
+    assert time.monotonic() - begin < 20
+    found = status(run_folder(tmp_path))
+    assert found["status"] == "hung"
+    assert "in phase 'train'" in found["reason"]
+
+
+def test_a_sweep_goes_on_after_a_failure_and_says_so(tmp_path):
+    kinds = "workload.misbehave=no,raise,die"
+    done = run_suite(tmp_path, "-m", *TOY_RUN, "gpus=1", kinds, toy=True)
+    assert done.returncode == 1
+    folders = sorted((tmp_path / "logs").glob("*/*/run_0"))
+    assert [status(folder)["status"] for folder in folders] == ["rank_died", "success", "failed"]
+    assert "something broke" in done.stdout
+
+
+def test_several_runs_have_their_own_folders_seeds_and_logs(tmp_path):
+    done = run_suite(tmp_path, *TOY_RUN, "runs=3", "seed=10", "workload.misbehave=flaky", toy=True)
+    assert done.returncode == 1
+    job = only((tmp_path / "logs").glob("*/*"))
+    assert [status(job / f"run_{n}")["status"] for n in range(3)] == ["success", "failed", "success"]
+    seeds = [dict((k, v) for k, v, _ in events(job / f"run_{n}" / f"result_{n}.txt"))["seed"] for n in range(3)]
+    assert seeds == [10, 11, 12]
+
+
+def test_fresh_seeds_differ(tmp_path):
+    run_suite(tmp_path, *TOY_RUN, "runs=2", toy=True)
+    job = only((tmp_path / "logs").glob("*/*"))
+    seeds = [dict((k, v) for k, v, _ in events(job / f"run_{n}" / f"result_{n}.txt"))["seed"] for n in range(2)]
+    assert seeds[0] != seeds[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_ends_the_tree_and_is_filed(tmp_path, number):
+    controller, worker = _slow_run(tmp_path)
+    controller.send_signal(number)
+    output, _ = controller.communicate(timeout=15)
+    assert controller.returncode == 130
+    assert not _alive(worker)
+    assert status(run_folder(tmp_path))["status"] == "interrupted"
+    assert b"Traceback" not in output
+
+
+def test_no_orphan_when_the_controller_is_killed(tmp_path):
+    controller, worker = _slow_run(tmp_path)
+    controller.kill()
+    controller.wait()
+    deadline = time.monotonic() + 10
+    while _alive(worker) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _alive(worker)
+
+
+def test_two_sweeps_into_one_folder_never_mix(tmp_path):
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, f"output={tmp_path / 'both'}"]
+    values = variables(tmp_path, toy=True)
+    both = [subprocess.Popen(command, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(2)]
+    outputs = [process.communicate(timeout=60)[0].decode() for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], outputs
+    assert "Traceback" not in "".join(outputs)
+    folder = only((tmp_path / "both").glob("*/run_0"))
+    assert [key for key, _, _ in events(folder / "result_0.txt")].count("run_stop") == 1
+
+
+def test_oversubscribed_runs_are_labelled(tmp_path):
+    cores = len(os.sched_getaffinity(0))
+    done = run_suite(tmp_path, *TOY_RUN, f"gpus={cores + 1}", "oversubscribe=true", toy=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    labels = dict((k, v) for k, v, _ in events(run_folder(tmp_path) / "result_0.txt"))["suite_run"]["labels"]
+    assert labels == ["demo", "cpu", "oversubscribed"]
+    assert "oversubscribed" in done.stdout
+
+
+def test_m_without_gpus_sweeps_1_4_8(tmp_path):
+    done = run_suite(tmp_path, "-m", *TOY_RUN, "oversubscribe=true", toy=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = {path.name for path in (tmp_path / "logs").glob("*/*")}
+    assert names == {f"toy-plain-demo-{n}dev-oversubscribe=true" for n in (1, 4, 8)}
+
+
+@pytest.mark.parametrize(("stop", "steps"), [("epochs:2", 32), ("samples:640", 10), ("steps:7", 7)])
+def test_fixed_lengths(tmp_path, stop, steps):
+    done = run_suite(tmp_path, *TOY_RUN, f"stop={stop}", toy=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = events(run_folder(tmp_path) / "result_0.txt")
+    assert [metadata["step"] for key, _, metadata in found if key == "tracked_stats"][-1] == steps
+
+
+def test_forward_only(tmp_path):
+    done = run_suite(tmp_path, *TOY_RUN, "mode=forward", "stop=steps:20", toy=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    keys = [key for key, _, _ in events(run_folder(tmp_path) / "result_0.txt")]
+    assert "eval_start" not in keys
+    assert "tracked_stats" in keys
+
+
+def test_report_of_what_was_written(tmp_path):
+    run_suite(tmp_path, "-m", *TOY_RUN, "gpus=1,2", "oversubscribe=true", toy=True)
+    done = suite(tmp_path, "report", tmp_path / "logs")
+    assert done.returncode == 0, done.stderr
+    assert "toy" in done.stdout
+    assert "Not verified by MLCommons Association" in done.stdout
+
+
+def _slow_run(tmp_path):
+    """A controller whose worker trains slowly, and that worker's process."""
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, "workload.misbehave=sleep"]
+    controller = subprocess.Popen(
+        command, env=variables(tmp_path, toy=True), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for log in (tmp_path / "logs").glob("*/*/run_0/result_0.txt"):
+            if "run_start" in log.read_text():
+                worker = only(p for p in psutil.Process(controller.pid).children(recursive=True))
+                return controller, worker
+        time.sleep(0.05)
+    controller.kill()
+    raise AssertionError("the run did not start")
+
+
+def _alive(process):
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
