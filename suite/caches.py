@@ -20,7 +20,9 @@ def clear(system: Mapping[str, Any], data_dir: str) -> bool:
         try:
             Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
         except OSError as error:
-            raise ValueError(f"system.drop_caches=true: {error}; run as root or type system.drop_caches=false") from None
+            raise ValueError(
+                f"system.drop_caches=true: {error}; run as root or type system.drop_caches=false"
+            ) from None
         return True
     return bool(data_dir) and _drop_files(Path(data_dir))
 

@@ -58,7 +58,9 @@ def compose(arguments: Sequence[str]) -> Request:
         jobs.append(Composed(plain, tuple(HydraConfig.get().overrides.task)))  # type: ignore[arg-type]
 
     given = sys.argv
-    with tempfile.TemporaryDirectory(prefix="suite-") as scratch:  # Hydra leaves a multirun.yaml: run.json says it better
+    with tempfile.TemporaryDirectory(
+        prefix="suite-"
+    ) as scratch:  # Hydra leaves a multirun.yaml: run.json says it better
         sys.argv = [given[0], f"hydra.run.dir='{scratch}'", f"hydra.sweep.dir='{scratch}'", *arguments]
         try:
             collect()

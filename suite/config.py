@@ -65,7 +65,9 @@ class RulesConfig:
 class EnvironmentConfig:
     """`environment.*`: how to reach a Python that has the framework."""
 
-    name: str = option("auto", "auto: the framework's own; current: this Python; custom; or a name made by `suite env create`")
+    name: str = option(
+        "auto", "auto: the framework's own; current: this Python; custom; or a name made by `suite env create`"
+    )
     argv_prefix: list[str] = option([], "what stands before the Python: docker run …, srun …")
     python: str | None = option(None, "the Python to call")
     path_map: dict[str, str] = option({}, "host folder to the folder inside a container")
@@ -94,7 +96,11 @@ class SuiteConfig:
     cpu: Cpu = option(Cpu, "what a device is on a CPU")
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
     nodes: int = option(1, "machines", minimum=1, example="1")
-    device: str = option("auto", "kind of device; auto never falls back to the CPU under profile=reference", choices=("auto", "cuda", "cpu"))
+    device: str = option(
+        "auto",
+        "kind of device; auto never falls back to the CPU under profile=reference",
+        choices=("auto", "cuda", "cpu"),
+    )
     oversubscribe: bool = option(False, "allow more devices than there are; labels the result")
     precision: str = option("fp32", "arithmetic of the model", choices=("fp32", "tf32", "bf16", "fp16"))
     batch: str = option(
@@ -106,8 +112,15 @@ class SuiteConfig:
     lr_scaling: str = option(
         "set", "learning rate when the batch is not the set's", choices=("set", "none", "linear", "sqrt")
     )
-    runs: Any = option(1, "runs of each setting; official: the number that the rules ask for", pattern=r"official|[1-9]\d*", example="5")
-    seed: int | None = option(None, "seed of the first run (the next has seed + 1); unset: a fresh one each", minimum=0, example="1")
+    runs: Any = option(
+        1,
+        "runs of each setting; official: the number that the rules ask for",
+        pattern=r"official|[1-9]\d*",
+        example="5",
+    )
+    seed: int | None = option(
+        None, "seed of the first run (the next has seed + 1); unset: a fresh one each", minimum=0, example="1"
+    )
     stop: str = option(
         "auto",
         "when a run ends; auto: target (synthetic: steps:50)",
@@ -115,8 +128,12 @@ class SuiteConfig:
         example="epochs:5",
     )
     mode: str = option("train", "forward: only the loss, no update, no evaluation", choices=("train", "forward"))
-    watchdog_seconds: float = option(300.0, "a process without progress for so long is hung", minimum=1.0, example="300")
-    setup_watchdog_seconds: float = option(1200.0, "the same while the model is built and compiled", minimum=1.0, example="1200")
+    watchdog_seconds: float = option(
+        300.0, "a process without progress for so long is hung", minimum=1.0, example="300"
+    )
+    setup_watchdog_seconds: float = option(
+        1200.0, "the same while the model is built and compiled", minimum=1.0, example="1200"
+    )
     output: str | None = option(None, "folder for this command's runs; unset: a time stamp below the log folder")
 
 

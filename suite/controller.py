@@ -24,7 +24,13 @@ from suite.supervise import Status, Supervisor
 
 NOT_IN_NAME = (
     *("workload", "framework", "profile", "gpus", "device", "output", "runs"),
-    *("environment.python", "environment.argv_prefix", "environment.path_map", "watchdog_seconds", "setup_watchdog_seconds"),
+    *(
+        "environment.python",
+        "environment.argv_prefix",
+        "environment.path_map",
+        "watchdog_seconds",
+        "setup_watchdog_seconds",
+    ),
 )
 """Settings that a job's folder name holds anyway, that say too much for a name, or that do not change what is computed."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, Sweep
+from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from suite import registry
@@ -82,7 +82,7 @@ def _values(override: Override, multirun: bool) -> list[Any]:
         return [getattr(value, "text", value)]
     if not multirun:
         raise ValueError(f"{override.input_line}: several values make a sweep: add -m")
-    values: Sweep | Any = override.sweep_iterator()
+    values: Any = override.sweep_iterator()
     parsed = [_parse(f"{override.key_or_group}={value}").value() for value in values]
     return [getattr(value, "text", value) for value in parsed]
 
@@ -102,7 +102,9 @@ def _check_path(key: str, parts: list[str], kind: Any, values: list[Any]) -> Non
     head, rest = parts[0], parts[1:]
     if head not in known:
         prefix = key[: len(key) - len(".".join(parts))]
-        raise ValueError(f"{key}: there is no such key; allowed: {', '.join(prefix + name for name in known)}{nearest(head, known)}")
+        raise ValueError(
+            f"{key}: there is no such key; allowed: {', '.join(prefix + name for name in known)}{nearest(head, known)}"
+        )
     below = subgroup(known[head])
     if rest and below is not None:
         _check_path(key, rest, below, values)

@@ -168,7 +168,9 @@ def _device(config: Config, profile: str, framework: Framework) -> str:
     wanted, count = config["device"], config["gpus"]
     visible = devices.gpus() if wanted != "cpu" else []
     if wanted == "cuda" and not visible:
-        raise ValueError("device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu")
+        raise ValueError(
+            "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu"
+        )
     if wanted == "auto" and not visible and profile == "reference":
         raise ValueError(
             "profile=reference needs a GPU and none is visible here; to train on CPU cores type device=cpu, "
@@ -229,7 +231,9 @@ def _batch(config: Config, values: dict[str, Any], sources: dict[str, str]) -> i
     kind, _, number = rule.partition(":")
     size = of_set if kind == "set" else int(number) * (count if kind == "per_device" else 1)
     if size < count:
-        raise ValueError(f"batch={rule}: {size} sample(s) per step cannot be shared by {count} devices; type batch=global:{count} or more")
+        raise ValueError(
+            f"batch={rule}: {size} sample(s) per step cannot be shared by {count} devices; type batch=global:{count} or more"
+        )
     if kind != "set":
         sources["batch_size_global"] = "user"
     scaling = values["lr_scaling"] if config["lr_scaling"] == "set" else config["lr_scaling"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -31,7 +31,7 @@ def not_allowed(what: str, given: object, allowed: Iterable[str]) -> ValueError:
     return ValueError(f"{what}={given}: allowed: {', '.join(names) or 'none'}{nearest(str(given), names)}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _points(group: str) -> dict[str, EntryPoint]:
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):

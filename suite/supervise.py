@@ -144,7 +144,9 @@ class Supervisor:
             allowed = self.run_spec.setup_watchdog_seconds if in_setup else self.run_spec.watchdog_seconds
             silent = now - self._last_change[process]
             if silent > allowed:
-                reason = f"process {process}: no progress for {silent:.0f} s (allowed {allowed:.0f} s) in phase '{phase}'"
+                reason = (
+                    f"process {process}: no progress for {silent:.0f} s (allowed {allowed:.0f} s) in phase '{phase}'"
+                )
                 return Status("hung", reason, process)
         return None
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
 Json = Any
@@ -348,4 +347,6 @@ class Dataset(ABC):
 
     def make_demo(self, destination: Path) -> list[str]:
         """Generate the data set and prepare it. Raises ValueError where a data set cannot be generated."""
-        raise ValueError(f"{self.name} cannot be generated; prepare it with: suite data prepare {self.name} --from FILE")
+        raise ValueError(
+            f"{self.name} cannot be generated; prepare it with: suite data prepare {self.name} --from FILE"
+        )

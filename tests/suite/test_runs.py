@@ -94,14 +94,14 @@ def test_several_runs_have_their_own_folders_seeds_and_logs(tmp_path):
     assert done.returncode == 1
     job = only((tmp_path / "logs").glob("*/*"))
     assert [status(job / f"run_{n}")["status"] for n in range(3)] == ["success", "failed", "success"]
-    seeds = [dict((k, v) for k, v, _ in events(job / f"run_{n}" / f"result_{n}.txt"))["seed"] for n in range(3)]
+    seeds = [{k: v for k, v, _ in events(job / f"run_{n}" / f"result_{n}.txt")}["seed"] for n in range(3)]
     assert seeds == [10, 11, 12]
 
 
 def test_fresh_seeds_differ(tmp_path):
     run_suite(tmp_path, *TOY_RUN, "runs=2", toy=True)
     job = only((tmp_path / "logs").glob("*/*"))
-    seeds = [dict((k, v) for k, v, _ in events(job / f"run_{n}" / f"result_{n}.txt"))["seed"] for n in range(2)]
+    seeds = [{k: v for k, v, _ in events(job / f"run_{n}" / f"result_{n}.txt")}["seed"] for n in range(2)]
     assert seeds[0] != seeds[1]
 
 
@@ -141,7 +141,7 @@ def test_oversubscribed_runs_are_labelled(tmp_path):
     cores = len(os.sched_getaffinity(0))
     done = run_suite(tmp_path, *TOY_RUN, f"gpus={cores + 1}", "oversubscribe=true", toy=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    labels = dict((k, v) for k, v, _ in events(run_folder(tmp_path) / "result_0.txt"))["suite_run"]["labels"]
+    labels = {k: v for k, v, _ in events(run_folder(tmp_path) / "result_0.txt")}["suite_run"]["labels"]
     assert labels == ["demo", "cpu", "oversubscribed"]
     assert "oversubscribed" in done.stdout
 

@@ -64,7 +64,9 @@ class NCFTrainer(PyTorchTrainer):
 
     def _warm_up(self) -> None:
         for shape in self.workload.shapes():
-            arrays = {name: torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype)).numpy() for name, spec in shape.items()}
+            arrays = {
+                name: torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype)).numpy() for name, spec in shape.items()
+            }
             self.step(Batch(arrays, 1.0, 1.0, 1), learning_rate=0.0)
 
     # -- model ----------------------------------------------------------------------------------------------------
@@ -92,7 +94,9 @@ class NCFTrainer(PyTorchTrainer):
         self.gradient.zero_()
         arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
         total = torch.zeros((), device=self.device)
-        for piece in zip(*(arrays[name].split(self.piece) for name in ("user", "item", "label", "weight")), strict=True):
+        for piece in zip(
+            *(arrays[name].split(self.piece) for name in ("user", "item", "label", "weight")), strict=True
+        ):
             total += self._backward(*piece, batch.weight_global)
         if self.place.processes > 1:
             dist.all_reduce(self.gradient)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 
@@ -17,7 +18,7 @@ _CHUNK = 1 << 22
 def layer_sizes(model: Mapping[str, Json]) -> list[tuple[int, int]]:
     """(inputs, outputs) of the MLP's linear layers: three for [256, 256, 128, 64]."""
     sizes = [int(size) for size in model["mlp_layer_sizes"]]
-    return list(zip(sizes[:-1], sizes[1:], strict=True))
+    return list(itertools.pairwise(sizes))
 
 
 def shapes(users: int, items: int, model: Mapping[str, Json]) -> dict[str, tuple[int, ...]]:

@@ -134,11 +134,15 @@ class ToyTrainer(Trainer):
 
     def train(self, steps, first_step):
         loss, step = 0.0, first_step
-        for step, batches in enumerate(steps, first_step):  # noqa: B007
+        for step, batches in enumerate(steps, first_step):
             self.misbehave(step)
-            gradient = sum((2 * (self.slope * b.arrays["x"] - 3 * b.arrays["x"]) * b.arrays["x"]).sum() for b in batches)
+            gradient = sum(
+                (2 * (self.slope * b.arrays["x"] - 3 * b.arrays["x"]) * b.arrays["x"]).sum() for b in batches
+            )
             self.slope -= self.workload.learning_rate(step) * gradient / batches[0].weight_global
-            loss = float(sum(((self.slope - 3) ** 2 * b.arrays["x"] ** 2).sum() for b in batches) / batches[0].weight_global)
+            loss = float(
+                sum(((self.slope - 3) ** 2 * b.arrays["x"] ** 2).sum() for b in batches) / batches[0].weight_global
+            )
         return TrainStats(step - first_step + 1, loss)
 
     def forward(self, steps):
