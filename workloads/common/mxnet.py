@@ -1,0 +1,203 @@
+"""What every MXNet trainer shares: contexts, key-value store, bounded queue of steps, errors, a sharded Adam.
+
+One process drives every replica, one context each. MXNet's engine is asynchronous: calls only enqueue work, each
+context's worker computes it in order, and errors appear where a result is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+import mxnet as mx
+import numpy as np
+
+from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
+
+QUEUED_STEPS = 2
+"""Steps that may wait in the engine; the loss of the step before them is read. Bounds the memory of queued batches."""
+_OUT_OF_MEMORY = ("failed to allocate", "out of memory", "bad_alloc")
+
+
+class MXNetTrainer(Trainer):
+    """One process, all its devices. Subclasses give `step`, `loss` and `outputs`."""
+
+    def __init__(self, workload: Workload, place: Place) -> None:
+        super().__init__(workload, place)
+        if place.processes != 1:
+            raise ValueError(f"mxnet drives all devices from one process, not {place.processes}; use nodes=1")
+        # CPU contexts are numbered too: each number has its own worker thread (and OMP_NUM_THREADS threads below it).
+        self.contexts = [
+            mx.gpu(int(name.partition(":")[2] or 0)) if name.startswith("cuda") else mx.cpu(number)
+            for number, name in enumerate(place.devices)
+        ]
+        self.store = mx.kv.create("device") if len(self.contexts) > 1 else None
+
+    # -- for subclasses -------------------------------------------------------------------------------------------
+
+    def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
+        """Enqueue one optimizer step; returns each replica's part of the loss (sum of terms / weight_global), (1,)."""
+        raise NotImplementedError
+
+    def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
+        """The same parts of the loss without an update."""
+        raise NotImplementedError
+
+    def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
+        """Enqueue one evaluation batch on a local replica; each output as parts to be joined along the first axis."""
+        raise NotImplementedError
+
+    def to_device(self, array: Array, context: mx.Context) -> mx.nd.NDArray:
+        """A copy on the device; the way to a GPU leads through pinned memory and is not waited for."""
+        if context.device_type != "gpu":
+            return mx.nd.array(array, ctx=context, dtype=array.dtype)
+        return mx.nd.array(array, ctx=mx.cpu_pinned(context.device_id), dtype=array.dtype).as_in_context(context)
+
+    # -- Trainer --------------------------------------------------------------------------------------------------
+
+    def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
+        """One optimizer step per item."""
+        rate = self.workload.learning_rate
+        return self._run(self.step(batches, rate(number)) for number, batches in enumerate(steps, first_step))
+
+    def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
+        """The loss of each item."""
+        return self._run(self.loss(batches) for batches in steps)
+
+    def _run(self, steps: Iterator[list[mx.nd.NDArray]]) -> TrainStats:
+        """Enqueue the steps; the loss is read QUEUED_STEPS later, when others keep the devices busy."""
+        queued: deque[list[mx.nd.NDArray]] = deque()
+        total, count = 0.0, 0
+        with memory_errors():
+            for count, parts in enumerate(steps, start=1):
+                queued.append(parts)
+                if len(queued) > QUEUED_STEPS:
+                    total += _read(queued.popleft(), count)
+            for parts in queued:
+                total += _read(parts, count)
+            mx.nd.waitall()
+        return TrainStats(count, total / max(count, 1))
+
+    def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
+        """Each batch with its outputs; while one list is read, the next is computed on all contexts at once."""
+        running: list[tuple[Batch, dict[str, list[mx.nd.NDArray]]]] = []
+        with memory_errors():
+            for local in batches:
+                following = [(batch, self.outputs(batch, replica)) for replica, batch in enumerate(local)]
+                yield from map(_fetch, running)
+                running = following
+            yield from map(_fetch, running)
+
+    def gather(self, arrays: Arrays) -> list[Arrays] | None:
+        """There is one process."""
+        return [arrays]
+
+    def broadcast(self, value: float) -> float:
+        """There is one process."""
+        return value
+
+    def memory_peak_bytes(self) -> int:
+        """Memory in use on the first GPU (MXNet's pool gives nothing back: its peak), or the peak resident set."""
+        if self.contexts[0].device_type == "gpu":
+            free, total = mx.context.gpu_memory_info(self.contexts[0].device_id)
+            return int(total - free)
+        return super().memory_peak_bytes()
+
+    def close(self) -> None:
+        """Let the engine finish."""
+        with memory_errors():
+            mx.nd.waitall()
+
+
+class ShardedAdam:
+    """Adam on flat vectors, one per context, all equal; each context updates one segment for all.
+
+    The store sums a segment's gradients for its owner; the owner updates its part of the weights and copies it to the
+    others. Each gradient is summed once, each weight updated once, each moment stored once. Without a store there is one
+    segment. Epsilon is added to √(v / (1 - β2^t)), as PyTorch does; MXNet's operator adds it to √v, so its learning rate
+    and its epsilon both carry the correction.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[mx.nd.NDArray],
+        gradients: Sequence[mx.nd.NDArray],
+        store: mx.kv.KVStore | None,
+        betas: tuple[float, float],
+        epsilon: float,
+    ) -> None:
+        self.store, self.betas, self.epsilon, self.steps = store, betas, epsilon, 0
+        size, count = weights[0].size, len(weights)
+        segments = [slice(size * owner // count, size * (owner + 1) // count) for owner in range(count)]
+        self.weights = [[vector[segment] for vector in weights] for segment in segments]
+        self.gradients = [[vector[segment] for vector in gradients] for segment in segments]
+        self.moments = [[mx.nd.zeros_like(parts[owner]) for _ in range(2)] for owner, parts in enumerate(self.weights)]
+        if store is not None:
+            for owner, gradient in enumerate(self.gradients):
+                store.init(owner, gradient[owner])
+
+    def step(self, learning_rate: float) -> None:
+        """Enqueue the sum of the gradients, one update, and the copies to all contexts."""
+        self.steps += 1
+        beta1, beta2 = self.betas
+        root = math.sqrt(1 - beta2**self.steps)
+        rate = learning_rate * root / (1 - beta1**self.steps)
+        constants = {"beta1": beta1, "beta2": beta2, "epsilon": self.epsilon * root, "wd": 0.0}
+        for owner, (mean, square) in enumerate(self.moments):
+            weights, gradients = self.weights[owner], self.gradients[owner]
+            weight, gradient = weights[owner], gradients[owner]
+            if self.store is not None:
+                self.store.push(owner, gradients)
+                self.store.pull(owner, out=gradient)
+            mx.nd.adam_update(weight, gradient, mean, square, lr=rate, **constants, out=weight)
+            for other in weights:
+                if other is not weight:
+                    weight.copyto(other)
+
+    def state(self) -> dict[str, Array]:
+        """Moments as flat vectors in the order of the weights, and the number of steps, float32 (1,)."""
+        mean, square = (np.concatenate([pair[kind].asnumpy() for pair in self.moments]) for kind in range(2))
+        return {"adam.exp_avg": mean, "adam.exp_avg_sq": square, "adam.step": np.array([self.steps], np.float32)}
+
+    def load_state(self, state: Arrays) -> None:
+        """Inverse of `state`."""
+        self.steps, first = int(state["adam.step"][0]), 0
+        for mean, square in self.moments:
+            mean[:] = state["adam.exp_avg"][first : first + mean.size]
+            square[:] = state["adam.exp_avg_sq"][first : first + mean.size]
+            first += mean.size
+
+    def reset(self) -> None:
+        """As before the first step."""
+        self.steps = 0
+        for moment in (moment for pair in self.moments for moment in pair):
+            moment[:] = 0.0
+
+
+@contextlib.contextmanager
+def memory_errors() -> Iterator[None]:
+    """Raise MXNet's memory errors as MemoryError; they come as MXNetError with a native stack, or from C++ directly."""
+    try:
+        yield
+    except mx.MXNetError as error:
+        text = str(error)
+        if any(words in text.lower() for words in _OUT_OF_MEMORY):
+            line = next(line for line in text.splitlines() if any(words in line.lower() for words in _OUT_OF_MEMORY))
+            raise MemoryError(line.strip()) from error
+        raise
+
+
+def _read(parts: list[mx.nd.NDArray], steps: int) -> float:
+    """The loss of one step: waits for its parts."""
+    value = sum(float(part.asscalar()) for part in parts)
+    if not math.isfinite(value):
+        raise Diverged(f"the loss is {value} within {steps} steps of this block; try a smaller learning rate")
+    return value
+
+
+def _fetch(item: tuple[Batch, dict[str, list[mx.nd.NDArray]]]) -> tuple[Batch, Arrays]:
+    """A batch and its outputs on the host."""
+    batch, outputs = item
+    return batch, {name: np.concatenate([part.asnumpy() for part in parts]) for name, parts in outputs.items()}
