@@ -1,0 +1,74 @@
+"""NeuMF's forward pass and its training step in plain float64 NumPy: the reference that the frameworks are held against."""
+
+import numpy as np
+
+
+def logits(weights, user, item):
+    """(B,) logits; weights by canonical name."""
+    w = {name: value.astype(np.float64) for name, value in weights.items()}
+    hidden = np.concatenate([w["mlp_user"][user], w["mlp_item"][item]], axis=1)
+    layer = 0
+    while f"mlp.{layer}.weight" in w:
+        hidden = np.maximum(hidden @ w[f"mlp.{layer}.weight"].T + w[f"mlp.{layer}.bias"], 0)
+        layer += 1
+    both = np.concatenate([w["gmf_user"][user] * w["gmf_item"][item], hidden], axis=1)
+    return (both @ w["output.weight"].T + w["output.bias"])[:, 0]
+
+
+def loss(weights, arrays, weight_global):
+    """Weighted binary cross-entropy with logits, over the global weight."""
+    z, y = logits(weights, arrays["user"], arrays["item"]), arrays["label"].astype(np.float64)
+    terms = np.logaddexp(0, z) - y * z
+    return float((terms * arrays["weight"]).sum() / weight_global)
+
+
+def gradient(weights, arrays, weight_global):
+    """Gradient of `loss` by canonical name."""
+    w = {name: value.astype(np.float64) for name, value in weights.items()}
+    user, item = arrays["user"], arrays["item"]
+    activations = [np.concatenate([w["mlp_user"][user], w["mlp_item"][item]], axis=1)]
+    layers = sum(name.startswith("mlp.") and name.endswith("weight") for name in w)
+    for layer in range(layers):
+        activations.append(np.maximum(activations[-1] @ w[f"mlp.{layer}.weight"].T + w[f"mlp.{layer}.bias"], 0))
+    gmf = w["gmf_user"][user] * w["gmf_item"][item]
+    both = np.concatenate([gmf, activations[-1]], axis=1)
+    z = (both @ w["output.weight"].T + w["output.bias"])[:, 0]
+    d_z = ((1 / (1 + np.exp(-z)) - arrays["label"]) * arrays["weight"] / weight_global)[:, None]
+    found = {"output.weight": d_z.T @ both, "output.bias": d_z.sum(0)}
+    d_both = d_z @ w["output.weight"]
+    factors = gmf.shape[1]
+    d_gmf, d_hidden = d_both[:, :factors], d_both[:, factors:]
+    for layer in reversed(range(layers)):
+        d_hidden = d_hidden * (activations[layer + 1] > 0)
+        found[f"mlp.{layer}.weight"] = d_hidden.T @ activations[layer]
+        found[f"mlp.{layer}.bias"] = d_hidden.sum(0)
+        d_hidden = d_hidden @ w[f"mlp.{layer}.weight"]
+    half = d_hidden.shape[1] // 2
+    rows = {
+        "gmf_user": (user, d_gmf * w["gmf_item"][item]),
+        "gmf_item": (item, d_gmf * w["gmf_user"][user]),
+        "mlp_user": (user, d_hidden[:, :half]),
+        "mlp_item": (item, d_hidden[:, half:]),
+    }
+    for name, (index, values) in rows.items():
+        found[name] = np.zeros_like(w[name])
+        np.add.at(found[name], index, values)
+    return found
+
+
+class Adam:
+    """Adam with PyTorch's placement of epsilon: added to √(v / (1 - β2^t))."""
+
+    def __init__(self, weights, rate, beta1, beta2, epsilon):
+        self.weights = {name: value.astype(np.float64) for name, value in weights.items()}
+        self.m = {name: np.zeros_like(value) for name, value in self.weights.items()}
+        self.v = {name: np.zeros_like(value) for name, value in self.weights.items()}
+        self.rate, self.beta1, self.beta2, self.epsilon, self.t = rate, beta1, beta2, epsilon, 0
+
+    def step(self, gradients):
+        self.t += 1
+        for name, g in gradients.items():
+            self.m[name] = self.beta1 * self.m[name] + (1 - self.beta1) * g
+            self.v[name] = self.beta2 * self.v[name] + (1 - self.beta2) * g * g
+            m, v = self.m[name] / (1 - self.beta1**self.t), self.v[name] / (1 - self.beta2**self.t)
+            self.weights[name] -= self.rate * m / (np.sqrt(v) + self.epsilon)
