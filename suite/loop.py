@@ -208,9 +208,9 @@ class Loop:
         block = self.block
         rate = block.samples / block.train_seconds if block.train_seconds > 0 else 0.0
         seconds = {
-            "train_seconds": round(block.train_seconds, 6),
-            "evaluation_seconds": round(block.evaluation_seconds, 6),
-            "data_wait_seconds": round(block.data_wait_seconds, 6),
+            "train_seconds": round(block.train_seconds, 9),
+            "evaluation_seconds": round(block.evaluation_seconds, 9),
+            "data_wait_seconds": round(block.data_wait_seconds, 9),
         }
         stats = {"throughput": rate, **seconds, "samples": block.samples, "loss": block.loss}
         self.log.event("tracked_stats", stats, step=block.stop_step)

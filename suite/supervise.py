@@ -84,37 +84,55 @@ class Supervisor:
 
     def _look(self) -> Status | None:
         """One look at everything; None while the run goes on."""
-        beats = [read_beat(self.folder, process) for process in range(self.process_count)]
-        exits = {name: child.poll() for name, child in self.children.items()}
+        exits = {name: child.poll() for name, child in self.children.items()}  # before the beats: a last word counts
+        beats = self._beats()
         self.progress.update(beats)
-        for beat in beats:
-            if beat is not None and beat.status not in ("", "success", "target_missed"):
-                return Status(beat.status, f"process {beat.process}: {beat.reason}", beat.process)
+        ended = self._died(beats) or self._failed(beats)
+        if ended is not None:
+            # When a process dies, its peers fail a moment later, of that: name the one that died.
+            return self._died(self._beats()) or ended
         all_done = all(beat is not None and beat.status for beat in beats)
         if all_done and (all(code is not None for code in exits.values()) or self._left_late()):
             first = beats[0]
             assert first is not None
             return Status(first.status, first.reason)
-        return None if all_done else self._dead(beats, exits) or self._hung(beats)
+        return None if all_done else self._left(beats, exits) or self._hung(beats)
 
     def _left_late(self) -> bool:
         """True if the processes have had EXIT_SECONDS to leave after the last one was done: the result stands."""
         self._done_since = self._done_since or time.monotonic()
         return time.monotonic() - self._done_since > EXIT_SECONDS
 
-    def _dead(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
-        """A process that is gone without having said how it ended."""
-        if not self.environment.argv_prefix:  # inside a container, process ids are others
-            for beat in beats:
-                if beat is not None and not beat.status and not processes.alive(beat.pid):
-                    # A worker that failed writes its reason last: look once more before calling it dead.
-                    again = read_beat(self.folder, beat.process)
-                    if again is None or not again.status:
-                        where = f"in phase '{beat.phase}' at step {beat.step}; see worker-{beat.process}.log"
-                        how = self._how(f"worker-{beat.process}")
-                        return Status("rank_died", f"process {beat.process} died{how} {where}", beat.process)
+    def _died(self, beats: list[Beat | None]) -> Status | None:
+        """A worker that is gone without having said how it ended."""
+        if self.environment.argv_prefix:  # inside a container, process ids are others
+            return None
+        for beat in beats:
+            if beat is not None and not beat.status and not processes.alive(beat.pid):
+                # A worker that failed writes its reason last: look once more before calling it dead.
+                again = read_beat(self.folder, beat.process)
+                if again is None or not again.status:
+                    where = f"in phase '{beat.phase}' at step {beat.step}; see worker-{beat.process}.log"
+                    how = self._how(f"worker-{beat.process}")
+                    return Status("rank_died", f"process {beat.process} died{how} {where}", beat.process)
+        return None
+
+    def _failed(self, beats: list[Beat | None]) -> Status | None:
+        """The reason of a worker that said that it failed."""
+        for beat in beats:
+            if beat is not None and beat.status not in ("", "success", "target_missed"):
+                return Status(beat.status, f"process {beat.process}: {beat.reason}", beat.process)
+        return None
+
+    def _beats(self) -> list[Beat | None]:
+        return [read_beat(self.folder, process) for process in range(self.process_count)]
+
+    def _left(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
+        """A started command that ended before every worker was done."""
+        if all(beat is not None and beat.status for beat in beats):
+            return None
         for name, code in exits.items():
-            if code is not None and not all(beat is not None and beat.status for beat in beats):
+            if code is not None:
                 number = int(name.rpartition("-")[2]) if name.startswith("worker-") else None
                 text = f"{name} ended with {processes.exit_text(code)}: {self._last_line(name)}"
                 return Status("rank_died" if code < 0 else "failed", text, number)
@@ -152,9 +170,8 @@ class Supervisor:
 
     def _end_tree(self) -> None:
         pids = [child.pid for child in self.children.values() if child.poll() is None]
-        beats = [read_beat(self.folder, process) for process in range(self.process_count)]
         if not self.environment.argv_prefix:
-            pids += [beat.pid for beat in beats if beat is not None and processes.alive(beat.pid)]
+            pids += [beat.pid for beat in self._beats() if beat is not None and processes.alive(beat.pid)]
         processes.end(processes.tree(pids))
         for child in self.children.values():
             child.poll()  # reap

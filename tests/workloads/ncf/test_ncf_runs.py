@@ -1,0 +1,175 @@
+"""The NCF demo in real processes: every framework on one and two devices, to the target, judged by the stock checker."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.helpers import PROJECT, events, only, run_suite, status, suite, variables
+
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+DEMO = ("workload=ncf", "profile=demo")
+TWO_CORES = len(os.sched_getaffinity(0)) >= 2
+PAIR = "gpus=1,2" if TWO_CORES else "gpus=1"
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory):
+    """A sweep over the frameworks and devices, every run to the target."""
+    tmp_path = tmp_path_factory.mktemp("demos")
+    done = run_suite(tmp_path, "-m", *DEMO, f"framework={','.join(FRAMEWORKS)}", PAIR, "seed=1", timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return tmp_path, done.stdout
+
+
+def run_folders(tmp_path):
+    return sorted((tmp_path / "logs").glob("*/*/run_0"))
+
+
+def test_every_framework_reaches_the_target(demos):
+    tmp_path, output = demos
+    folders = run_folders(tmp_path)
+    assert len(folders) == len(FRAMEWORKS) * (2 if TWO_CORES else 1)
+    for folder in folders:
+        assert status(folder)["status"] == "success"
+        rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        assert rows[-1]["quality"]["hr_at_10"] >= 0.635 > rows[-2]["quality"]["hr_at_10"]
+        assert rows[0]["quality"]["hr_at_10"] < 0.3, "the first epoch must not be enough"
+    assert "no MLPerf result" in output
+    assert "speedup" in output
+
+
+def test_quality_agrees_between_frameworks_and_device_counts(demos):
+    """The same weights, batches and negatives: HR@10 after the first epoch differs by a few users of 2,000 at most."""
+    first = {}
+    for folder in run_folders(demos[0]):
+        row = json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
+        first[folder.parent.name] = row
+    quality = [row["quality"]["hr_at_10"] for row in first.values()]
+    assert max(quality) - min(quality) <= 0.01, first
+    losses = [row["loss"] for row in first.values()]
+    assert max(losses) - min(losses) <= 1e-3 * min(losses), first
+
+
+def test_the_stock_checker_accepts_the_logs(demos):
+    rules = PROJECT / "suite" / "rules" / "ncf_demo.yaml"
+    for folder in run_folders(demos[0]):
+        command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--ruleset", "0.7.0"]
+        command += ["--config", str(rules), "--werror", "--log_output", str(demos[0] / "checker.log")]
+        done = subprocess.run([*command, str(folder / "result_0.txt")], capture_output=True, text=True, cwd=demos[0])
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_suite_check_accepts_the_logs_and_names_its_rules(demos):
+    logs = [folder / "result_0.txt" for folder in run_folders(demos[0])]
+    done = suite(demos[0], "check", *logs)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("demo target has no relation to MLPerf") >= 1
+    assert "ncf_demo" in done.stdout
+
+
+def test_suite_report_shows_every_row(demos):
+    done = suite(demos[0], "report", demos[0] / "logs")
+    assert done.returncode == 0, done.stderr
+    for framework in FRAMEWORKS:
+        assert done.stdout.count(f"| {framework}") == (2 if TWO_CORES else 1)
+
+
+def test_the_log_of_a_demo_says_so(demos):
+    for folder in run_folders(demos[0]):
+        found = {key: value for key, value, _ in events(folder / "result_0.txt")}
+        assert found["submission_org"] == "DEMO - not an MLPerf result"
+        assert found["submission_status"] == "research"
+        assert found["submission_division"] == "open"
+        assert found["suite_run"]["labels"][:2] == ["demo", "cpu"]
+        assert found["cache_clear"] is True
+        assert found["train_samples"] == 83_545
+        assert found["eval_samples"] == 2_000
+
+
+def test_run_json_holds_what_was_decided(demos):
+    for folder in run_folders(demos[0]):
+        run = json.loads((folder / "run.json").read_text())
+        assert run["schema"] == 1
+        assert run["settings"]["clock"] == "v0.5"
+        assert set(run["settings"]["hyperparameter_sources"]) >= {"learning_rate", "beta1", "batch_size_global"}
+        assert run["versions"]["mlperf-logging"] == "4.1.68"
+        assert run["hardware"]["cpu_model"]
+        assert set(run["git"]) == {"commit", "dirty"}
+        assert run["environment"]["python"]
+
+
+@pytest.fixture(scope="module")
+def ten_steps(tmp_path_factory):
+    """Ten steps, the last one short and odd, of every framework on one and two devices."""
+    tmp_path = tmp_path_factory.mktemp("ten")
+    arguments = ("-m", *DEMO, f"framework={','.join(FRAMEWORKS)}", "gpus=1,2", "oversubscribe=true", "seed=7")
+    arguments += ("stop=steps:10", "batch=global:45001", "lr_scaling=none")
+    done = run_suite(tmp_path, *arguments, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    losses = {}
+    for folder in run_folders(tmp_path):
+        run = json.loads((folder / "run.json").read_text())
+        row = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+        assert row["samples"] == 9 * 45_001 + 8_716 + 4_000  # 5 x 83,545 samples of an epoch
+        losses[run["settings"]["framework"], run["settings"]["devices_total"]] = row["loss"]
+    return losses
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_one_device_computes_what_two_compute(ten_steps, framework):
+    assert ten_steps[framework, 1] == pytest.approx(ten_steps[framework, 2], rel=1e-6)
+
+
+def test_the_frameworks_compute_one_loss(ten_steps):
+    for loss in ten_steps.values():
+        assert loss == pytest.approx(ten_steps["pytorch", 1], rel=1e-6)
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])
+def test_a_killed_process_ends_the_run_within_ten_seconds_and_is_named(tmp_path, framework):
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *DEMO, f"framework={framework}", "gpus=2"]
+    command += ["oversubscribe=true", "workload.target=0.99", "workload.max_epochs=1000"]
+    controller = subprocess.Popen(command, env=variables(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    workers = wait_for_workers(tmp_path, controller, 2)
+    victim = workers[1]
+    os.kill(victim.pid, signal.SIGKILL)
+    begin = time.monotonic()
+    output, _ = controller.communicate(timeout=30)
+    assert time.monotonic() - begin < 10
+    assert controller.returncode == 1
+    assert b"process 1" in output
+    assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
+    folder = only(run_folders(tmp_path))
+    assert status(folder)["status"] == "rank_died"
+    assert status(folder)["process"] == 1
+
+
+def wait_for_workers(tmp_path, controller, count):
+    """The worker processes in order, once the first evaluation block is over."""
+    deadline = time.monotonic() + 90
+    while time.monotonic() < deadline and controller.poll() is None:
+        for folder in run_folders(tmp_path):
+            if (folder / "metrics.jsonl").exists():
+                beats = [json.loads((folder / f".worker-{n}.json").read_text()) for n in range(count)]
+                return [psutil.Process(beat["pid"]) for beat in beats]
+        time.sleep(0.1)
+    controller.kill()
+    raise AssertionError(controller.communicate()[0].decode())
+
+
+def test_reference_run_on_made_up_tensors(tmp_path):
+    """The full model: 31,832,577 parameters, throughput only."""
+    arguments = ("workload=ncf", "profile=synthetic", "device=cpu", "batch=global:4096", "stop=steps:2")
+    done = run_suite(tmp_path, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = only(run_folders(tmp_path))
+    found = {key: value for key, value, _ in events(folder / "result_0.txt")}
+    assert found["suite_run"]["labels"][0] == "synthetic"
+    assert found["train_samples"] == 19_861_770
+    assert "eval_accuracy" not in found
