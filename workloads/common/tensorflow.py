@@ -1,0 +1,178 @@
+"""What every TensorFlow trainer shares: strategy, device, threads, moving small arrays, watching the loss.
+
+Two or more processes are joined by `MultiWorkerMirroredStrategy`, which reads TF_CONFIG. Its collectives are used as they
+are; variables are plain local ones, equal in every process because all start from the same weights and apply the same sum.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
+
+CHECK_STEPS = 50
+"""Steps between two looks at the loss; a thread reads it, and the result is looked at one interval later."""
+
+
+class TensorFlowTrainer(Trainer):
+    """One process, one device. Subclasses give `step`, `loss` and `outputs`, which add their part of the loss to `total`."""
+
+    def __init__(self, workload: Workload, place: Place) -> None:
+        super().__init__(workload, place)
+        assert len(place.replicas) == 1, "TensorFlow drives one device per process"
+        self.on_gpu = place.devices[0].startswith("cuda")
+        self._configure()
+        self.strategy = None
+        if place.processes > 1:
+            options = tf.distribute.experimental.CommunicationOptions(
+                implementation=tf.distribute.experimental.CommunicationImplementation.NCCL
+                if self.on_gpu
+                else tf.distribute.experimental.CommunicationImplementation.RING
+            )
+            self.strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+        self._sum = self._in_replica(lambda context, tensors: context.all_reduce("SUM", tensors))
+        self._join = self._in_replica(lambda context, tensor: context.all_gather(tensor, axis=0))
+        self.total = tf.Variable(0.0, dtype=tf.float64, trainable=False)
+        self.traces = 0
+        """How often a training step was traced: at most once per shape."""
+        self._reader = ThreadPoolExecutor(1, "read-loss")
+
+    def _configure(self) -> None:
+        """Threads, visible device and arithmetic; before anything makes TensorFlow start its runtime."""
+        tf.config.threading.set_intra_op_parallelism_threads(self.place.cores_per_device)
+        tf.config.threading.set_inter_op_parallelism_threads(2 if self.on_gpu else 1)
+        tf.config.experimental.enable_tensor_float_32_execution(self.settings.precision == "tf32")
+        gpus = tf.config.list_physical_devices("GPU")
+        if not self.on_gpu:
+            tf.config.set_visible_devices([], "GPU")
+            return
+        number = int(self.place.devices[0].partition(":")[2] or 0)
+        if number >= len(gpus):
+            raise ValueError(f"{self.place.devices[0]}: TensorFlow sees {len(gpus)} GPU(s); see CUDA_VISIBLE_DEVICES")
+        tf.config.set_visible_devices([gpus[number]], "GPU")
+        tf.config.experimental.set_memory_growth(gpus[number], True)
+
+    # -- for subclasses -------------------------------------------------------------------------------------------
+
+    def step(self, batch: Batch, learning_rate: float) -> None:
+        """One optimizer step; adds this replica's part of the loss (sum of terms / weight_global) to `total`."""
+        raise NotImplementedError
+
+    def loss(self, batch: Batch) -> None:
+        """Adds the same part of the loss without an update."""
+        raise NotImplementedError
+
+    def outputs(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """The model's outputs for an evaluation batch. No collective calls."""
+        raise NotImplementedError
+
+    def sum_over_replicas(self, tensors: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
+        """Collective: the sums over all replicas; called in the same order by every process."""
+        return tensors if self.strategy is None else self._sum(tensors)
+
+    def _in_replica(self, collective: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+        """A function that runs `collective(replica context, tensors)` for this process's replica."""
+
+        def in_replica(tensors: Any) -> Any:
+            # The collectives want to know each tensor's device; one made outside the replica names none.
+            here = tf.nest.map_structure(tf.identity, tensors)
+            return collective(tf.distribute.get_replica_context(), here)
+
+        function: Callable[[Any], Any] = tf.function(
+            lambda tensors: self.strategy.run(in_replica, (tensors,)), autograph=False, reduce_retracing=True
+        )
+        return function
+
+    # -- Trainer --------------------------------------------------------------------------------------------------
+
+    def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
+        """One optimizer step per item."""
+        return self._run(
+            self.step(batch, self.workload.learning_rate(number)) for number, (batch,) in enumerate(steps, first_step)
+        )
+
+    def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
+        """The loss of each item."""
+        return self._run(self.loss(batch) for (batch,) in steps)
+
+    def _run(self, steps: Iterator[None]) -> TrainStats:
+        """Consume the steps; the only waits for the device are the look one interval late and the end."""
+        self.total.assign(0.0)
+        seen: Future[float] | None = None
+        count = 0
+        for count, _ in enumerate(steps, start=1):
+            if count % CHECK_STEPS == 0:
+                if seen is not None:
+                    _check(seen.result(), count)
+                seen = self._reader.submit(_read, self.total.read_value())
+        total = _read(self.sum_over_replicas([self.total.read_value()])[0])
+        _check(total, count)
+        return TrainStats(count, total / max(count, 1))
+
+    def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
+        """Each batch with its outputs; while one is read, the next is computed."""
+        running: tuple[Batch, dict[str, tf.Tensor]] | None = None
+        for (batch,) in batches:
+            following = (batch, self.outputs(batch))
+            if running is not None:
+                yield _fetch(running)
+            running = following
+        if running is not None:
+            yield _fetch(running)
+
+    def gather(self, arrays: Arrays) -> list[Arrays] | None:
+        """Arrays of all processes on process 0; they travel as bytes, so names, types and lengths may differ."""
+        if self.strategy is None:
+            return [arrays]
+        stream = io.BytesIO()
+        np.savez(stream, **arrays)
+        lengths = self._all_gather(np.array([stream.tell()], np.int64))
+        padded = stream.getvalue().ljust(int(-(-lengths.max() // 8) * 8), b"\0")
+        rows = self._all_gather(np.frombuffer(padded, np.int64)).reshape(self.place.processes, -1)
+        if self.place.process != 0:
+            return None
+        texts = (row.tobytes()[:length] for row, length in zip(rows, lengths, strict=True))
+        return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in texts]
+
+    def _all_gather(self, array: Array) -> Array:
+        """Collective: arrays (n,) of all processes, joined in process order, (processes · n,)."""
+        joined: Array = self._join(tf.constant(array)).numpy()
+        return joined
+
+    def broadcast(self, value: float) -> float:
+        """Process 0's value: a sum to which the others add nothing."""
+        mine = tf.constant(value if self.place.process == 0 else 0.0, tf.float64)
+        return _read(self.sum_over_replicas([mine])[0])
+
+    def memory_peak_bytes(self) -> int:
+        """Peak of TensorFlow's GPU allocator, or of the resident set."""
+        if self.on_gpu:
+            return int(tf.config.experimental.get_memory_info("GPU:0")["peak"])
+        return super().memory_peak_bytes()
+
+    def close(self) -> None:
+        """Meet the other processes; TensorFlow's own shut-down, at exit, then finds them all alive."""
+        self._reader.shutdown()
+        self.broadcast(0.0)
+
+
+def _read(tensor: tf.Tensor) -> float:
+    """A scalar on the host: waits for the device."""
+    return float(tensor.numpy())
+
+
+def _check(loss: float, steps: int) -> None:
+    if not np.isfinite(loss):
+        raise Diverged(f"the loss is {loss} within {steps} steps of this block; try a smaller learning rate")
+
+
+def _fetch(item: tuple[Batch, dict[str, tf.Tensor]]) -> tuple[Batch, Arrays]:
+    """A batch and its outputs on the host."""
+    batch, outputs = item
+    return batch, {name: tensor.numpy() for name, tensor in outputs.items()}
