@@ -26,8 +26,10 @@ from workloads.ncf import sampling, weights
 from workloads.ncf.data import NCFData, SyntheticNCFData, published_facts, read_facts
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.settings import PROFILES, SETS, TARGET_HR_AT_10, Options
+from workloads.ncf.shares import SAMPLES_PER_POSITIVE
 
-SAMPLES_PER_POSITIVE = 1 + sampling.NEGATIVES_PER_POSITIVE
+REFERENCE_PARAMETERS = 31_832_577
+"""With ML-20M's counts (reference neumf.py)."""
 
 
 class NCF(Workload):
@@ -46,6 +48,12 @@ class NCF(Workload):
     """Rules v0.5: batch, learning rate and betas are the submitter's."""
     official_runs = 100
     Options = Options
+
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        super().__init__(settings, facts)
+        if facts.sizes == published_facts().sizes and settings.profile != "demo":
+            count = weights.parameter_count(self.users, self.items, settings.model)
+            assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
     @classmethod
     def defaults(cls, profile: str, rules: str) -> Defaults:
@@ -132,7 +140,7 @@ class NCF(Workload):
             "opt_adam_beta_1": values["beta1"],
             "opt_adam_beta_2": values["beta2"],
             "opt_adam_epsilon": values["epsilon"],
-            "preproc_hp_min_ratings": self.facts.sizes.get("min_ratings", 20),
+            "preproc_hp_min_ratings": self.facts.sizes["min_ratings"],
             "preproc_hp_num_eval": sampling.EVALUATION_NEGATIVES,
             "preproc_hp_sample_eval_replacement": True,
             "input_hp_num_neg": sampling.NEGATIVES_PER_POSITIVE,

@@ -1,0 +1,117 @@
+"""NCF's framework-free half: parameter count, initial weights, schedule, shapes, log keys."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from suite import registry
+from suite.compose import compose
+from suite.paths import data_root
+from suite.plan import resolve_settings
+from tests.workloads.ncf import neumf_numpy
+from workloads.api import Batch, Place
+from workloads.ncf import weights
+from workloads.ncf.data import published_facts
+from workloads.ncf.metrics import hit_rate, hits
+from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
+from workloads.ncf.workload import NCF
+
+
+def workload_of(*overrides, facts=None):
+    config = compose(("workload=ncf", "device=cpu", *overrides)).jobs[0].config
+    settings = resolve_settings(config, NCF, registry.load_framework("pytorch"))
+    return NCF(settings, facts or NCF.read_facts(settings))
+
+
+@pytest.fixture(scope="module")
+def demo():
+    recipe = registry.load_dataset("ml-demo")
+    if not recipe.is_prepared(data_root() / "ml-demo"):
+        recipe.make_demo(data_root() / "ml-demo")
+    return workload_of("profile=demo", "seed=5")
+
+
+def test_parameter_count_of_the_reference():
+    assert weights.parameter_count(138_493, 26_744, REFERENCE_MODEL) == 31_832_577
+    sizes = weights.shapes(138_493, 26_744, REFERENCE_MODEL)
+    assert sum(math.prod(sizes[name]) for name in sizes if "_" in name) == 31_725_504
+    assert sizes["mlp.0.weight"] == (256, 256)
+    assert sizes["output.weight"] == (1, 128)
+
+
+def test_another_model_with_the_published_counts_is_refused():
+    workload = workload_of(facts=published_facts())
+    with pytest.raises(AssertionError):
+        NCF(dataclasses.replace(workload.settings, model={**REFERENCE_MODEL, "mf_dim": 32}), workload.facts)
+
+
+def test_initial_weights_have_the_reference_distributions():
+    found = dict(weights.initial_weights(3000, 2000, REFERENCE_MODEL, seed=1))
+    assert found["gmf_user"].std() == pytest.approx(0.01, rel=0.02)
+    assert abs(found["mlp_item"].mean()) < 1e-4
+    glorot = math.sqrt(6 / (256 + 256))
+    assert 0.99 * glorot < np.abs(found["mlp.0.weight"]).max() <= glorot
+    assert found["mlp.0.weight"].std() == pytest.approx(glorot / math.sqrt(3), rel=0.02)
+    assert np.abs(found["output.weight"]).max() <= math.sqrt(3 / 128)
+    assert np.abs(found["mlp.1.bias"]).max() <= 1 / 16
+    assert all(value.dtype == np.float32 for value in found.values())
+
+
+def test_weights_depend_on_the_seed_alone():
+    first, again, other = (dict(weights.initial_weights(50, 40, DEMO_MODEL, seed)) for seed in (1, 1, 2))
+    assert all(np.array_equal(first[name], again[name]) for name in first)
+    assert not any(np.array_equal(first[name], other[name]) for name in first)
+
+
+def test_epoch_and_batch_counts_of_ml_20m():
+    workload = workload_of(facts=published_facts())
+    assert workload.samples_per_epoch == 99_308_850
+    assert workload.steps_per_epoch == 48_491
+    big = workload_of("workload.hyperparameter_set=nvidia_v0.5", facts=published_facts())
+    assert big.steps_per_epoch == 95
+    assert [spec["user"].shape for spec in big.shapes()] == [(1_048_576,), (99_308_850 % 1_048_576,)]
+    steps = big.evaluation_steps()
+    assert [next(steps), next(steps)] == [95, 190]
+
+
+def test_learning_rate_is_constant(demo):
+    assert {demo.learning_rate(step) for step in (0, 1, 1000)} == {0.003}
+
+
+def test_an_untrained_model_stays_under_three_percent(demo):
+    """The triviality guard: 1,000 candidates of which 10 count, so chance gives 0.01."""
+    for seed in (1, 2, 3):
+        values = dict(demo.initial_weights(seed))
+        data = demo.open_data(Place(0, 1, range(1), 1, ("cpu",)), seed)
+        found = []
+        for (batch,) in data.evaluation():
+            users = np.repeat(batch.arrays["user"], batch.arrays["item"].shape[1])
+            logits = neumf_numpy.logits(values, users, batch.arrays["item"].ravel())
+            measured = demo.measure(batch, {"logits": logits.reshape(batch.arrays["item"].shape)})
+            found.append(measured["hit"])
+        data.close()
+        assert demo.score({"hit": np.concatenate(found)})["hr_at_10"] < 0.03
+
+
+def test_measure_leaves_padding_out(demo):
+    items = np.tile(np.arange(1000, dtype=np.int32), (3, 1))
+    batch = Batch({"item": items, "valid": np.array([True, True, False])}, 2, 2, 2)
+    logits = np.zeros((3, 1000), np.float32)
+    logits[0, 0] = 1
+    assert demo.measure(batch, {"logits": logits})["hit"].tolist() == [True, False]
+    assert hit_rate(hits(logits, items)) == pytest.approx(1 / 3)
+
+
+def test_an_evaluation_that_lost_users_is_an_error(demo):
+    with pytest.raises(ValueError, match="3 users of 2000"):
+        demo.score({"hit": np.array([True, False, True])})
+
+
+def test_log_keys_hold_what_the_rules_want():
+    keys = workload_of(facts=published_facts()).log_keys()
+    assert keys["eval_hp_num_users"] == 138_493
+    assert keys["model_hp_mlp_layer_sizes"] == [256, 256, 128, 64]
+    assert keys["opt_adam_epsilon"] == 1e-8
+    assert keys["preproc_hp_num_eval"] == 999
