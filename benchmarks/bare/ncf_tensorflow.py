@@ -1,0 +1,60 @@
+"""A plain TensorFlow training loop of NeuMF: what `overhead.py` compares the suite with. Imports nothing of the suite.
+
+    python ncf_tensorflow.py BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64],
+                                           "steps": 20, "warm_up": 3, "cores": 1, "learning_rate": 0.001}'
+BATCHES.npz holds user_0, item_0, label_0, user_1, …; they are used in turn. XLA compiles unless "jit_compile" is false.
+"""
+
+import json
+import os
+import sys
+import time
+
+import numpy as np
+import tensorflow as tf
+
+
+def main():
+    options = json.loads(sys.argv[2])
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options["cores"]])
+    tf.config.threading.set_intra_op_parallelism_threads(options["cores"])
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    arrays = np.load(sys.argv[1])
+    count = len(arrays.files) // 3
+    batches = [[tf.constant(arrays[f"{name}_{i}"]) for name in ("user", "item", "label")] for i in range(count)]
+    users, items, factors, sizes = (options[name] for name in ("users", "items", "mf_dim", "mlp_layer_sizes"))
+    normal, glorot = tf.random_normal_initializer(0, 0.01, 1), tf.initializers.GlorotUniform(1)
+    widths = (factors, factors, sizes[0] // 2, sizes[0] // 2)
+    tables = [tf.Variable(normal((rows, width))) for rows, width in zip((users, items, users, items), widths)]
+    weights = [tf.Variable(glorot(shape)) for shape in [*zip(sizes, sizes[1:]), (factors + sizes[-1], 1)]]
+    biases = [tf.Variable(tf.zeros(weight.shape[1])) for weight in weights]
+    variables = [*tables, *weights, *biases]
+    moments = [[tf.Variable(tf.zeros_like(variable)) for variable in variables] for _ in range(2)]
+    powers = {"beta1_power": tf.Variable(0.9), "beta2_power": tf.Variable(0.999)}
+    rates = {"lr": options["learning_rate"], "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, **powers}
+
+    @tf.function(jit_compile=options.get("jit_compile", True))
+    def train(user, item, label):
+        with tf.GradientTape() as tape:
+            rows = [tf.gather(table, ids) for table, ids in zip(tables, (user, item, user, item))]
+            hidden = tf.concat(rows[2:], 1)
+            for weight, bias in zip(weights[:-1], biases):
+                hidden = tf.nn.relu(hidden @ weight + bias)
+            logits = tf.concat([rows[0] * rows[1], hidden], 1) @ weights[-1] + biases[-1]
+            loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(label, logits[:, 0]))
+        for x, m, v, g in zip(variables, *moments, tape.gradient(loss, variables)):
+            tf.raw_ops.ResourceApplyAdam(var=x.handle, m=m.handle, v=v.handle, grad=tf.convert_to_tensor(g), **rates)
+        for power, beta in zip(powers.values(), (0.9, 0.999)):
+            power.assign(power * beta)
+        return loss
+
+    for step in range(options["warm_up"] + options["steps"]):
+        if step <= options["warm_up"]:
+            begin, samples = time.perf_counter(), 0
+        loss = train(*batches[step % count])
+        samples += batches[0][0].shape[0]
+    print(json.dumps({"loss": float(loss), "samples_per_second": samples / (time.perf_counter() - begin)}))
+
+
+if __name__ == "__main__":
+    main()
