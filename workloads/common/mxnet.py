@@ -50,10 +50,11 @@ class MXNetTrainer(Trainer):
         raise NotImplementedError
 
     def to_device(self, array: Array, context: mx.Context) -> mx.nd.NDArray:
-        """A copy on the device; the way to a GPU leads through pinned memory and is not waited for."""
-        if context.device_type != "gpu":
-            return mx.nd.array(array, ctx=context, dtype=array.dtype)
-        return mx.nd.array(array, ctx=mx.cpu_pinned(context.device_id), dtype=array.dtype).as_in_context(context)
+        """The array on a device, without waiting: it must not change any more.
+
+        `mx.nd.array` would wait for whatever the first context computes at that moment.
+        """
+        return mx.nd.from_numpy(np.ascontiguousarray(array)).as_in_context(context)
 
     # -- Trainer --------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 Shapes: B samples of a piece, F = GMF factors, E = MLP embedding, U users and C candidates of an evaluation batch.
 On each context all parameters are views of one flat vector and all gradients of another, into which the hybridized
 graph adds its gradients: nothing is allocated per step, and one Adam and one reduction serve all. On a CPU the batch is
-cut into pieces that stay in the cache. The two MLP tables lie one behind the other, so that one gather with indices
+cut into pieces that stay in the cache. The two MLP tables lie one behind the other, so that one gather with row numbers
 (B, 2) yields the concatenated input (B, 2 E): MXNet's own concatenation takes as long as a linear layer.
 """
 
@@ -25,21 +25,22 @@ CPU_PIECE = 4_096
 def graph(shapes: dict[str, tuple[int, ...]], training: bool) -> mx.sym.Symbol:
     """Logits (B,), or under `training` the weighted sum of their binary cross-entropies (1,), as a symbol.
 
-    Inputs: user, item (B,), both (B, 2) = user and users + item, label, weight (B,); parameters by canonical name, but
-    `mlp_tables` for mlp_user on top of mlp_item.
+    Inputs: rows (B, 2) int32 = user and users + item, targets (B, 2) float32 = label and weight / weight_global;
+    parameters by canonical name, but `mlp_tables` for mlp_user on top of mlp_item.
     """
-    variables = {name: mx.sym.var(name) for name in ("user", "item", "both", "mlp_tables", *shapes)}
-    factors, width = shapes["gmf_user"][1], 2 * shapes["mlp_user"][1]
+    variables = {name: mx.sym.var(name) for name in ("mlp_tables", *shapes)}
+    rows, targets = mx.sym.var("rows"), mx.sym.var("targets")
+    (users, factors), width = shapes["gmf_user"], 2 * shapes["mlp_user"][1]
 
-    def rows(table: str, ids: str) -> mx.sym.Symbol:
-        return mx.sym.take(variables[table], variables[ids], axis=0, mode="clip")
+    def gather(table: str, ids: mx.sym.Symbol) -> mx.sym.Symbol:
+        return mx.sym.take(variables[table], ids, axis=0, mode="clip")
 
-    hidden = rows("mlp_tables", "both").reshape((-1, width))
+    hidden = gather("mlp_tables", rows).reshape((-1, width))
     for name in (name for name in shapes if name.startswith("mlp.") and name.endswith(".weight")):
         bias = variables[name.replace("weight", "bias")]
         hidden = mx.sym.FullyConnected(hidden, variables[name], bias, num_hidden=shapes[name][0])
         hidden = mx.sym.Activation(hidden, act_type="relu")
-    product = rows("gmf_user", "user") * rows("gmf_item", "item")
+    product = gather("gmf_user", _column(rows, 0)) * gather("gmf_item", _column(rows, 1) - users)
     # The output layer's two halves, again without a concatenation.
     of_product = mx.sym.slice_axis(variables["output.weight"], axis=1, begin=0, end=factors)
     of_hidden = mx.sym.slice_axis(variables["output.weight"], axis=1, begin=factors, end=None)
@@ -48,8 +49,13 @@ def graph(shapes: dict[str, tuple[int, ...]], training: bool) -> mx.sym.Symbol:
     logits = logits.reshape((-1,))
     if not training:
         return logits
-    terms = mx.sym.Activation(logits, act_type="softrelu") - logits * mx.sym.var("label")
-    return mx.sym.sum(terms * mx.sym.var("weight"))
+    terms = mx.sym.Activation(logits, act_type="softrelu") - logits * _column(targets, 0)
+    return mx.sym.sum(terms * _column(targets, 1))
+
+
+def _column(pairs: mx.sym.Symbol, number: int) -> mx.sym.Symbol:
+    """One column (B,) of (B, 2)."""
+    return mx.sym.slice_axis(pairs, axis=1, begin=number, end=number + 1).reshape((-1,))
 
 
 class Replica:
@@ -76,6 +82,7 @@ class NCFTrainer(MXNetTrainer):
         on_cpu = self.contexts[0].device_type == "cpu"
         self.piece = CPU_PIECE * place.cores_per_device if on_cpu else self.settings.batch_size_global
         self.graphs = {training: graph(self.shapes, training) for training in (False, True)}
+        self.inputs = {training: symbol.list_inputs() for training, symbol in self.graphs.items()}
         self.programs: dict[tuple[bool, int], mx.nd.CachedOp] = {}
 
     def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
@@ -104,8 +111,7 @@ class NCFTrainer(MXNetTrainer):
     def program(self, training: bool, size: int) -> mx.nd.CachedOp:
         """The graph for pieces of `size` samples, with its memory planned once."""
         if (training, size) not in self.programs:
-            names = self.graphs[training].list_inputs()
-            fixed = [name in self.replicas[0].arguments for name in names]
+            fixed = [name in self.replicas[0].arguments for name in self.inputs[training]]
             flags = {
                 "data_indices": tuple(np.flatnonzero(np.logical_not(fixed)).tolist()),
                 "param_indices": tuple(np.flatnonzero(fixed).tolist()),
@@ -116,17 +122,20 @@ class NCFTrainer(MXNetTrainer):
         return self.programs[training, size]
 
     def pieces(
-        self, replica: Replica, arrays: Arrays, training: bool
+        self, replica: Replica, arrays: Arrays, weight_global: float = 0.0
     ) -> Iterator[tuple[mx.nd.CachedOp, list[mx.nd.NDArray]]]:
-        """The calls (program, inputs) that compute a batch, each yielding logits (B,) or a loss sum (1,)."""
-        both = np.stack([arrays["user"], arrays["item"] + np.int32(self.users)], axis=1)
-        loaded = {name: self.to_device(array, replica.context) for name, array in {**arrays, "both": both}.items()}
-        names, total = self.graphs[training].list_inputs(), len(both)
+        """The calls (program, inputs) that compute a batch: each gives logits (B,), or with a weight a part of the loss."""
+        training = weight_global > 0
+        host = {"rows": np.stack([arrays["user"], arrays["item"] + np.int32(self.users)], axis=1)}
+        if training:
+            host["targets"] = np.stack([arrays["label"], arrays["weight"] / np.float32(weight_global)], axis=1)
+        loaded = {name: self.to_device(array, replica.context) for name, array in host.items()}
+        total = len(host["rows"])
         size = -(-total // -(-total // self.piece))
         for first in range(0, total, size):
             stop = min(first + size, total)
             inputs = {**replica.arguments, **{name: array[first:stop] for name, array in loaded.items()}}
-            yield self.program(training, stop - first), [inputs[name] for name in names]
+            yield self.program(training, stop - first), [inputs[name] for name in self.inputs[training]]
 
     # -- training -------------------------------------------------------------------------------------------------
 
@@ -138,22 +147,21 @@ class NCFTrainer(MXNetTrainer):
 
     def _backward(self, replica: Replica, batch: Batch) -> mx.nd.NDArray:
         """Fill the flat gradient from one replica's batch; returns its part of the loss."""
-        replica.gradient[:] = 0.0
-        scale = mx.nd.full((1,), 1 / batch.weight_global, ctx=replica.context)
+        mx.nd.zeros_like(replica.gradient, out=replica.gradient)
         losses = []
-        for program, inputs in self.pieces(replica, batch.arrays, training=True):
+        for program, inputs in self.pieces(replica, batch.arrays, batch.weight_global):
             with mx.autograd.record():
                 loss = program(*inputs)
-            loss.backward(scale)
+            loss.backward()
             losses.append(loss.detach())
-        return mx.nd.add_n(*losses) * scale
+        return mx.nd.add_n(*losses)
 
     def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
         """Losses of the replicas without an update."""
         losses = []
         for replica, batch in zip(self.replicas, batches, strict=True):
-            parts = [program(*inputs) for program, inputs in self.pieces(replica, batch.arrays, training=True)]
-            losses.append(mx.nd.add_n(*parts) / batch.weight_global)
+            calls = self.pieces(replica, batch.arrays, batch.weight_global)
+            losses.append(mx.nd.add_n(*[program(*inputs) for program, inputs in calls]))
         return losses
 
     # -- evaluation and state -------------------------------------------------------------------------------------
@@ -162,7 +170,7 @@ class NCFTrainer(MXNetTrainer):
         """Logits (U, C) of every user's candidates."""
         user, item = batch.arrays["user"], batch.arrays["item"]
         pairs = {"user": np.repeat(user, item.shape[1]), "item": item.reshape(-1)}
-        logits = [program(*inputs) for program, inputs in self.pieces(self.replicas[replica], pairs, training=False)]
+        logits = [program(*inputs) for program, inputs in self.pieces(self.replicas[replica], pairs)]
         return {"logits": [mx.nd.concat(*logits, dim=0).reshape(item.shape)]}
 
     def state(self) -> dict[str, Array]:
