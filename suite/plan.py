@@ -122,6 +122,8 @@ def resolve_settings(config: Config, workload: type[Workload], framework: Framew
     allowed = workload.precisions.get(framework.name, ("fp32",))
     if precision not in allowed:
         raise not_allowed(f"precision (for {workload.name} in {framework.name})", precision, allowed)
+    if device == "cpu" and precision in ("tf32", "fp16"):
+        raise ValueError(f"precision={precision}: GPUs alone have it; type precision=fp32 or bf16, or device=cuda")
     set_name, values, sources = _hyperparameters(workload, options, defaults)
     batch_size = _batch(config, values, sources)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]

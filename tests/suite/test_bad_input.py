@@ -39,6 +39,7 @@ CASES = {
     "stop": ((*NCF, "stop=epochs:none"), "for example stop=epochs:5"),
     "seed": ((*NCF, "seed=-3"), "seed=-3: at least 0"),
     "precision": ((*TOY_RUN, "precision=bf16"), "precision (for toy in plain)=bf16: allowed: fp32"),
+    "precision of GPUs": ((*NCF, "precision=tf32", "device=cpu"), "type precision=fp32 or bf16, or device=cuda"),
     "runs": ((*NCF, "runs=few"), "runs=few: allowed: official | N"),
     "nodes": ((*TOY_RUN, "nodes=2"), "type nodes=1"),
     "no such trainer": (("workload=toy", "profile=demo"), "framework (for workload=toy)=pytorch: allowed: plain"),

@@ -17,7 +17,7 @@ from tests.helpers import TOY, events
 from workloads.api import Diverged, Facts, Settings
 
 sys.path.insert(0, str(TOY))
-import toy  # noqa: E402 - the plugin lies beside the tests, not on the path
+import toy
 
 SETTINGS = {
     **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "clock": "v0.7", "device": "cpu"},
