@@ -18,7 +18,7 @@ from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainS
 
 QUEUED_STEPS = 2
 """Steps that may wait in the engine; the loss of the step before them is read. Bounds the memory of queued batches."""
-_OUT_OF_MEMORY = ("failed to allocate", "out of memory", "bad_alloc")
+_OUT_OF_MEMORY = ("failed to allocate", "out of memory", "could not create a memory object", "bad_alloc")
 
 
 class MXNetTrainer(Trainer):
@@ -33,7 +33,6 @@ class MXNetTrainer(Trainer):
             mx.gpu(int(name.partition(":")[2] or 0)) if name.startswith("cuda") else mx.cpu(number)
             for number, name in enumerate(place.devices)
         ]
-        self.store = mx.kv.create("device") if len(self.contexts) > 1 else None
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
@@ -115,30 +114,30 @@ class MXNetTrainer(Trainer):
 class ShardedAdam:
     """Adam on flat vectors, one per context, all equal; each context updates one segment for all.
 
-    The store sums a segment's gradients for its owner; the owner updates its part of the weights and copies it to the
-    others. Each gradient is summed once, each weight updated once, each moment stored once. Without a store there is one
-    segment. Epsilon is added to √(v / (1 - β2^t)), as PyTorch does; MXNet's operator adds it to √v, so its learning rate
-    and its epsilon both carry the correction. The operator computes 1 - β in float32, which for 0.999 is 4.7e-5 off;
-    that factor stays in the moments and is taken out by the same two numbers.
+    A key-value store sums a segment's gradients for its owner; the owner updates its part of the weights and copies it
+    to the others: each gradient is summed once, each weight updated once, each moment stored once. Epsilon is added to
+    √(v / (1 - β2^t)), as PyTorch does; MXNet's operator adds it to √v, so its learning rate and its epsilon both carry
+    the correction. The operator computes 1 - β in float32, which for 0.999 is 4.7e-5 off; that factor stays in the
+    moments and is taken out by the same two numbers.
     """
 
     def __init__(
         self,
         weights: Sequence[mx.nd.NDArray],
         gradients: Sequence[mx.nd.NDArray],
-        store: mx.kv.KVStore | None,
         betas: tuple[float, float],
         epsilon: float,
     ) -> None:
-        self.store, self.betas, self.epsilon, self.steps = store, betas, epsilon, 0
+        self.betas, self.epsilon, self.steps = betas, epsilon, 0
         size, count = weights[0].size, len(weights)
+        self.store = mx.kv.create("device") if count > 1 else None
         segments = [slice(size * owner // count, size * (owner + 1) // count) for owner in range(count)]
         self.weights = [[vector[segment] for vector in weights] for segment in segments]
         self.gradients = [[vector[segment] for vector in gradients] for segment in segments]
         self.moments = [[mx.nd.zeros_like(parts[owner]) for _ in range(2)] for owner, parts in enumerate(self.weights)]
-        if store is not None:
-            for owner, gradient in enumerate(self.gradients):
-                store.init(owner, gradient[owner])
+        if self.store is not None:
+            for owner, parts in enumerate(self.gradients):
+                self.store.init(owner, parts[owner])
 
     def step(self, learning_rate: float) -> None:
         """Enqueue the sum of the gradients, one update, and the copies to all contexts."""

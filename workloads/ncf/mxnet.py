@@ -83,16 +83,16 @@ class NCFTrainer(MXNetTrainer):
         self.piece = CPU_PIECE * place.cores_per_device if on_cpu else self.settings.batch_size_global
         self.graphs = {training: graph(self.shapes, training) for training in (False, True)}
         self.inputs = {training: symbol.list_inputs() for training, symbol in self.graphs.items()}
-        self.programs: dict[tuple[bool, int], mx.nd.CachedOp] = {}
 
     def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
         """Allocate, warm up on made-up samples, then load the weights and reset the optimizer."""
+        self.programs: dict[tuple[bool, int], mx.nd.CachedOp] = {}
         with memory_errors():
             self.replicas = [Replica(self.shapes, context) for context in self.contexts]
             values = self.settings.hyperparameters
             betas = (float(values["beta1"]), float(values["beta2"]))
             flats, gradients = ([getattr(one, name) for one in self.replicas] for name in ("flat", "gradient"))
-            self.adam = ShardedAdam(flats, gradients, self.store, betas, float(values["epsilon"]))
+            self.adam = ShardedAdam(flats, gradients, betas, float(values["epsilon"]))
             if warm_up:
                 self._warm_up()
             for name, value in weights:
