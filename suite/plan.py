@@ -74,8 +74,10 @@ def make_job(choice: Choice, config: Config, name: str, output: Path) -> Job:
     facts = workload.read_facts(settings)
     fixed_labels, cores = _labels(settings, facts)
     deviations = tuple(_deviations(settings, workload) + workload.deviations(settings))
-    packages = (framework.package, "numpy", "mlperf-logging", "hydra-core")
-    versions = {"suite": __version__, **environment.installed_versions(env, packages)}
+    packages = (*framework.packages, "numpy", "mlperf-logging")
+    found = environment.installed_versions(env, packages)
+    versions = {"suite": __version__, **{name: version for name, version in found.items() if version is not None}}
+    framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
     hardware = devices.hardware()
     runs_required = workload.official_runs
     run_count = runs_required if config["runs"] == "official" else int(config["runs"])
@@ -92,7 +94,7 @@ def make_job(choice: Choice, config: Config, name: str, output: Path) -> Job:
         cache_cleared=False,
         watchdog_seconds=float(config["watchdog_seconds"]),
         setup_watchdog_seconds=float(config["setup_watchdog_seconds"]),
-        identity=_identity(config, settings, workload, versions.get(framework.package), hardware),
+        identity=_identity(config, settings, workload, framework_version, hardware),
         environment=asdict(env),
         versions=versions,
         git=git_state(),
@@ -283,7 +285,7 @@ def _deviations(settings: Settings, workload: type[Workload]) -> list[str]:
 
 
 def _identity(
-    config: Config, settings: Settings, workload: type[Workload], framework_version: str | None, hardware: Config
+    config: Config, settings: Settings, workload: type[Workload], framework_version: str, hardware: Config
 ) -> dict[str, str]:
     """Names that go into the log's first lines."""
     if settings.device == "cuda":
@@ -299,5 +301,5 @@ def _identity(
         "submission_platform": f"{settings.devices_total}x {device_name}" if platform == "auto" else platform,
         "system": config["system"]["name"],
         "device_name": device_name,
-        "framework_version": framework_version or "unknown",
+        "framework_version": framework_version,
     }

@@ -38,7 +38,7 @@ class RunSpec:
     identity: Mapping[str, str]
     """submission_org, submission_status, submission_platform, system."""
     environment: Mapping[str, Json]
-    versions: Mapping[str, str | None]
+    versions: Mapping[str, str]
     git: Mapping[str, Json]
     hardware: Mapping[str, Json]
     schema: int = SCHEMA

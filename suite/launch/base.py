@@ -31,8 +31,8 @@ class Framework:
     name: str
     environments: Mapping[str, str]
     """Device (`cpu`, `cuda`) to the name of the environment that `environment=auto` takes."""
-    package: str
-    """The distribution whose version stands for the framework's."""
+    packages: tuple[str, ...]
+    """Distributions, one of which is installed and whose version stands for the framework's."""
     processes: Callable[[int], int]
     """Devices of a run to the number of worker processes."""
     commands: Callable[[RunSpec, str], list[Command]]

@@ -15,7 +15,7 @@ def single_process(run: RunSpec, run_file: str) -> list[Command]:
 MXNET = Framework(
     name="mxnet",
     environments={"cpu": "mxnet-cpu", "cuda": "mxnet-cuda"},
-    package="mxnet",
+    packages=("mxnet", "mxnet-cu112"),
     processes=lambda devices: 1,
     commands=single_process,
 )

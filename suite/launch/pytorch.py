@@ -23,7 +23,7 @@ def _commands(run: RunSpec, run_file: str) -> list[Command]:
 PYTORCH = Framework(
     name="pytorch",
     environments={"cpu": "torch", "cuda": "torch"},
-    package="torch",
+    packages=("torch",),
     processes=lambda devices: devices,
     commands=_commands,
 )

@@ -28,7 +28,7 @@ def _commands(run: RunSpec, run_file: str) -> list[Command]:
 TENSORFLOW = Framework(
     name="tensorflow",
     environments={"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda"},
-    package="tensorflow",
+    packages=("tensorflow", "tensorflow-cpu"),
     processes=lambda devices: devices,
     commands=_commands,
 )

@@ -45,12 +45,12 @@ def test_every_hyperparameter_has_a_source():
 @pytest.mark.parametrize(
     ("batch", "scaling", "gpus", "size", "rate"),
     [
-        ("set", "set", 2, 4096, 0.003),
-        ("global:8192", "linear", 1, 8192, 0.006),
-        ("global:8192", "set", 1, 8192, 0.006),
-        ("global:16384", "sqrt", 1, 16384, 0.006),
-        ("per_device:4096", "none", 2, 8192, 0.003),
-        ("per_device:2048", "linear", 2, 4096, 0.003),
+        ("set", "set", 2, 8192, 0.006),
+        ("global:4096", "linear", 1, 4096, 0.003),
+        ("global:4096", "set", 1, 4096, 0.003),
+        ("global:32768", "sqrt", 1, 32768, 0.012),
+        ("per_device:8192", "none", 2, 16384, 0.006),
+        ("per_device:4096", "linear", 2, 8192, 0.006),
     ],
 )
 def test_batch_and_learning_rate(batch, scaling, gpus, size, rate):
@@ -60,11 +60,11 @@ def test_batch_and_learning_rate(batch, scaling, gpus, size, rate):
     assert settings.batch_size_global == size
     assert settings.hyperparameters["learning_rate"] == pytest.approx(rate)
     source = settings.hyperparameter_sources["learning_rate"]
-    assert source.startswith("derived") == (rate != 0.003)
+    assert source.startswith("derived") == (rate != 0.006)
 
 
 def test_a_users_value_wins_and_says_so():
-    settings = settings_of("profile=demo", "workload.learning_rate=0.5", "batch=global:8192")
+    settings = settings_of("profile=demo", "workload.learning_rate=0.5", "batch=global:4096")
     assert settings.hyperparameters["learning_rate"] == 0.5
     assert settings.hyperparameter_sources["learning_rate"] == "user"
 

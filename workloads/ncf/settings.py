@@ -43,7 +43,7 @@ SETS: Mapping[str, HyperparameterSet] = {
         "max_epochs": Setting(20, "presumed: the reference's limit; the script names none"),
     },
     "demo": {
-        **_adam("presumed: trials on the generated data (docs/demos.md)", 4_096, 0.003, 0.9, 0.999, 1e-8),
+        **_adam("presumed: trials on the generated data (docs/demos.md)", 8_192, 0.006, 0.9, 0.999, 1e-8),
         "lr_scaling": Setting("linear", "presumed: trials at batch 4,096 and 8,192"),
         "max_epochs": Setting(12, "presumed: about twice what the target takes"),
     },

@@ -13,7 +13,7 @@ from suite.launch.base import Framework
 from suite.launch.mxnet import single_process
 from workloads.api import ArraySpec, Batch, Dataset, Defaults, Diverged, Facts, Setting, Trainer, TrainStats, Workload
 
-PLAIN = Framework("plain", {"cpu": "current", "cuda": "current"}, "numpy", lambda devices: 1, single_process)
+PLAIN = Framework("plain", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices: 1, single_process)
 SAMPLES = 1000
 
 

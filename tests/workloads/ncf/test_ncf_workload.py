@@ -77,7 +77,7 @@ def test_epoch_and_batch_counts_of_ml_20m():
 
 
 def test_learning_rate_is_constant(demo):
-    assert {demo.learning_rate(step) for step in (0, 1, 1000)} == {0.003}
+    assert {demo.learning_rate(step) for step in (0, 1, 1000)} == {0.006}
 
 
 def test_an_untrained_model_stays_under_three_percent(demo):
