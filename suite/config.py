@@ -134,6 +134,7 @@ class SuiteConfig:
     setup_watchdog_seconds: float = option(
         1200.0, "the same while the model is built and compiled", minimum=1.0, example="1200"
     )
+    resume: bool = option(False, "with output=FOLDER: run only what is missing there")
     output: str | None = option(None, "folder for this command's runs; unset: a time stamp below the log folder")
 
 

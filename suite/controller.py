@@ -19,11 +19,12 @@ from suite.paths import data_root, log_root
 from suite.plan import Job, choose, make_job
 from suite.progress import Progress
 from suite.registry import load_dataset
+from suite.resume import claimed, finished_status, set_aside
 from suite.runspec import safe_name
 from suite.supervise import Status, Supervisor
 
 NOT_IN_NAME = (
-    *("workload", "framework", "profile", "gpus", "device", "output", "runs"),
+    *("workload", "framework", "profile", "gpus", "device", "output", "resume", "runs"),
     *(
         "environment.python",
         "environment.argv_prefix",
@@ -59,8 +60,10 @@ def main(arguments: Sequence[str]) -> int:
         request = compose(arguments)
         if not request.jobs:
             return 0
-        jobs = plan(request, console)
-        code = 0 if run_jobs(jobs, console, ended) else 1
+        output = _output(request.jobs[0])
+        jobs = plan(request, output, console)
+        with claimed(output):
+            code = 0 if run_jobs(jobs, console, ended) else 1
     except ValueError as error:
         print(f"run_suite.py: {error}", file=sys.stderr)
         return 2
@@ -79,9 +82,11 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
-def plan(request: Request, console: Console) -> list[Job]:
+def plan(request: Request, output: Path, console: Console) -> list[Job]:
     """All jobs of the command, every one checked before the first starts; prepares demo data sets that are missing."""
-    output = _output(request.jobs[0])
+    resume = bool(request.jobs[0].config["resume"])
+    if resume and request.jobs[0].config["output"] is None:
+        raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
     choices = [choose(composed.config) for composed in request.jobs]
     for dataset in sorted({choice.settings.dataset for choice in choices if choice.settings.profile == "demo"}):
         recipe, folder = load_dataset(dataset), data_root() / dataset
@@ -97,9 +102,11 @@ def plan(request: Request, console: Console) -> list[Job]:
         if job.name in seen:
             raise ValueError(f"{job.name}: two jobs of this sweep have the same settings; leave one out")
         seen.add(job.name)
-        if job.folder.exists():
-            raise ValueError(f"{job.folder} holds results already and is never overwritten; type another output=FOLDER")
-    output.mkdir(parents=True, exist_ok=True)
+        if job.folder.exists() and not resume:
+            raise ValueError(
+                f"{job.folder} holds results already and is never overwritten; type another output=FOLDER, "
+                f"or resume=true to run what is missing there"
+            )
     return jobs
 
 
@@ -132,16 +139,25 @@ def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended]) -> bool:
     console.print(escape(f"{count} run(s) into {jobs[0].folder.parent}{marked}"), soft_wrap=True)
     for job in jobs:
         for index in range(job.run_count):
-            cleared = caches.clear(job.cache_clear, job.template.settings.data_dir)
-            run = job.run(index, cleared)
-            title = f"{job.name}/run_{index}"
-            if not console.is_terminal:
-                console.print(escape(title), soft_wrap=True)
-            with Progress(run, title, console) as progress:
-                status = Supervisor(run, job.framework, job.environment, progress).run()
-            ended.append(Ended(job, index, status))
+            ended.append(Ended(job, index, _run(job, index, console)))
             console.print(_status_line(ended[-1]), soft_wrap=True)
     return all(run.status.status == "success" for run in ended)
+
+
+def _run(job: Job, index: int, console: Console) -> Status:
+    """One run to its end; a finished one that a resumed sweep finds is left as it is."""
+    folder = job.folder / f"run_{index}"
+    if folder.exists():
+        earlier = finished_status(folder, job.run(index, cache_cleared=False))
+        if earlier:
+            return Status(earlier, "finished earlier")
+        console.print(escape(f"unfinished attempt kept in {set_aside(folder)}"), soft_wrap=True)
+    run = job.run(index, caches.clear(job.cache_clear, job.template.settings.data_dir))
+    title = f"{job.name}/run_{index}"
+    if not console.is_terminal:
+        console.print(escape(title), soft_wrap=True)
+    with Progress(run, title, console) as progress:
+        return Supervisor(run, job.framework, job.environment, progress).run()
 
 
 def _status_line(run: Ended) -> str:

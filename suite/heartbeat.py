@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,6 +13,8 @@ from pathlib import Path
 from suite.runspec import write_atomically
 
 INTERVAL_SECONDS = 0.5
+STACK_SIGNAL = signal.SIGUSR2
+"""A worker that gets it writes the Python stacks of its threads to its text log."""
 
 
 @dataclass

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import re
@@ -68,10 +70,23 @@ def read_run(path: Path) -> RunSpec:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees the old or the new content, never a part."""
+    """Write a text file so that a reader sees the old or the new content, never a part.
+
+    On a full disk an existing file is overwritten in place instead, within the blocks that it has: how a run ended must be
+    told there too.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not path.exists():
+            raise
+        with open(path, "r+b") as stream:
+            stream.write(text.encode())
+            stream.truncate()
 
 
 def safe_name(text: str) -> str:

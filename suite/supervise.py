@@ -12,12 +12,13 @@ from pathlib import Path
 
 from suite import processes
 from suite.environment import Environment
-from suite.heartbeat import Beat, beat_path, read_beat
+from suite.heartbeat import STACK_SIGNAL, Beat, beat_path, read_beat
 from suite.launch.base import Framework
 from suite.progress import Progress
 from suite.runspec import RunSpec, write_atomically
 
 POLL_SECONDS = 0.1
+STACK_SECONDS = 0.5
 EXIT_SECONDS = 20.0
 """How long processes may take to leave after the last one said that it is done."""
 
@@ -162,11 +163,29 @@ class Supervisor:
             allowed = self.run_spec.setup_watchdog_seconds if in_setup else self.run_spec.watchdog_seconds
             silent = now - self._last_change[process]
             if silent > allowed:
+                since = datetime.datetime.now() - datetime.timedelta(seconds=silent)
                 reason = (
-                    f"process {process}: no progress for {silent:.0f} s (allowed {allowed:.0f} s) in phase '{phase}'"
+                    f"process {process}: no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) "
+                    f"in phase '{phase}'{self._stack(beat)}"
                 )
                 return Status("hung", reason, process)
         return None
+
+    def _stack(self, beat: Beat | None) -> str:
+        """Where a hung worker stands: its innermost Python line; all stacks go to its text log."""
+        if beat is None or self.environment.argv_prefix or not processes.alive(beat.pid):
+            return ""
+        log = self.folder / f"worker-{beat.process}.log"
+        before = log.stat().st_size
+        os.kill(beat.pid, STACK_SIGNAL)
+        time.sleep(STACK_SECONDS)
+        lines = log.read_bytes()[before:].decode(errors="replace").splitlines()
+        # faulthandler writes the other threads first and the main thread last, innermost line on top.
+        start = max(
+            (number for number, line in enumerate(lines) if line.endswith("(most recent call first):")), default=-1
+        )
+        frame = lines[start + 1].strip() if 0 <= start < len(lines) - 1 else "no Python line"
+        return f", at {frame}; stacks in {log.name}"
 
     def _end_tree(self) -> None:
         pids = [child.pid for child in self.children.values() if child.poll() is None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import faulthandler
 import os
@@ -10,7 +11,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from suite.heartbeat import Heart
+from suite.heartbeat import STACK_SIGNAL, Heart
 from suite.launch.base import place_from_environment, thread_variables
 from suite.loop import Loop, one_line
 from suite.registry import load_trainer, load_workload
@@ -81,19 +82,21 @@ def work(run: RunSpec, place: Place, heart: Heart) -> None:
 def main() -> int:
     """Entry point; exit code 0 if the run came to its end, also where the target was missed."""
     die_with_parent()
-    faulthandler.enable()
     run = read_run(Path(sys.argv[1]))
     place = place_from_environment(run)
     redirect_output(Path(run.folder) / f"worker-{place.process}.log")
+    faulthandler.enable()
+    faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
     pin(place)
     heart = Heart(Path(run.folder), place.process)
     try:
         work(run, place, heart)
     except Exception as error:
-        traceback.print_exc()
         if not heart.state.status:
             heart.finish(status_of(error), one_line(error))
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):  # on a full disk the text log cannot take it
+            traceback.print_exc()
+            sys.stderr.flush()
         os._exit(1)  # a framework's exit handlers may wait for peers that are gone
     return 0
 

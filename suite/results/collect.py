@@ -11,6 +11,7 @@ from pathlib import Path
 
 from suite.results.reader import read
 from suite.results.record import Reading, RunSettings
+from suite.resume import SUPERSEDED
 from workloads.api import Json
 
 _LOG_NAME = re.compile(r"result_[^/]*\.txt")
@@ -66,7 +67,7 @@ def _below(folder: Path) -> Iterator[Run]:
     if not folder.is_dir():
         raise ValueError(f"{folder} does not exist; give a folder that holds logs, such as logs/")
     for place, folders, files in os.walk(folder):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if name != SUPERSEDED)
         logs = sorted(name for name in files if _LOG_NAME.fullmatch(name))
         status = Path(place, "status.json") if "status.json" in files else None
         name = _name(Path(place), folder)

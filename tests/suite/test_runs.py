@@ -1,5 +1,6 @@
 """Whole runs in real processes with the toy plugin: how they end, what they leave behind, and what they never do."""
 
+import json
 import os
 import signal
 import subprocess
@@ -199,3 +200,109 @@ def _alive(process):
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def test_resume_runs_exactly_what_is_missing(tmp_path):
+    output = tmp_path / "out"
+    arguments = ("-m", *TOY_RUN, "gpus=1,2", "oversubscribe=true", "runs=2", f"output={output}")
+    assert run_suite(tmp_path, *arguments, toy=True).returncode == 0
+    folders = sorted(output.glob("*/run_*"))
+    assert len(folders) == 4
+    unfinished, gone = folders[0], folders[3]
+    value = json.loads((unfinished / "status.json").read_text())
+    (unfinished / "status.json").write_text(json.dumps({**value, "status": "running", "ended": None}))
+    for path in gone.iterdir():
+        path.unlink()
+    gone.rmdir()
+    kept = {path: path.stat().st_mtime_ns for folder in folders[1:3] for path in folder.iterdir()}
+    done = run_suite(tmp_path, *arguments, "resume=true", toy=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("finished earlier") == 2
+    assert all(status(folder)["status"] == "success" for folder in folders)
+    assert kept == {path: path.stat().st_mtime_ns for folder in folders[1:3] for path in folder.iterdir()}
+    aside = only(output.glob("*/superseded/*"))
+    assert json.loads((aside / "status.json").read_text())["status"] == "running"
+    assert "2 of 5" in done.stdout
+
+
+def test_resume_refuses_a_run_of_other_settings(tmp_path):
+    output = tmp_path / "out"
+    assert run_suite(tmp_path, *TOY_RUN, f"output={output}", toy=True).returncode == 0
+    run = only(output.glob("*/run_0")) / "run.json"
+    value = json.loads(run.read_text())
+    value["settings"]["hyperparameters"]["learning_rate"] = 0.1
+    run.write_text(json.dumps(value))
+    done = run_suite(tmp_path, *TOY_RUN, f"output={output}", "resume=true", toy=True)
+    assert done.returncode == 2
+    assert "holds a run of other settings" in done.stderr
+
+
+def test_resume_without_a_folder_says_what_to_type(tmp_path):
+    done = run_suite(tmp_path, *TOY_RUN, "resume=true", toy=True)
+    assert done.returncode == 2
+    assert "type output=FOLDER" in done.stderr
+
+
+def test_a_hung_process_shows_where_it_stands(tmp_path):
+    run_suite(tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=2", toy=True)
+    reason = status(run_folder(tmp_path))["reason"]
+    assert "no progress since" in reason
+    assert "in misbehave" in reason
+    assert "toy.py" in reason
+    assert "most recent call first" in (run_folder(tmp_path) / "worker-0.log").read_text()
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 256 KiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)], capture_output=True)
+    if done.returncode:
+        pytest.skip("mounting a small file system needs root with CAP_SYS_ADMIN")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_ends_the_run_with_that_reason(tmp_path, small_disk):
+    arguments = (*TOY_RUN, f"output={small_disk / 'out'}", "stop=epochs:100000")
+    done = run_suite(tmp_path, *arguments, toy=True)
+    assert done.returncode == 1, done.stdout + done.stderr
+    folder = only((small_disk / "out").glob("*/run_0"))
+    assert status(folder)["status"] == "failed"
+    assert "No space left on device" in status(folder)["reason"]
+    lines = (folder / "result_0.txt").read_text().splitlines()
+    assert len(lines) > 50
+    assert all(json.loads(line.partition(":::MLLOG ")[2]) for line in lines[:-1])
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_too_little_memory_is_filed_as_oom_and_the_sweep_goes_on(tmp_path):
+    limit = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)); os.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", limit, sys.executable, str(PROJECT / "run_suite.py"), "-m", *TOY_RUN, "gpus=1"]
+    command += ["workload.misbehave=big,no"]
+    done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = {folder.parent.name[-3:]: status(folder)["status"] for folder in (tmp_path / "logs").glob("*/*/run_0")}
+    assert found == {"big": "oom", "=no": "success"}
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    """Root may write anywhere but into a read-only file system."""
+    place = tmp_path / "readonly"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(place)], capture_output=True).returncode:
+        pytest.skip("mounting a read-only file system needs root with CAP_SYS_ADMIN")
+    try:
+        done = run_suite(tmp_path, *TOY_RUN, f"output={place / 'out'}", toy=True)
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Read-only file system" in done.stderr
+
+
+def test_omp_num_threads_of_the_shell_changes_nothing(tmp_path):
+    done = run_suite(tmp_path, *TOY_RUN, "workload.misbehave=threads", toy=True, OMP_NUM_THREADS="17")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "OMP_NUM_THREADS=1 cores=1" in (run_folder(tmp_path) / "worker-0.log").read_text()

@@ -24,7 +24,7 @@ class Options:
     learning_rate: float | None = None
     max_epochs: int | None = field(default=None, metadata={"minimum": 1})
     misbehave: str = field(
-        default="no", metadata={"choices": ("no", "hang", "die", "oom", "raise", "diverge", "sleep", "setup", "flaky")}
+        default="no", metadata={"choices": ("no", "hang", "die", "oom", "raise", "diverge", "sleep", "setup", "flaky", "big", "threads", "data")}
     )
 
 
@@ -121,6 +121,10 @@ class ToyTrainer(Trainer):
         kind = self.settings.options["misbehave"]
         if kind == "sleep":
             time.sleep(0.2)
+        if kind == "big":
+            np.ones(1 << 40)
+        if kind == "threads" and step == 0:
+            print(f"OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']} cores={len(os.sched_getaffinity(0))}")
         if step == 3 and kind == "flaky" and self.settings.seed % 2:
             raise RuntimeError("an odd seed")
         if step == 3 and kind in ("hang", "die", "oom", "raise", "diverge"):
