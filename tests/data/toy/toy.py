@@ -12,6 +12,7 @@ import numpy as np
 from suite.launch.base import Framework
 from suite.launch.mxnet import single_process
 from workloads.api import ArraySpec, Batch, Dataset, Defaults, Diverged, Facts, Setting, Trainer, TrainStats, Workload
+from workloads.common.prefetch import Prefetch
 
 PLAIN = Framework("plain", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices: 1, single_process)
 SAMPLES = 1000
@@ -24,7 +25,23 @@ class Options:
     learning_rate: float | None = None
     max_epochs: int | None = field(default=None, metadata={"minimum": 1})
     misbehave: str = field(
-        default="no", metadata={"choices": ("no", "hang", "die", "oom", "raise", "diverge", "sleep", "setup", "flaky", "big", "threads", "data")}
+        default="no",
+        metadata={
+            "choices": (
+                "no",
+                "hang",
+                "die",
+                "oom",
+                "raise",
+                "diverge",
+                "sleep",
+                "setup",
+                "flaky",
+                "big",
+                "threads",
+                "slow",
+            )
+        },
     )
 
 
@@ -52,7 +69,12 @@ class ToyData:
         self.per_epoch = -(-len(self.x) // batch_size)
 
     def train(self, first_step, stop_step):
+        return Prefetch(self.steps(first_step, stop_step))
+
+    def steps(self, first_step, stop_step):
         for step in range(first_step, stop_step):
+            if step == int(os.environ.get("TOY_DATA_ERROR_STEP", -1)):
+                raise OSError("the data thread was lost")
             part = self.x[step % self.per_epoch * self.batch_size :][: self.batch_size]
             shares = np.array_split(part, self.place.replicas_total)
             yield [Batch({"x": shares[r]}, len(shares[r]), len(part), len(part)) for r in self.place.replicas]
@@ -119,8 +141,8 @@ class ToyTrainer(Trainer):
 
     def misbehave(self, step):
         kind = self.settings.options["misbehave"]
-        if kind == "sleep":
-            time.sleep(0.2)
+        if kind in ("sleep", "slow"):
+            time.sleep(0.2 if kind == "sleep" else 0.02)
         if kind == "big":
             np.ones(1 << 40)
         if kind == "threads" and step == 0:

@@ -1,0 +1,137 @@
+"""Kill a worker, the controller or the data thread at a random moment of a sweep, again and again, and resume each time.
+
+    python tests/stress/kill.py [--rounds 50] [--seed 1]
+
+Checks after every round: no process is left; every file that was written can be read; no finished run has changed by a bit;
+`status.json` says what happened; `resume=true` runs what is missing and nothing else. Prints one line a round and JSON at the end.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+
+PROJECT = Path(__file__).resolve().parents[2]
+SWEEP = ("-m", "workload=toy", "framework=plain", "profile=demo", "gpus=1,2", "oversubscribe=true", "runs=2")
+RUNS = 4
+LONGEST_SECONDS = 6.0
+"""A kill comes at a random moment before this: about as long as a sweep takes."""
+
+
+def environment(scratch, **extra):
+    """Variables of a sweep; extra ones are those of its first attempt."""
+    path = {"PYTHONPATH": str(PROJECT / "tests" / "data" / "toy"), "SUITE_DATA_DIR": str(scratch / "data")}
+    return {**os.environ, **path, **extra}
+
+
+def start(scratch, output, *arguments, **extra):
+    """A sweep into `output`."""
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *SWEEP, "workload.misbehave=slow", f"output={output}"]
+    return subprocess.Popen(
+        [*command, *arguments], env=environment(scratch, **extra), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def workers(output):
+    """Processes whose command line names the output folder, other than controllers."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        line = " ".join(process.info["cmdline"] or [])
+        if str(output) in line and "run_suite.py" not in line and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
+
+
+def strike(kind, scratch, output, rng):
+    """Run a sweep and kill `kind` at a random moment; returns once nothing of it is left."""
+    extra = {"TOY_DATA_ERROR_STEP": str(rng.randrange(1, 30))} if kind == "data thread" else {}
+    controller = start(scratch, output, **extra)
+    if kind != "data thread":
+        time.sleep(rng.uniform(0.3, LONGEST_SECONDS))
+        victims = workers(output) if kind == "worker" else [psutil.Process(controller.pid)]
+        for victim in victims[:1]:
+            try:
+                os.kill(victim.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                break
+    controller.communicate(timeout=60)
+    deadline = time.monotonic() + 10
+    while workers(output):
+        assert time.monotonic() < deadline, f"left behind: {workers(output)}"
+        time.sleep(0.05)
+
+
+def statuses(output):
+    """Status of every run folder; checks that all files can be read."""
+    found = {}
+    for folder in output.glob("*/run_*"):
+        status = folder / "status.json"
+        found[folder] = json.loads(status.read_text())["status"] if status.exists() else "absent"
+        for log in folder.glob("result_*.txt"):
+            for line in log.read_text().splitlines(keepends=True):
+                if line.endswith("\n"):
+                    json.loads(line.partition(":::MLLOG ")[2])
+    return found
+
+
+def digest(folder):
+    """Hash of all files of a run."""
+    parts = [path.name.encode() + path.read_bytes() for path in sorted(folder.iterdir())]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+ALLOWED = {
+    "worker": {"success", "rank_died"},
+    "controller": {"success", "running", "absent"},
+    "data thread": {"success", "failed"},
+}
+
+
+def one_round(number, seed, scratch):
+    """One sweep, one kill, one resumption. Returns the kind and the statuses after the kill."""
+    rng = random.Random(f"{seed}:{number}")
+    kind, output = rng.choice(sorted(ALLOWED)), scratch / f"round-{number}"
+    strike(kind, scratch, output, rng)
+    after = statuses(output)
+    assert set(after.values()) <= ALLOWED[kind], (kind, after)
+    finished = {folder: digest(folder) for folder, status in after.items() if status == "success"}
+    resumed = start(scratch, output, "resume=true")
+    text = resumed.communicate(timeout=120)[0].decode()
+    assert resumed.returncode == 0, text
+    assert text.count("finished earlier") == len(finished), text
+    final = statuses(output)
+    assert len(final) == RUNS, final
+    assert set(final.values()) == {"success"}, final
+    assert {folder: digest(folder) for folder in finished} == finished
+    assert len(list(output.glob("*/superseded/*"))) == len(after) - len(finished)
+    assert not workers(output)
+    return kind, Counter(after.values())
+
+
+def main():
+    """All rounds."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    kinds = Counter()
+    with tempfile.TemporaryDirectory() as scratch:
+        for number in range(arguments.rounds):
+            kind, after = one_round(number, arguments.seed, Path(scratch))
+            kinds[kind] += 1
+            print(f"round {number}: {kind} killed; found {dict(after)}; resumed", flush=True)
+    print(json.dumps({"rounds": arguments.rounds, "kinds": dict(kinds), "orphans": 0, "lost": 0}))
+
+
+if __name__ == "__main__":
+    main()
