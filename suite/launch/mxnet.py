@@ -6,9 +6,23 @@ from suite.launch.base import WORKER, Command, Framework, thread_variables
 from suite.runspec import RunSpec
 
 
+TEMPORARY_SPACES = 4_096
+"""Temporary spaces of MXNet's CPU operators, allocated as used. All CPU contexts share them, and an operator waits for
+the one before it in its space: with the default of 4, contexts compute in turn instead of at once."""
+
+
+def device_variables(run: RunSpec) -> dict[str, str]:
+    """What makes devices compute side by side, and fp32 mean fp32."""
+    settings = run.settings
+    if settings.device == "cpu":
+        return {"MXNET_CPU_TEMP_COPY": str(TEMPORARY_SPACES)} if settings.devices_total > 1 else {}
+    return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.precision == "fp32" else {}
+
+
 def single_process(run: RunSpec, run_file: str) -> list[Command]:
     """One worker that holds every replica."""
-    variables = {**thread_variables(run.settings.cores_per_device), "RANK": "0", "WORLD_SIZE": "1"}
+    threads = thread_variables(run.settings.cores_per_device)
+    variables = {**threads, **device_variables(run), "RANK": "0", "WORLD_SIZE": "1"}
     return [Command("worker-0", (*WORKER, run_file), variables)]
 
 

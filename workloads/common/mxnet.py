@@ -149,16 +149,20 @@ class ShardedAdam:
         )
         rate, epsilon = learning_rate * math.sqrt(sum2) / sum1, self.epsilon * math.sqrt(sum2)
         constants = {"lr": rate, "beta1": beta1, "beta2": beta2, "epsilon": epsilon, "wd": 0.0}
-        for owner, (mean, square) in enumerate(self.moments):
-            weights, gradients = self.weights[owner], self.gradients[owner]
-            weight, gradient = weights[owner], gradients[owner]
-            if self.store is not None:
-                self.store.push(owner, gradients)
-                self.store.pull(owner, out=gradient)
-            mx.nd.adam_update(weight, gradient, mean, square, **constants, out=weight)
-            for other in weights:
-                if other is not weight:
-                    weight.copyto(other)
+        # In phases: all segments of a context are one vector to the engine, so each loop runs on all contexts at once.
+        owners = range(len(self.weights))
+        if self.store is not None:
+            for owner in owners:
+                self.store.push(owner, self.gradients[owner])
+            for owner in owners:
+                self.store.pull(owner, out=self.gradients[owner][owner])
+        for owner in owners:
+            weight, gradient = self.weights[owner][owner], self.gradients[owner][owner]
+            mx.nd.adam_update(weight, gradient, *self.moments[owner], **constants, out=weight)
+        for owner in owners:
+            for other in owners:
+                if other != owner:
+                    self.weights[owner][owner].copyto(self.weights[owner][other])
 
     def state(self) -> dict[str, Array]:
         """Moments as flat vectors in the order of the weights, and the number of steps, float32 (1,)."""
