@@ -5,7 +5,6 @@ from __future__ import annotations
 from suite.launch.base import WORKER, Command, Framework, thread_variables
 from suite.runspec import RunSpec
 
-
 TEMPORARY_SPACES = 4_096
 """Temporary spaces of MXNet's CPU operators, allocated as used. All CPU contexts share them, and an operator waits for
 the one before it in its space: with the default of 4, contexts compute in turn instead of at once."""
