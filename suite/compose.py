@@ -20,6 +20,7 @@ from suite import overrides, registry
 from suite.config import SuiteConfig
 from suite.helptext import help_text
 from suite.overrides import CONF
+from suite.plugins import Plugin, activate
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,15 @@ class Request:
 
     jobs: tuple[Composed, ...]
     sweep: bool
+    plugins: tuple[Plugin, ...] = ()
 
 
 def compose(arguments: Sequence[str]) -> Request:
     """Check and compose. Raises ValueError with one line. Hydra's own flags (`--cfg job`, `--help`) print and give no jobs."""
     arguments = [overrides.quoted(argument) for argument in _overrides_first(arguments)]
     flags = get_args_parser().parse_args(list(arguments))
+    wanted = _plugins(flags.overrides)
+    plugins = activate(wanted)
     if flags.help:
         print(help_text())
         return Request((), False)
@@ -68,7 +72,27 @@ def compose(arguments: Sequence[str]) -> Request:
             raise ValueError(" ".join(str(error).split())) from None
         finally:
             sys.argv = given
-    return Request(tuple(jobs), bool(flags.multirun))
+    if any(_texts(job.config["plugins"]) != wanted for job in jobs):
+        raise ValueError(
+            "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
+        )
+    return Request(tuple(jobs), bool(flags.multirun), plugins)
+
+
+def _plugins(arguments: Sequence[str]) -> list[str]:
+    """What `plugins=` says, else conf/config.yaml: needed before names can be checked and Hydra composes."""
+    typed = [text for text in arguments if text.startswith("plugins=")]
+    if typed:
+        return _texts(overrides.only_value(typed[-1]))
+    in_file = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))
+    assert isinstance(in_file, dict)
+    return _texts(in_file.get("plugins"))
+
+
+def _texts(value: object) -> list[str]:
+    """A text, a list of texts, or nothing, as a list."""
+    values = value if isinstance(value, list) else [] if value in (None, "") else [value]
+    return [str(getattr(item, "text", item)) for item in values]
 
 
 def _default_options(workload: str) -> dict[str, Any]:

@@ -135,6 +135,9 @@ class SuiteConfig:
         1200.0, "the same while the model is built and compiled", minimum=1.0, example="1200"
     )
     resume: bool = option(False, "with output=FOLDER: run only what is missing there")
+    plugins: Any = option(
+        [], "packages from outside: folders, wheels or installed distributions, [PATH,NAME]; one list for a whole sweep"
+    )
     output: str | None = option(None, "folder for this command's runs; unset: a time stamp below the log folder")
 
 

@@ -16,7 +16,7 @@ from rich.markup import escape
 from suite import caches
 from suite.compose import Composed, Request, compose
 from suite.paths import data_root, log_root
-from suite.plan import Job, choose, make_job
+from suite.plan import Job, check_trainers, choose, make_job
 from suite.progress import Progress
 from suite.registry import load_dataset
 from suite.resume import claimed, finished_status, set_aside
@@ -24,7 +24,7 @@ from suite.runspec import safe_name
 from suite.supervise import Status, Supervisor
 
 NOT_IN_NAME = (
-    *("workload", "framework", "profile", "gpus", "device", "output", "resume", "runs"),
+    *("workload", "framework", "profile", "gpus", "device", "output", "resume", "runs", "plugins"),
     *(
         "environment.python",
         "environment.argv_prefix",
@@ -87,7 +87,8 @@ def plan(request: Request, output: Path, console: Console) -> list[Job]:
     resume = bool(request.jobs[0].config["resume"])
     if resume and request.jobs[0].config["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
-    choices = [choose(composed.config) for composed in request.jobs]
+    choices = [choose(composed.config, request.plugins) for composed in request.jobs]
+    check_trainers(choices, request.plugins)
     for dataset in sorted({choice.settings.dataset for choice in choices if choice.settings.profile == "demo"}):
         recipe, folder = load_dataset(dataset), data_root() / dataset
         if recipe.generated and not recipe.is_prepared(folder):

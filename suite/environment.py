@@ -23,6 +23,9 @@ LOG = logging.getLogger(__name__)
 RESERVED = ("auto", "current", "custom")
 """Names that are no venv."""
 
+WITH_PATH = 'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" exec "$@"'
+"""Shell: run the arguments, in this same process, with `$0` first on the Python path."""
+
 QUERY = """
 import importlib.metadata, json, sys
 def version(name):
@@ -46,6 +49,8 @@ class Environment:
     """The Python to call, as seen behind the prefix."""
     path_map: Mapping[str, str] = field(default_factory=dict)
     """Host folder to the folder that the environment sees it as; other paths are the same on both sides."""
+    python_path: tuple[str, ...] = ()
+    """Host folders that go first on the Python path, before a PYTHONPATH that the environment has: plugins."""
 
     def command(self, *args: str | os.PathLike[str]) -> list[str]:
         """The argv that runs Python with `args` in this environment.
@@ -53,7 +58,12 @@ class Environment:
         Arguments that are a path below a mapped folder are translated; paths inside an argument (`--file=/data/x`)
         are not, pass them on their own.
         """
-        return [*self.argv_prefix, self.python, *(self.map_path(arg) for arg in args)]
+        python = [self.python, *(self.map_path(arg) for arg in args)]
+        if self.python_path:
+            # Set behind the prefix: a variable of ours does not get into a container.
+            folders = ":".join(self.map_path(folder) for folder in self.python_path)
+            python = ["sh", "-c", WITH_PATH, folders, *python]
+        return [*self.argv_prefix, *python]
 
     def map_path(self, path: str | os.PathLike[str]) -> str:
         """The path as the environment sees it: the longest mapped folder that holds it is replaced."""

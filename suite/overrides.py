@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -27,12 +28,32 @@ def group_choices(group: str) -> list[str]:
 
 
 def quoted(argument: str) -> str:
-    """`output=PATH` with the path quoted: Hydra's grammar knows no spaces at the ends, commas or non-ASCII letters."""
-    key, sign, value = argument.partition("=")
-    if key != "output" or not sign or not value or value[0] in "'\"":
-        return argument
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"{key}='{escaped}'"
+    """`output=PATH` and `plugins=[PATH,…]` with every path quoted: Hydra's grammar knows no spaces at the ends, commas or
+    non-ASCII letters."""
+    key, _, value = argument.partition("=")
+    if key == "output" and value and value[0] not in "'\"":
+        return f"output={_quote(value)}"
+    if key == "plugins" and value not in ("", "null") and not set(value) & set("'\""):
+        if value.startswith("[") and value.endswith("]"):
+            items = [item.strip() for item in value[1:-1].split(",")]
+            return f"plugins=[{','.join(_quote(item) for item in items if item)}]"
+        if "," not in value or Path(value).exists():
+            return f"plugins=[{_quote(value)}]"
+    return argument
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def only_value(argument: str) -> Any:
+    """The value of a key that cannot be swept over. Raises ValueError in one line."""
+    override = _parse(argument)
+    if override.is_sweep_override():
+        key, _, value = argument.partition("=")
+        raise ValueError(f"{argument}: one list for the whole command; type {key}=[{value}]")
+    return override.value()
 
 
 def check(arguments: Sequence[str], multirun: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from suite import __version__, devices, environment, registry
 from suite.environment import Environment
 from suite.launch.base import Framework
 from suite.paths import data_root
+from suite.plugins import Plugin, check_trainer, equip
 from suite.registry import not_allowed
 from suite.runspec import RunSpec
 from suite.source import git_state
@@ -56,7 +57,7 @@ class Choice:
     environment: Environment
 
 
-def choose(config: Config) -> Choice:
+def choose(config: Config, plugins: Sequence[Plugin] = ()) -> Choice:
     """Check names, devices, settings and environment. Raises ValueError with one line: what is wrong and what to type."""
     workload = registry.load_workload(config["workload"]["name"])
     framework: Framework = registry.load_framework(config["framework"]["name"])
@@ -65,7 +66,16 @@ def choose(config: Config) -> Choice:
         raise not_allowed(f"framework (for workload={workload.name})", framework.name, offered)
     settings = resolve_settings(config, workload, framework)
     env = environment.resolve(config["environment"], framework.environments[settings.device])
-    return Choice(workload, framework, settings, env)
+    return Choice(workload, framework, settings, equip(env, plugins))
+
+
+def check_trainers(choices: Sequence[Choice], plugins: Sequence[Plugin]) -> None:
+    """Import the plugins' trainers that a sweep uses, each once, where they are going to run."""
+    used = {
+        (choice.environment.name, choice.workload.name, choice.framework.name): choice.environment for choice in choices
+    }
+    for (_, workload, framework), env in used.items():
+        check_trainer(env, workload, framework, plugins)
 
 
 def make_job(choice: Choice, config: Config, name: str, output: Path) -> Job:

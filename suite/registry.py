@@ -6,6 +6,7 @@ A plugin is an installed distribution that names its classes under the same grou
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -42,6 +43,12 @@ def _points(group: str) -> dict[str, EntryPoint]:
             )
         found[point.name] = point
     return found
+
+
+def refresh() -> None:
+    """Forget what was found: the Python path has changed."""
+    importlib.invalidate_caches()
+    _points.cache_clear()
 
 
 def names(group: str) -> list[str]:

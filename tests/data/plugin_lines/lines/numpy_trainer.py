@@ -1,0 +1,51 @@
+"""A framework of its own: NumPy, one process for all replicas, in the environment that runs the command."""
+
+import numpy as np
+
+from suite.launch.base import Framework
+from suite.launch.mxnet import single_process
+from workloads.api import Diverged, Trainer, TrainStats
+
+NUMPY = Framework("numpy", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices: 1, single_process)
+
+
+class LinesTrainer(Trainer):
+    def setup(self, weights, warm_up=True):
+        self.load_state(dict(weights))
+
+    def train(self, steps, first_step):
+        return self.run(steps, lambda number: self.workload.learning_rate(first_step + number))
+
+    def forward(self, steps):
+        return self.run(steps, lambda number: 0.0)
+
+    def run(self, steps, learning_rate):
+        losses = [self.step(replicas, learning_rate(number)) for number, replicas in enumerate(steps)]
+        if not np.isfinite(losses).all():
+            raise Diverged("the loss is not finite; try a smaller learning rate")
+        return TrainStats(len(losses), float(np.mean(losses)))
+
+    def step(self, replicas, learning_rate):
+        x, y = (np.concatenate([batch.arrays[name] for batch in replicas]) for name in "xy")
+        error = self.line[0] * x + self.line[1] - y
+        self.line -= learning_rate * 2 / len(x) * np.array([error @ x, error.sum()])
+        return error @ error / len(x)
+
+    def predict(self, batches):
+        for batch in (batch for replicas in batches for batch in replicas):
+            yield batch, {"y": self.line[0] * batch.arrays["x"] + self.line[1]}
+
+    def gather(self, arrays):
+        return [arrays]
+
+    def broadcast(self, value):
+        return value
+
+    def state(self):
+        return {"line": self.line.copy()}
+
+    def load_state(self, state):
+        self.line = state["line"].copy()
+
+    def close(self):
+        self.line = None

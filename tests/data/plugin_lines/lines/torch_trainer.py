@@ -1,0 +1,32 @@
+"""The PyTorch half: two parameters and a step; the rest is PyTorchTrainer's."""
+
+import torch
+import torch.distributed as dist
+
+from workloads.common.pytorch import PyTorchTrainer
+
+
+class LinesTrainer(PyTorchTrainer):
+    def setup(self, weights, warm_up=True):
+        self.load_state(dict(weights))
+
+    def loss(self, batch):
+        error = self.line[0] * self.to_device(batch.arrays["x"]) + self.line[1] - self.to_device(batch.arrays["y"])
+        return error.square().sum() / batch.weight_global
+
+    def step(self, batch, learning_rate):
+        loss = self.loss(batch)
+        (gradient,) = torch.autograd.grad(loss, self.line)
+        dist.all_reduce(gradient)
+        self.line.data -= learning_rate * gradient
+        return loss.detach()
+
+    def predict(self, batches):
+        slope, offset = self.line.tolist()
+        return ((batch, {"y": slope * batch.arrays["x"] + offset}) for (batch,) in batches)
+
+    def state(self):
+        return {"line": self.line.detach().cpu().numpy().copy()}
+
+    def load_state(self, state):
+        self.line = torch.tensor(state["line"], device=self.device, requires_grad=True)
