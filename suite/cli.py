@@ -13,6 +13,7 @@ COMMANDS = {
     "env": "create, list, check and remove framework environments",
     "data": "prepare, verify and generate data sets",
     "check": "check logs against the MLPerf rules",
+    "doctor": "look at devices, memory, load, disk and driver, and say what to do",
     "report": "tables of time to target and speedup from logs",
 }
 

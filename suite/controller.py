@@ -13,7 +13,7 @@ from types import FrameType
 from rich.console import Console
 from rich.markup import escape
 
-from suite import caches
+from suite import caches, doctor
 from suite.compose import Composed, Request, compose
 from suite.paths import data_root, log_root
 from suite.plan import Job, check_trainers, choose, make_job
@@ -138,7 +138,12 @@ def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended]) -> bool:
     labels = sorted({label for job in jobs for label in job.template.labels})
     marked = f" ({', '.join(labels)})" if labels else ""
     console.print(escape(f"{count} run(s) into {jobs[0].folder.parent}{marked}"), soft_wrap=True)
+    warned: set[str] = set()
     for job in jobs:
+        for line in doctor.preflight(doctor.need_of(job)):
+            if line not in warned:
+                console.print(f"[yellow]warning[/]: {escape(line)}", soft_wrap=True)
+            warned.add(line)
         for index in range(job.run_count):
             ended.append(Ended(job, index, _run(job, index, console)))
             console.print(_status_line(ended[-1]), soft_wrap=True)

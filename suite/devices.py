@@ -38,7 +38,7 @@ def cpu_model() -> str:
 
 
 @contextlib.contextmanager
-def _nvml() -> Iterator[Any]:
+def nvml() -> Iterator[Any]:
     """The NVML module, initialised; None where there is no driver."""
     try:
         import pynvml
@@ -56,26 +56,31 @@ def _nvml() -> Iterator[Any]:
         pynvml.nvmlShutdown()
 
 
-def gpus() -> list[Gpu]:
-    """NVIDIA devices inside the inherited CUDA_VISIBLE_DEVICES, in its order."""
-    with _nvml() as nvml:
-        if nvml is None:
-            return []
-        found = []
-        for index in range(nvml.nvmlDeviceGetCount()):
-            handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            capability = "{}.{}".format(*nvml.nvmlDeviceGetCudaComputeCapability(handle))
-            memory = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
-            found.append(Gpu(str(nvml.nvmlDeviceGetName(handle)), memory, capability))
+def visible_handles(library: Any) -> list[Any]:
+    """NVML handles of the devices inside the inherited CUDA_VISIBLE_DEVICES, in its order."""
+    handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(library.nvmlDeviceGetCount())]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return found
+        return handles
     chosen = []
     for word in visible.split(","):  # CUDA stops at the first entry that is not a device
-        if not word.strip().isdigit() or int(word) >= len(found):
+        if not word.strip().isdigit() or int(word) >= len(handles):
             break
-        chosen.append(found[int(word)])
+        chosen.append(handles[int(word)])
     return chosen
+
+
+def gpus() -> list[Gpu]:
+    """NVIDIA devices inside the inherited CUDA_VISIBLE_DEVICES, in its order."""
+    with nvml() as library:
+        if library is None:
+            return []
+        found = []
+        for handle in visible_handles(library):
+            capability = "{}.{}".format(*library.nvmlDeviceGetCudaComputeCapability(handle))
+            memory = int(library.nvmlDeviceGetMemoryInfo(handle).total)
+            found.append(Gpu(str(library.nvmlDeviceGetName(handle)), memory, capability))
+        return found
 
 
 def hardware() -> dict[str, Json]:

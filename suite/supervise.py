@@ -10,12 +10,13 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from suite import processes
+from suite import processes, topology
 from suite.environment import Environment
 from suite.heartbeat import STACK_SIGNAL, Beat, beat_path, read_beat
 from suite.launch.base import Framework
 from suite.progress import Progress
 from suite.runspec import RunSpec, write_atomically
+from suite.telemetry import Telemetry
 
 POLL_SECONDS = 0.1
 STACK_SECONDS = 0.5
@@ -52,6 +53,8 @@ class Supervisor:
         self._last_count = [-1] * self.process_count
         self._last_change = [time.monotonic()] * self.process_count
         self._done_since: float | None = None
+        log = self.folder / f"result_{run.run_index}.txt"
+        self._telemetry = Telemetry(self.folder / "telemetry.jsonl", log, run.settings.device == "cuda")
 
     def run(self) -> Status:
         """Start, watch, clean up. On KeyboardInterrupt the tree is ended, filed as `interrupted`, and the exception raised."""
@@ -60,7 +63,9 @@ class Supervisor:
         self._file(Status("running"))
         status = Status("failed", "the controller stopped for a reason of its own")
         try:
+            topology.write(self.folder)
             self._start()
+            self._telemetry.start()
             while (ended := self._look()) is None:
                 time.sleep(POLL_SECONDS)
             status = ended
@@ -73,6 +78,7 @@ class Supervisor:
             self._end_tree()
             self._file(status)
             self._forget_beats()
+            self._telemetry.stop()
         return status
 
     def _start(self) -> None:

@@ -22,7 +22,8 @@ def test_a_run_leaves_what_docs_logs_says(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     folder = run_folder(tmp_path)
     assert {path.name for path in folder.iterdir()} == {
-        *("run.json", "result_0.txt", "metrics.jsonl", "status.json", "worker-0.log")
+        *("run.json", "result_0.txt", "metrics.jsonl", "status.json", "worker-0.log"),
+        *("telemetry.jsonl", "topology.json"),
     }
     assert status(folder)["status"] == "success"
     assert "demo" in done.stdout
@@ -266,7 +267,7 @@ def small_disk(tmp_path):
 
 def test_a_full_disk_ends_the_run_with_that_reason(tmp_path, small_disk):
     arguments = (*TOY_RUN, f"output={small_disk / 'out'}", "stop=epochs:100000")
-    done = run_suite(tmp_path, *arguments, toy=True)
+    done = run_suite(tmp_path, *arguments, toy=True, SUITE_MINIMUM_DISK_MB="0")
     assert done.returncode == 1, done.stdout + done.stderr
     folder = only((small_disk / "out").glob("*/run_0"))
     assert status(folder)["status"] == "failed"

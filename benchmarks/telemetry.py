@@ -1,0 +1,93 @@
+"""What watching the machine costs: CPU time per sample and share of a core; prints JSON.
+
+    python benchmarks/telemetry.py [--seconds 20] [--processes 8]
+
+Samples as a run does, once a second beside idle processes that stand for the run's; the target is 0.5 % of a core.
+`bare_cpu_seconds_per_sample` is a thread that wakes up as often and only asks for the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from suite import devices
+from suite.telemetry import INTERVAL_SECONDS, Telemetry
+
+TARGET_CORE_SHARE = 0.005
+
+
+def sampled(seconds: float) -> tuple[int, float]:
+    """(samples, CPU seconds of the sampling thread)."""
+    with tempfile.TemporaryDirectory() as folder:
+        telemetry = Telemetry(Path(folder) / "telemetry.jsonl", Path(folder) / "result_0.txt", bool(devices.gpus()))
+        telemetry.start()
+        time.sleep(seconds)
+        telemetry.stop()
+        return telemetry.samples, telemetry.cpu_seconds
+
+
+def bare(seconds: float) -> tuple[int, float]:
+    """The same of a thread that does nothing."""
+    found = [0.0]
+    count = int(seconds / INTERVAL_SECONDS)
+
+    def work() -> None:
+        for _ in range(count):
+            time.sleep(INTERVAL_SECONDS)
+            found[0] = time.thread_time()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return count, found[0]
+
+
+def measure(seconds: float, processes: int) -> dict[str, object]:
+    """All figures."""
+    children = [subprocess.Popen(["sleep", str(3 * seconds + 60)]) for _ in range(processes)]
+    try:
+        samples, cpu_seconds = sampled(seconds)
+        bare_samples, bare_seconds = bare(min(seconds, 5))
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    share = cpu_seconds / (samples * INTERVAL_SECONDS)
+    return {
+        "cpu": devices.cpu_model(),
+        "cores": os.cpu_count(),
+        "gpus": len(devices.gpus()),
+        "processes_of_the_machine": len(psutil.pids()),
+        "processes_of_the_run": processes,
+        "samples": samples,
+        "cpu_seconds_per_sample": round(cpu_seconds / samples, 6),
+        "bare_cpu_seconds_per_sample": round(bare_seconds / bare_samples, 6),
+        "core_share": round(share, 5),
+        "target_core_share": TARGET_CORE_SHARE,
+        "met": share < TARGET_CORE_SHARE,
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--processes", type=int, default=8)
+    arguments = parser.parse_args()
+    print(json.dumps(measure(arguments.seconds, arguments.processes), indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""`suite doctor`: what stands in the way of a run on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suite.doctor import Need
+    from suite.findings import Finding
+
+SUMMARY = "look at devices, memory, load, disk and driver, and say what to do"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `suite doctor`."""
+    parser.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: GPUs if there are any"
+    )
+    parser.add_argument("--gpus", type=int, metavar="N", help="devices of a run (default: all GPUs, or one core)")
+    parser.add_argument(
+        "--framework", default="pytorch", help="whose build is held against the GPUs (default: pytorch)"
+    )
+    parser.add_argument("--environment", default="auto", metavar="NAME", help="default: the framework's own")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where logs will go (default: the log folder)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one line for each thing looked at; 1 if something makes a run impossible. Raises ValueError for a mistake."""
+    from suite.doctor import examine
+
+    if args.gpus is not None and args.gpus < 1:
+        raise ValueError(f"--gpus {args.gpus}: type 1 or more")
+    need, problems = _need(args)
+    findings = [*examine(need), *problems]
+    for finding in findings:
+        print(f"{finding.level:<10}  {finding.line}")
+    return 1 if any(finding.level == "impossible" for finding in findings) else 0
+
+
+def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
+    """What the command line asks about, and what is wrong with the environment."""
+    from suite import devices, environment, registry
+    from suite.doctor import Need
+    from suite.findings import warning
+    from suite.paths import log_root
+
+    framework = registry.load_framework(args.framework)
+    found = len(devices.gpus()) if args.device != "cpu" else 0
+    device = args.device if args.device != "auto" else ("cuda" if found else "cpu")
+    count = args.gpus or found or 1
+    allowed = devices.cpu_cores()
+    cores = allowed[:count] if device == "cpu" else allowed
+    env, problems = None, []
+    try:
+        env = environment.resolve({"name": args.environment}, framework.environments[device])
+    except ValueError as error:
+        problems.append(warning("environment", str(error), "runs in it are refused until then"))
+    folder = args.output or log_root()
+    return Need(device, count, framework.processes(count), cores, folder, framework.name, env), problems
