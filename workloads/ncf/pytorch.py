@@ -137,12 +137,39 @@ class NCFTrainer(PyTorchTrainer):
     # -- evaluation and state -------------------------------------------------------------------------------------
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
-        """Logits (U, C) of every user's candidates."""
+        """Logits (U, C) of every user's candidates.
+
+        The MLP's first layer is linear in [user ; item], so its item half is computed once for every item of the data set
+        instead of once for every candidate: the same sums, less than half of the arithmetic.
+        """
         with torch.inference_mode():
+            item_half = self._item_half()
             for (batch,) in batches:
                 user, item = self.to_device(batch.arrays["user"]), self.to_device(batch.arrays["item"])
-                rows = self.gather_rows(user.unsqueeze(1).expand_as(item), item)
-                yield batch, {"logits": self.logits(rows).cpu().numpy()}
+                step = max(1, self.piece // item.shape[1])
+                parts = [self._score(u, i, item_half) for u, i in zip(user.split(step), item.split(step), strict=True)]
+                yield batch, {"logits": torch.cat(parts).cpu().numpy()}
+
+    def _item_half(self) -> torch.Tensor:
+        """(items, outputs of the first layer): the items' share of its sums, bias included."""
+        weight, bias = self.parameters["mlp.0.weight"], self.parameters["mlp.0.bias"]
+        table = self.parameters["mlp_item"]
+        with self.autocast():
+            return linear(table, weight[:, -table.shape[1] :], bias)
+
+    def _score(self, user: torch.Tensor, item: torch.Tensor, item_half: torch.Tensor) -> torch.Tensor:
+        """fp32 logits (U, C) of users (U,) and their candidates (U, C)."""
+        p = self.parameters
+        with self.autocast():
+            user_rows = F.embedding(user, p["mlp_user"])
+            user_half = F.linear(user_rows, p["mlp.0.weight"][:, : user_rows.shape[1]])
+            hidden = F.embedding(item, item_half).add_(user_half.unsqueeze(1)).relu_().flatten(0, 1)
+            for layer in range(1, self.layers):
+                hidden = linear(hidden, p[f"mlp.{layer}.weight"], p[f"mlp.{layer}.bias"], relu=True)
+            gmf_weight, mlp_weight = p["output.weight"].split([p["gmf_user"].shape[1], hidden.shape[1]], dim=1)
+            gmf = torch.bmm(F.embedding(item, p["gmf_item"]), (F.embedding(user, p["gmf_user"]) * gmf_weight).unsqueeze(2))
+            mlp = linear(hidden, mlp_weight, p["output.bias"]).view_as(gmf)
+        return (gmf.float() + mlp.float()).squeeze(2)
 
     def state(self) -> dict[str, Array]:
         """Parameters by name, Adam's moments as flat vectors, its step count."""
