@@ -55,6 +55,8 @@ class Choice:
     framework: Framework
     settings: Settings
     environment: Environment
+    plugins: tuple[str, ...] = ()
+    """Distributions from outside."""
 
 
 def choose(config: Config, plugins: Sequence[Plugin] = ()) -> Choice:
@@ -66,7 +68,7 @@ def choose(config: Config, plugins: Sequence[Plugin] = ()) -> Choice:
         raise not_allowed(f"framework (for workload={workload.name})", framework.name, offered)
     settings = resolve_settings(config, workload, framework)
     env = environment.resolve(config["environment"], framework.environments[settings.device])
-    return Choice(workload, framework, settings, equip(env, plugins))
+    return Choice(workload, framework, settings, equip(env, plugins), tuple(plugin.name for plugin in plugins))
 
 
 def check_trainers(choices: Sequence[Choice], plugins: Sequence[Plugin]) -> None:
@@ -84,7 +86,7 @@ def make_job(choice: Choice, config: Config, name: str, output: Path) -> Job:
     facts = workload.read_facts(settings)
     fixed_labels, cores = _labels(settings, facts)
     deviations = tuple(_deviations(settings, workload) + workload.deviations(settings))
-    packages = (*framework.packages, "numpy", "mlperf-logging")
+    packages = (*framework.packages, *choice.plugins, "numpy", "mlperf-logging")
     found = environment.installed_versions(env, packages)
     versions = {"suite": __version__, **{name: version for name, version in found.items() if version is not None}}
     framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")

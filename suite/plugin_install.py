@@ -15,7 +15,8 @@ from suite.paths import PROJECT, env_root
 from suite.runspec import safe_name
 
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "build", "dist", "*.egg-info", ".*")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
+LEFT_OUT_AT_TOP = {"build", "dist"}
 """What building leaves behind, and hidden files: neither copied nor part of the digest."""
 HOW = "nothing is downloaded: mend it, or make a wheel of it (pip wheel --no-deps FOLDER) and give that"
 INSTALL_SECONDS = 300.0
@@ -41,7 +42,8 @@ def source_of(text: str) -> Path:
 def _files(folder: Path) -> Iterator[Path]:
     """The regular files of a package, sorted, without what LEFT_OUT names."""
     for name, folders, files in os.walk(folder):
-        folders[:] = sorted(set(folders) - LEFT_OUT(name, folders))
+        at_top = LEFT_OUT_AT_TOP if Path(name) == folder else set()
+        folders[:] = sorted(set(folders) - LEFT_OUT(name, folders) - at_top)
         for file in sorted(set(files) - LEFT_OUT(name, files)):
             if (Path(name) / file).is_file():
                 yield Path(name) / file
@@ -51,7 +53,7 @@ def _digest(source: Path) -> str:
     """Hash of names and contents: what an installation depends on."""
     digest = hashlib.sha256()
     for path in _files(source) if source.is_dir() else [source]:
-        name = str(path.relative_to(source.parent)).encode()
+        name = str(path.relative_to(source)).encode()
         content = hashlib.sha256(path.read_bytes()).digest()
         digest.update(len(name).to_bytes(8, "little") + name + content)
     return digest.hexdigest()[:16]
@@ -60,7 +62,8 @@ def _digest(source: Path) -> str:
 def install(source: Path, text: str) -> Path:
     """Install into the folder of this content, unless that exists; the folder appears at once and complete."""
     root = env_root() / "plugins"
-    final = root / f"{safe_name(source.name.partition('-')[0])}-{_digest(source)}"
+    name = source.name if source.is_dir() else source.name.partition("-")[0]
+    final = root / f"{safe_name(name)}-{_digest(source)}"
     if final.is_dir():
         return final
     try:
