@@ -7,6 +7,7 @@ are; variables are plain local ones, equal in every process because all start fr
 from __future__ import annotations
 
 import io
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -18,6 +19,8 @@ from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainS
 
 CHECK_STEPS = 50
 """Steps between two looks at the loss; a thread reads it, and the result is looked at one interval later."""
+CHUNK_ELEMENTS = 1 << 22
+"""Elements that one collective sums: on two CPU processes eight rings of 16 MiB take 0.4 of the time of one of 127 MB."""
 
 
 class TensorFlowTrainer(Trainer):
@@ -35,8 +38,10 @@ class TensorFlowTrainer(Trainer):
                 if self.on_gpu
                 else tf.distribute.experimental.CommunicationImplementation.RING
             )
+            handler = signal.getsignal(signal.SIGTERM)
             self.strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-        self._sum = self._in_replica(lambda context, tensors: context.all_reduce("SUM", tensors))
+            signal.signal(signal.SIGTERM, handler)  # TensorFlow only notes the signal; a worker shall end by it
+        self._sum = self._in_replica(_all_reduce)
         self._join = self._in_replica(lambda context, tensor: context.all_gather(tensor, axis=0))
         self.total = tf.Variable(0.0, dtype=tf.float64, trainable=False)
         self.traces = 0
@@ -73,7 +78,7 @@ class TensorFlowTrainer(Trainer):
         raise NotImplementedError
 
     def sum_over_replicas(self, tensors: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
-        """Collective: the sums over all replicas; called in the same order by every process."""
+        """Collective: the sums over all replicas of tensors of one type; called in the same order by every process."""
         return tensors if self.strategy is None else self._sum(tensors)
 
     def _in_replica(self, collective: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
@@ -160,6 +165,17 @@ class TensorFlowTrainer(Trainer):
         """Meet the other processes; TensorFlow's own shut-down, at exit, then finds them all alive."""
         self._reader.shutdown()
         self.broadcast(0.0)
+
+
+def _all_reduce(context: Any, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Sums over replicas: joined, because every collective has its latency, then cut into chunks."""
+    sizes = [tensor.shape.num_elements() for tensor in tensors]
+    flat = tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], 0)
+    chunks = [flat[first : first + CHUNK_ELEMENTS] for first in range(0, sum(sizes), CHUNK_ELEMENTS)]
+    # One pack per chunk; otherwise the strategy would join them again.
+    options = tf.distribute.experimental.CommunicationOptions(bytes_per_pack=1)
+    summed = tf.concat(context.all_reduce("SUM", chunks, options=options), 0)
+    return [tf.reshape(part, tensor.shape) for part, tensor in zip(tf.split(summed, sizes), tensors, strict=True)]
 
 
 def _read(tensor: tf.Tensor) -> float:

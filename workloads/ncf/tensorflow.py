@@ -19,8 +19,8 @@ from workloads.api import Array, Arrays, Batch, Place, Workload
 from workloads.common.tensorflow import TensorFlowTrainer
 from workloads.ncf import weights as neumf
 
-CPU_PIECE = 8_192
-"""Samples whose activations fit the caches (measured: 4,096 to 8,192 best, whole batches of 65,536 a tenth slower)."""
+CPU_PIECE = 4_096
+"""Samples per core whose activations fit its cache (measured: 4,096 best, whole batches of 65,536 a tenth slower)."""
 XLA_PARAMETERS = 1_000_000
 """Models from this size on are compiled on a CPU: compiling takes about a second per shape, in which a smaller one has
 trained an epoch, and gains nothing there (measured with the demo's model and with ML-100K)."""
@@ -37,7 +37,7 @@ class NCFTrainer(TensorFlowTrainer):
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         self.compiled = self.on_gpu or sum(map(math.prod, self.shapes.values())) >= XLA_PARAMETERS
-        self.piece = CPU_PIECE if self.compiled and not self.on_gpu else None
+        self.piece = CPU_PIECE * place.cores_per_device if self.compiled and not self.on_gpu else None
         values = self.settings.hyperparameters
         # Adam's operator works with float32 betas; corrections from the same values keep its averages unbiased.
         self.betas = (float(np.float32(values["beta1"])), float(np.float32(values["beta2"])))
@@ -52,6 +52,7 @@ class NCFTrainer(TensorFlowTrainer):
         self._gradients = self._function(self._gradients_of)
         self._apply = self._function(self._update)
         self._step = self._function(self._train) if self.strategy is None else tf.function(self._train, autograph=False)
+        self._traced: dict[int, Callable[..., Any]] = {}
         self._loss = self._function(self._forward)
         self._outputs = self._function(self._candidates)
 
@@ -125,7 +126,13 @@ class NCFTrainer(TensorFlowTrainer):
         correction1, correction2 = (1 - beta**self.steps for beta in self.betas)
         rate = learning_rate * math.sqrt(correction2) / correction1
         epsilon = float(self.settings.hyperparameters["epsilon"]) * math.sqrt(correction2)
-        self._step(*_columns(batch), np.array([rate, epsilon, 1 / batch.weight_global], np.float32))
+        scalars = np.array([rate, epsilon, 1 / batch.weight_global], np.float32)
+        tensors = [tf.constant(array) for array in (*_columns(batch), scalars)]
+        # The traced function itself: tf.function's look-up by signature costs 0.2 ms a call.
+        size = len(batch.arrays["user"])
+        if size not in self._traced:
+            self._traced[size] = self._step.get_concrete_function(*tensors)
+        self._traced[size](*tensors)
 
     def _train(self, user: tf.Tensor, item: tf.Tensor, label: tf.Tensor, weight: tf.Tensor, scalars: tf.Tensor) -> None:
         """One step; scalars are the corrected rate, the corrected epsilon and 1 / weight_global."""
