@@ -1,0 +1,52 @@
+"""A small pynvml: two devices joined by NVLink, one driver; `broken` names functions that fail."""
+
+import types
+
+
+class NVMLError(Exception):
+    pass
+
+
+def make(broken=(), running=(), used=1 << 20, driver=13000, capability=(9, 0)):
+    """The module, to be put into `sys.modules["pynvml"]`."""
+    module = types.ModuleType("pynvml")
+    memory = types.SimpleNamespace(total=80 << 30, used=used, free=(80 << 30) - used)
+    answers = {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetCount": lambda: 2,
+        "nvmlDeviceGetHandleByIndex": lambda index: index,
+        "nvmlDeviceGetName": lambda device: "Fake GPU",
+        "nvmlDeviceGetUUID": lambda device: f"GPU-{device}".encode(),
+        "nvmlDeviceGetPciInfo": lambda device: types.SimpleNamespace(busId=f"00000000:3{device}:00.0"),
+        "nvmlDeviceGetCudaComputeCapability": lambda device: capability,
+        "nvmlDeviceGetMemoryInfo": lambda device: memory,
+        "nvmlDeviceGetUtilizationRates": lambda device: types.SimpleNamespace(gpu=90 + device, memory=5),
+        "nvmlDeviceGetPowerUsage": lambda device: 312_500,
+        "nvmlDeviceGetEnforcedPowerLimit": lambda device: 700_000,
+        "nvmlDeviceGetClockInfo": lambda device, kind: 1980,
+        "nvmlDeviceGetMaxClockInfo": lambda device, kind: {1: 1980, 2: 2619}[kind],
+        "nvmlDeviceGetTemperature": lambda device, kind: 45,
+        "nvmlDeviceGetNvLinkState": lambda device, link: _link(link),
+        "nvmlDeviceGetTopologyCommonAncestor": lambda a, b: 50,
+        "nvmlDeviceGetP2PStatus": lambda a, b, kind: 0,
+        "nvmlDeviceGetComputeRunningProcesses": lambda device: [types.SimpleNamespace(pid=pid) for pid in running],
+        "nvmlSystemGetDriverVersion": lambda: "580.65",
+        "nvmlSystemGetCudaDriverVersion": lambda: driver,
+    }
+    for name, answer in answers.items():
+        setattr(module, name, _fails if name in broken else answer)
+    module.NVMLError = NVMLError
+    module.NVML_CLOCK_SM, module.NVML_CLOCK_MEM, module.NVML_TEMPERATURE_GPU = 1, 2, 0
+    module.NVML_NVLINK_MAX_LINKS, module.NVML_P2P_CAPS_INDEX_NVLINK, module.NVML_P2P_STATUS_OK = 36, 2, 0
+    return module
+
+
+def _link(link):
+    if link >= 18:
+        raise NVMLError("Invalid Argument")
+    return 1
+
+
+def _fails(*arguments):
+    raise NVMLError("Not Supported")
