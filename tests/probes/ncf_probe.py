@@ -50,6 +50,8 @@ def main():
     trainer.setup(weights, False)
     trainer.load_state(state)
     digests += [digest(state), digest(trainer.state())]
+    trainer.train(data.train(0, 1), 0)
+    digests.append(digest(state))
     np.savez(
         sys.argv[2],
         logits=np.concatenate([outputs["logits"] for _, outputs in predicted]),

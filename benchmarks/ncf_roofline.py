@@ -1,0 +1,147 @@
+"""How far NCF is from what the machine can do: training and evaluation against rooflines measured in the same run.
+
+    python benchmarks/ncf_roofline.py [--frameworks pytorch,tensorflow,mxnet] [--cores 1,2] [--rounds 5]
+
+Full-size model at ML-20M's counts, batch 65,536, fp32, one device of 1 or 2 cores.
+
+    roof seconds = floating-point operations / GEMM rate + bytes / copy bandwidth
+
+Two roofs: with the framework's own GEMM rate at the layers' shapes, and with the best of the three on this machine. Rates are
+measured between the runs (bare/rates.py). Evaluation scores the 1,000 candidates of users of a generated data set with ML-1M's
+counts, full-size layers; its operations are those of the plain forward pass. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from suite import registry
+from suite.devices import cpu_model
+from suite.environment import resolve
+from suite.source import git_state
+
+PROJECT = Path(__file__).resolve().parent.parent
+BATCH = 65_536
+STEPS = 16
+FORWARD_OPERATIONS = 2 * (256 * 256 + 256 * 128 + 128 * 64 + 128)
+"""Of the linear layers, per sample; training does three times as many."""
+PARAMETERS = 31_832_577
+ADAM_PASSES = 7
+"""Reads of gradient, weight and two moments, writes of weight and two moments."""
+ROW_BYTES = 4 * (64 + 64 + 128 + 128)
+"""Embedding rows of one sample."""
+EMBEDDING_PASSES = 5
+"""Gather: read and write; backward: read the gradient, read and write the sum."""
+USERS, ITEMS, RATINGS = 6_040, 3_706, 60
+
+
+def rates(framework: str, cores: int) -> dict[str, float]:
+    """GEMM rate and copy bandwidth of a framework."""
+    python = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"])
+    script = PROJECT / "benchmarks" / "bare" / "rates.py"
+    done = subprocess.run(
+        python.command(str(script), framework, str(cores), str(BATCH)), check=True, capture_output=True, text=True
+    )
+    found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def blocks(framework: str, cores: int, output: Path, *extra: str) -> list[dict[str, float]]:
+    """`metrics.jsonl` of a run."""
+    command = [sys.executable, str(PROJECT / "run_suite.py"), "workload=ncf", f"framework={framework}", "device=cpu"]
+    command += [f"cpu.cores_per_device={cores}", f"batch=global:{BATCH}", "seed=1", f"output={output}", *extra]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return [json.loads(line) for line in next(output.glob("*/run_0/metrics.jsonl")).read_text().splitlines()]
+
+
+def make_ratings(path: Path) -> None:
+    """A ratings file with ML-1M's users and items."""
+    generator = np.random.default_rng(1)
+    with open(path, "w", encoding="ascii") as out:
+        for user in range(USERS):
+            for second, item in enumerate(generator.choice(ITEMS, RATINGS, replace=False)):
+                out.write(f"{user + 1}::{item + 1}::5::{1_000_000 + second}\n")
+
+
+def training_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
+    """Samples per second of the roof."""
+    operations = 3 * FORWARD_OPERATIONS * BATCH
+    bytes_moved = ADAM_PASSES * 4 * PARAMETERS + EMBEDDING_PASSES * ROW_BYTES * BATCH
+    return BATCH / (operations / (gemm_gflops * 1e9) + bytes_moved / (copy_gigabytes * 1e9))
+
+
+def evaluation_roof(gemm_gflops: float, copy_gigabytes: float) -> float:
+    """Scored pairs per second of the roof: the forward pass and one gather of the rows."""
+    return 1 / (FORWARD_OPERATIONS / (gemm_gflops * 1e9) + 2 * ROW_BYTES / (copy_gigabytes * 1e9))
+
+
+def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> dict[str, object]:
+    """All frameworks on some cores, interleaved; medians."""
+    found: dict[str, dict[str, list[float]]] = {
+        name: {"gemm": [], "copy": [], "train": [], "pairs": []} for name in frameworks
+    }
+    for number in range(rounds):
+        for name in frameworks:
+            rate, row = rates(name, cores), found[name]
+            row["gemm"].append(rate["gemm_gflops"])
+            row["copy"].append(rate["copy_gigabytes_per_second"])
+            folder = scratch / f"{name}-{cores}-{number}"
+            train = blocks(name, cores, folder / "t", "profile=synthetic", "rules=v0.7", f"stop=steps:{STEPS}")
+            row["train"].append(train[-1]["samples_per_second"])
+            both = blocks(name, cores, folder / "e", "workload.dataset=ml-1m", "stop=epochs:2")
+            row["pairs"].append(1000 * USERS / both[-1]["evaluation_seconds"])
+            print(f"{cores} cores {name} {number}: {({key: round(v[-1]) for key, v in row.items()})}", file=sys.stderr)
+    best_gemm = max(statistics.median(row["gemm"]) for row in found.values())
+    best_copy = max(statistics.median(row["copy"]) for row in found.values())
+    return {name: fractions(row, best_gemm, best_copy) for name, row in found.items()}
+
+
+def fractions(row: dict[str, list[float]], best_gemm: float, copy: float) -> dict[str, float]:
+    """Medians and shares of the roofs."""
+    gemm, train, pairs = (statistics.median(row[key]) for key in ("gemm", "train", "pairs"))
+    return {
+        "own_gemm_gflops": round(gemm, 1),
+        "best_gemm_gflops": round(best_gemm, 1),
+        "copy_gigabytes_per_second": round(copy, 1),
+        "samples_per_second": round(train),
+        "training_share_of_own_gemm_roof": round(train / training_roof(gemm, copy), 3),
+        "training_share_of_best_gemm_roof": round(train / training_roof(best_gemm, copy), 3),
+        "scored_pairs_per_second": round(pairs),
+        "evaluation_share_of_own_gemm_roof": round(pairs / evaluation_roof(gemm, copy), 3),
+        "evaluation_share_of_best_gemm_roof": round(pairs / evaluation_roof(best_gemm, copy), 3),
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--frameworks", default="pytorch,tensorflow,mxnet")
+    parser.add_argument("--cores", default="1,2")
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["SUITE_DATA_DIR"] = str(Path(scratch) / "data")
+        make_ratings(Path(scratch) / "ratings.dat")
+        recipe = registry.load_dataset("ml-1m")
+        recipe.prepare(Path(scratch) / "ratings.dat", Path(scratch) / "data" / "ml-1m")
+        results = {
+            f"{cores} cores": measure(
+                arguments.frameworks.split(","), int(cores), arguments.rounds, Path(scratch) / "logs"
+            )
+            for cores in arguments.cores.split(",")
+        }
+    head = {"benchmark": "ncf_roofline", "device": cpu_model(), "batch_size_global": BATCH, "git": git_state()}
+    print(json.dumps({**head, "rounds": arguments.rounds, "results": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
