@@ -18,6 +18,8 @@ import tensorflow as tf
 from workloads.api import Array, Arrays, Batch, Place, Workload
 from workloads.common.tensorflow import TensorFlowTrainer
 from workloads.ncf import weights as neumf
+from workloads.ncf.data import evaluation_users_per_batch
+from workloads.ncf.sampling import EVALUATION_NEGATIVES
 
 CPU_PIECE = 4_096
 """Samples per core whose activations fit its cache (measured: 4,096 best, whole batches of 65,536 a tenth slower)."""
@@ -78,6 +80,9 @@ class NCFTrainer(TensorFlowTrainer):
                 self.loss(batch)
             else:
                 self.step(batch, learning_rate=0.0)
+        users = evaluation_users_per_batch(self.settings, self.shapes["gmf_user"][0], self.place.replicas_total)
+        candidates = np.zeros((users, EVALUATION_NEGATIVES + 1), np.int32)
+        self.outputs(Batch({"user": candidates[:, 0], "item": candidates}, 1.0, 1.0, 1))
 
     # -- model ----------------------------------------------------------------------------------------------------
 
@@ -192,11 +197,12 @@ class NCFTrainer(TensorFlowTrainer):
         self._loss(*_columns(batch), np.float32(1 / batch.weight_global))
 
     def _forward(self, user: tf.Tensor, item: tf.Tensor, label: tf.Tensor, weight: tf.Tensor, scale: tf.Tensor) -> None:
-        arrays = [_cut(array, self.piece) for array in (user, item, label, weight)]
-        for number in range(arrays[0].shape[0]):
-            piece_user, piece_item, piece_label, piece_weight = (array[number] for array in arrays)
-            part = self._loss_of(self.gather_rows(piece_user, piece_item), piece_label, piece_weight)
-            self.total.assign_add(tf.cast(part * scale, tf.float64))
+        def part(piece: tuple[tf.Tensor, ...]) -> tf.Tensor:
+            return self._loss_of(self.gather_rows(piece[0], piece[1]), piece[2], piece[3])
+
+        pieces = tuple(_cut(array, self.piece) for array in (user, item, label, weight))
+        parts = tf.map_fn(part, pieces, fn_output_signature=tf.float32)
+        self.total.assign_add(tf.cast(tf.reduce_sum(parts) * scale, tf.float64))
 
     # -- evaluation and state -------------------------------------------------------------------------------------
 
@@ -215,7 +221,7 @@ class NCFTrainer(TensorFlowTrainer):
 
     def state(self) -> dict[str, Array]:
         """Parameters by name, Adam's moments as flat vectors, its step count."""
-        found = {name: value.numpy().copy() for name, value in self.parameters.items()}
+        found = {name: value.numpy() for name, value in self.parameters.items()}
         for key, moments in (("exp_avg", self.means), ("exp_avg_sq", self.squares)):
             found[f"adam.{key}"] = np.concatenate([moment.numpy().reshape(-1) for moment in moments.values()])
         found["adam.step"] = np.array([self.steps], np.float32)
