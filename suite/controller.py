@@ -64,18 +64,22 @@ def main(arguments: Sequence[str]) -> int:
         jobs = plan(request, output, console)
         with claimed(output):
             code = 0 if run_jobs(jobs, console, ended) else 1
-    except ValueError as error:
-        print(f"run_suite.py: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"run_suite.py: {error.filename or ''}: {error.strerror or error}", file=sys.stderr)
-        return 2
+    except (ValueError, OSError) as error:
+        print(f"run_suite.py: {one_line(error)}", file=sys.stderr)
+        code = 2
     except KeyboardInterrupt:
         console.print("interrupted; what was written is kept")
         code = 130
     if ended:
         summarise(ended, console)
     return code
+
+
+def one_line(error: ValueError | OSError) -> str:
+    """What went wrong, without a traceback."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -103,7 +107,10 @@ def plan(request: Request, output: Path, console: Console) -> list[Job]:
         if job.name in seen:
             raise ValueError(f"{job.name}: two jobs of this sweep have the same settings; leave one out")
         seen.add(job.name)
-        if job.folder.exists() and not resume:
+        if resume:
+            for index in range(job.run_count):
+                finished_status(job.folder / f"run_{index}", job.run(index, cache_cleared=False))
+        elif job.folder.exists():
             raise ValueError(
                 f"{job.folder} holds results already and is never overwritten; type another output=FOLDER, "
                 f"or resume=true to run what is missing there"

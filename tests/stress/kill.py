@@ -2,8 +2,8 @@
 
     python tests/stress/kill.py [--rounds 50] [--seed 1]
 
-Checks after every round: no process is left; every file that was written can be read; no finished run has changed by a bit;
-`status.json` says what happened; `resume=true` runs what is missing and nothing else. Prints one line a round and JSON at the end.
+Checks after every round: no process is left; every file that was written can be read; no finished run has changed by a
+bit; `status.json` says what happened; `resume=true` runs what is missing and nothing else. Prints a line a round, JSON last.
 """
 
 import argparse

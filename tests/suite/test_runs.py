@@ -279,7 +279,8 @@ def test_a_full_disk_ends_the_run_with_that_reason(tmp_path, small_disk):
 
 
 def test_too_little_memory_is_filed_as_oom_and_the_sweep_goes_on(tmp_path):
-    limit = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)); os.execv(sys.argv[1], sys.argv[1:])"
+    limit = "import resource, os, sys; resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30));"
+    limit += "os.execv(sys.argv[1], sys.argv[1:])"
     command = [sys.executable, "-c", limit, sys.executable, str(PROJECT / "run_suite.py"), "-m", *TOY_RUN, "gpus=1"]
     command += ["workload.misbehave=big,no"]
     done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=120)
