@@ -105,3 +105,12 @@ def _memory(folder: Path, limit_name: str, used_name: str, cache_name: str) -> t
         if name == cache_name and value.isdigit():
             cache = int(value)
     return limit, max(0, limit - used + cache)
+
+
+def oom_kills(root: Path = Path("/")) -> int:
+    """How many processes the kernel has killed for lack of memory since boot; 0 where it does not say."""
+    for line in (text(root / "proc/vmstat") or "").splitlines():
+        name, _, value = line.partition(" ")
+        if name == "oom_kill":
+            return int(value)
+    return 0

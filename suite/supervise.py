@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from suite import processes, topology
+from suite import cgroups, processes, topology
 from suite.environment import Environment
 from suite.heartbeat import STACK_SIGNAL, Beat, beat_path, read_beat
 from suite.launch.base import Framework
@@ -53,6 +53,7 @@ class Supervisor:
         self._last_count = [-1] * self.process_count
         self._last_change = [time.monotonic()] * self.process_count
         self._done_since: float | None = None
+        self._oom_kills = cgroups.oom_kills()
         log = self.folder / f"result_{run.run_index}.txt"
         self._telemetry = Telemetry(self.folder / "telemetry.jsonl", log, run.settings.device == "cuda")
 
@@ -121,6 +122,8 @@ class Supervisor:
                 if again is None or not again.status:
                     where = f"in phase '{beat.phase}' at step {beat.step}; see worker-{beat.process}.log"
                     how = self._how(f"worker-{beat.process}")
+                    if cgroups.oom_kills() > self._oom_kills:
+                        return Status("oom", f"process {beat.process} was killed by the kernel {where}", beat.process)
                     return Status("rank_died", f"process {beat.process} died{how} {where}", beat.process)
         return None
 

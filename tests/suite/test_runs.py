@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -308,3 +309,28 @@ def test_omp_num_threads_of_the_shell_changes_nothing(tmp_path):
     done = run_suite(tmp_path, *TOY_RUN, "workload.misbehave=threads", toy=True, OMP_NUM_THREADS="17")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "OMP_NUM_THREADS=1 cores=1" in (run_folder(tmp_path) / "worker-0.log").read_text()
+
+
+@pytest.fixture
+def small_memory():
+    """A control group (v1 or v2) with 400 MiB of memory; gives the file that moves a process into it."""
+    v1, v2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
+    base, limit = (v1, "memory.limit_in_bytes") if v1.is_dir() else (v2, "memory.max")
+    group = base / f"suite-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / limit).write_text(str(400 << 20))
+    except OSError as error:
+        pytest.skip(f"making a control group needs root with write access to /sys/fs/cgroup ({error})")
+    yield group / "cgroup.procs"
+    group.rmdir()
+
+
+def test_a_worker_killed_by_the_kernel_for_memory_is_filed_as_oom(tmp_path, small_memory):
+    enter = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
+    command = [sys.executable, "-c", enter, str(small_memory), sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN]
+    command += ["workload.misbehave=fill"]
+    done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert status(run_folder(tmp_path))["status"] == "oom"
+    assert "killed by the kernel" in status(run_folder(tmp_path))["reason"]

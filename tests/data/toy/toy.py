@@ -16,6 +16,7 @@ from workloads.common.prefetch import Prefetch
 
 PLAIN = Framework("plain", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices: 1, single_process)
 SAMPLES = 1000
+MISBEHAVIOURS = tuple("no hang die oom raise diverge sleep setup flaky big fill threads slow".split())
 
 
 @dataclass(frozen=True)
@@ -24,25 +25,7 @@ class Options:
     dataset: str = "auto"
     learning_rate: float | None = None
     max_epochs: int | None = field(default=None, metadata={"minimum": 1})
-    misbehave: str = field(
-        default="no",
-        metadata={
-            "choices": (
-                "no",
-                "hang",
-                "die",
-                "oom",
-                "raise",
-                "diverge",
-                "sleep",
-                "setup",
-                "flaky",
-                "big",
-                "threads",
-                "slow",
-            )
-        },
-    )
+    misbehave: str = field(default="no", metadata={"choices": MISBEHAVIOURS})
 
 
 class ToyDemo(Dataset):
@@ -143,6 +126,8 @@ class ToyTrainer(Trainer):
         kind = self.settings.options["misbehave"]
         if kind in ("sleep", "slow"):
             time.sleep(0.2 if kind == "sleep" else 0.02)
+        if kind == "fill":
+            self.filled = [np.ones(8 << 20) for _ in range(100)]
         if kind == "big":
             np.ones(1 << 40)
         if kind == "threads" and step == 0:
