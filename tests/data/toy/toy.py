@@ -16,7 +16,10 @@ from workloads.common.prefetch import Prefetch
 
 PLAIN = Framework("plain", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices: 1, single_process)
 SAMPLES = 1000
-MISBEHAVIOURS = tuple("no hang die oom raise diverge sleep setup flaky big fill threads slow".split())
+MISBEHAVIOURS = (
+    *("no", "hang", "die", "oom", "raise", "diverge", "sleep"),
+    *("setup", "flaky", "big", "fill", "threads", "slow"),
+)
 
 
 @dataclass(frozen=True)
