@@ -72,15 +72,14 @@ class NCFTrainer(PyTorchTrainer):
     # -- model ----------------------------------------------------------------------------------------------------
 
     def logits(self, rows: dict[str, torch.Tensor]) -> torch.Tensor:
-        """fp32 logits (B,) from gathered embedding rows: GMF (B, F) and MLP (B, E)."""
+        """fp32 logits (B,) from gathered embedding rows: GMF (B, F) and MLP (B, E); the output layer is fp32 always (ties)."""
         with self.autocast():
             hidden = torch.cat([rows["mlp_user"], rows["mlp_item"]], dim=-1)
             for layer in range(self.layers):
                 weight, bias = self.parameters[f"mlp.{layer}.weight"], self.parameters[f"mlp.{layer}.bias"]
                 hidden = linear(hidden, weight, bias, relu=True)
-            both = torch.cat([rows["gmf_user"] * rows["gmf_item"], hidden], dim=-1)
-            out = linear(both, self.parameters["output.weight"], self.parameters["output.bias"])
-        return out.squeeze(-1).float()
+        both = torch.cat([rows["gmf_user"] * rows["gmf_item"], hidden.float()], dim=-1)
+        return linear(both, self.parameters["output.weight"], self.parameters["output.bias"]).squeeze(-1)
 
     def gather_rows(self, user: torch.Tensor, item: torch.Tensor) -> dict[str, torch.Tensor]:
         """Embedding rows of users and items, (..., F) and (..., E)."""
@@ -166,10 +165,10 @@ class NCFTrainer(PyTorchTrainer):
             hidden = F.embedding(item, item_half).add_(user_half.unsqueeze(1)).relu_().flatten(0, 1)
             for layer in range(1, self.layers):
                 hidden = linear(hidden, p[f"mlp.{layer}.weight"], p[f"mlp.{layer}.bias"], relu=True)
-            gmf_weight, mlp_weight = p["output.weight"].split([p["gmf_user"].shape[1], hidden.shape[1]], dim=1)
-            gmf = torch.bmm(F.embedding(item, p["gmf_item"]), (F.embedding(user, p["gmf_user"]) * gmf_weight).unsqueeze(2))
-            mlp = linear(hidden, mlp_weight, p["output.bias"]).view_as(gmf)
-        return (gmf.float() + mlp.float()).squeeze(2)
+        gmf_weight, mlp_weight = p["output.weight"].split([p["gmf_user"].shape[1], hidden.shape[1]], dim=1)
+        gmf = torch.bmm(F.embedding(item, p["gmf_item"]), (F.embedding(user, p["gmf_user"]) * gmf_weight).unsqueeze(2))
+        mlp = linear(hidden.float(), mlp_weight, p["output.bias"])
+        return (gmf + mlp.view_as(gmf)).squeeze(2)
 
     def state(self) -> dict[str, Array]:
         """Parameters by name, Adam's moments as flat vectors, its step count."""

@@ -173,3 +173,14 @@ def test_reference_run_on_made_up_tensors(tmp_path):
     assert found["suite_run"]["labels"][0] == "synthetic"
     assert found["train_samples"] == 19_861_770
     assert "eval_accuracy" not in found
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_loss_that_is_no_number_ends_the_run(tmp_path, framework):
+    done = run_suite(tmp_path, *DEMO, f"framework={framework}", "workload.learning_rate=1e30", "stop=epochs:2")
+    assert done.returncode == 1, done.stdout + done.stderr
+    folder = only(run_folders(tmp_path))
+    assert status(folder)["status"] == "failed"
+    assert "the loss is" in status(folder)["reason"]
+    last = events(folder / "result_0.txt")[-1]
+    assert (last[0], last[2]["status"]) == ("run_stop", "aborted")
