@@ -26,8 +26,8 @@ from suite.launch.base import place_of
 from suite.runspec import RunSpec, read_run
 
 PROJECT = Path(__file__).resolve().parent.parent
-STEPS = {"synthetic": 16, "demo": 306}
-"""Timed steps: 16 of 65,536 samples at ML-20M's counts; six epochs of 51 steps of the demo."""
+STEPS = {"synthetic": 40, "demo": 306}
+"""Timed steps: 40 of 65,536 samples at ML-20M's counts; six epochs of 51 steps of the demo."""
 BATCH = {"synthetic": "global:65536", "demo": "set"}
 BARE_BATCHES = 8
 
