@@ -3,7 +3,7 @@
     python ncf_mxnet.py BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64],
                                       "steps": 20, "warm_up": 3, "cores": 1, "learning_rate": 0.001}'
 
-BATCHES.npz holds user_0, item_0, label_0, user_1, …; they are used in turn.
+BATCHES.npz: see batches.py.
 """
 
 import json
@@ -16,7 +16,7 @@ os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options["cores"]])
 os.environ["OMP_NUM_THREADS"] = str(options["cores"])  # MXNet reads it when it is loaded
 
 import mxnet as mx  # noqa: E402
-import numpy as np  # noqa: E402
+from batches import stream  # noqa: E402
 from mxnet.gluon import nn  # noqa: E402
 
 
@@ -35,9 +35,7 @@ class NeuMF(nn.HybridBlock):
         return self.output(F.concat(gmf, mlp, dim=1)).reshape((-1,))
 
 
-arrays = np.load(sys.argv[1])
-count = len(arrays.files) // 3
-batches = [[arrays[f"{name}_{i}"] for name in ("user", "item", "label")] for i in range(count)]
+batches = stream(sys.argv[1])
 model = NeuMF(options["users"], options["items"], options["mf_dim"], options["mlp_layer_sizes"])
 model.initialize(mx.init.Normal(0.01))
 model.hybridize(static_alloc=True, static_shape=True)
@@ -48,7 +46,7 @@ for step in range(options["warm_up"] + options["steps"]):
     if step == options["warm_up"]:
         mx.nd.waitall()
         begin, samples = time.perf_counter(), 0
-    user, item, label = [mx.nd.array(array, dtype=array.dtype) for array in batches[step % count]]
+    user, item, label = [mx.nd.array(array, dtype=array.dtype) for array in next(batches)]
     with mx.autograd.record():
         loss = loss_of(model(user, item), label)
     loss.backward()

@@ -3,7 +3,7 @@
     python ncf_pytorch.py BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64],
                                         "steps": 20, "warm_up": 3, "cores": 1, "learning_rate": 0.001}'
 
-BATCHES.npz holds user_0, item_0, label_0, user_1, …; they are used in turn.
+BATCHES.npz: see batches.py.
 """
 
 import json
@@ -11,8 +11,8 @@ import os
 import sys
 import time
 
-import numpy as np
 import torch
+from batches import stream
 from torch import nn
 
 
@@ -36,9 +36,7 @@ def main():
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options["cores"]])
     torch.set_num_threads(options["cores"])
     torch.manual_seed(1)
-    arrays = np.load(sys.argv[1])
-    count = len(arrays.files) // 3
-    batches = [[torch.from_numpy(arrays[f"{name}_{i}"]) for name in ("user", "item", "label")] for i in range(count)]
+    batches = stream(sys.argv[1])
     model = NeuMF(options["users"], options["items"], options["mf_dim"], options["mlp_layer_sizes"])
     adam = torch.optim.Adam(model.parameters(), lr=options["learning_rate"], fused=True)
     loss_of = nn.BCEWithLogitsLoss()
@@ -46,7 +44,7 @@ def main():
     for step in range(options["warm_up"] + options["steps"]):
         if step == options["warm_up"]:
             begin, samples = time.perf_counter(), 0
-        user, item, label = batches[step % count]
+        user, item, label = map(torch.from_numpy, next(batches))
         adam.zero_grad(set_to_none=True)
         loss = loss_of(model(user.long(), item.long()), label)
         loss.backward()

@@ -2,7 +2,7 @@
 
     python ncf_tensorflow.py BATCHES.npz '{"users": 10, "items": 10, "mf_dim": 64, "mlp_layer_sizes": [256, 256, 128, 64],
                                            "steps": 20, "warm_up": 3, "cores": 1, "learning_rate": 0.001}'
-BATCHES.npz holds user_0, item_0, label_0, user_1, …; they are used in turn. XLA compiles unless "jit_compile" is false.
+BATCHES.npz: see batches.py. XLA compiles unless "jit_compile" is false.
 """
 
 import json
@@ -10,8 +10,8 @@ import os
 import sys
 import time
 
-import numpy as np
 import tensorflow as tf
+from batches import stream
 
 
 def main():
@@ -19,9 +19,7 @@ def main():
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options["cores"]])
     tf.config.threading.set_intra_op_parallelism_threads(options["cores"])
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    arrays = np.load(sys.argv[1])
-    count = len(arrays.files) // 3
-    batches = [[tf.constant(arrays[f"{name}_{i}"]) for name in ("user", "item", "label")] for i in range(count)]
+    batches = stream(sys.argv[1])
     users, items, factors, sizes = (options[name] for name in ("users", "items", "mf_dim", "mlp_layer_sizes"))
     normal, glorot = tf.random_normal_initializer(0, 0.01, 1), tf.initializers.GlorotUniform(1)
     widths = (factors, factors, sizes[0] // 2, sizes[0] // 2)
@@ -51,8 +49,9 @@ def main():
     for step in range(options["warm_up"] + options["steps"]):
         if step <= options["warm_up"]:
             begin, samples = time.perf_counter(), 0
-        loss = train(*batches[step % count])
-        samples += batches[0][0].shape[0]
+        batch = next(batches)
+        loss = train(*map(tf.constant, batch))
+        samples += len(batch[0])
     print(json.dumps({"loss": float(loss), "samples_per_second": samples / (time.perf_counter() - begin)}))
 
 
