@@ -3,8 +3,8 @@
 Shapes: B samples of a piece, F = GMF factors, E = MLP embedding, U users and C candidates of an evaluation batch.
 On each context all parameters are views of one flat vector and all gradients of another, into which the hybridized
 graph adds its gradients: nothing is allocated per step, and one Adam and one reduction serve all. On a CPU the batch is
-cut into pieces, which bounds the memory of activations. The two MLP tables lie one behind the other, so that one gather with row numbers
-(B, 2) yields the concatenated input (B, 2 E): MXNet's own concatenation takes as long as a linear layer.
+cut into pieces, which bounds the memory of activations. The two MLP tables lie one behind the other, so that one gather
+with row numbers (B, 2) yields the concatenated input (B, 2 E): MXNet's own concatenation takes as long as a linear layer.
 """
 
 from __future__ import annotations
