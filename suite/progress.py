@@ -32,7 +32,7 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if self.console.is_terminal:
-            self._spinner = self.console.status(escape(self.title))
+            self._spinner = self.console.status(escape(self.title), refresh_per_second=4)
             self._spinner.__enter__()
         return self
 
