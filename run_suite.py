@@ -2,7 +2,13 @@
 
 import sys
 
-from suite.controller import main
+try:
+    from suite.controller import main
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"run_suite.py: {error.name} is not installed for {sys.executable}; "
+        f"type make demo once, then .venv/bin/python run_suite.py …"
+    )
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

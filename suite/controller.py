@@ -15,10 +15,10 @@ from rich.markup import escape
 
 from suite import caches, doctor
 from suite.compose import Composed, Request, compose
-from suite.paths import data_root, log_root
+from suite.paths import PROJECT, data_root, log_root
 from suite.plan import Job, check_trainers, choose, make_job
 from suite.progress import Progress
-from suite.registry import load_dataset
+from suite.registry import WORKLOADS, load_dataset, names
 from suite.resume import claimed, finished_status, set_aside
 from suite.runspec import safe_name
 from suite.supervise import Status, Supervisor
@@ -57,6 +57,8 @@ def main(arguments: Sequence[str]) -> int:
         signal.signal(number, _interrupt)
     ended: list[Ended] = []
     try:
+        if not names(WORKLOADS):
+            raise ValueError(f"the suite is not installed for {sys.executable}; type: pip install --no-deps -e {PROJECT}")
         request = compose(arguments)
         if not request.jobs:
             return 0

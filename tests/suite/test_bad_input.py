@@ -1,10 +1,12 @@
 """A mistake on the command line: one line, exit code 2, within seconds, nothing written."""
 
+import subprocess
+import sys
 import time
 
 import pytest
 
-from tests.helpers import TOY_RUN, run_suite
+from tests.helpers import PROJECT, TOY_RUN, run_suite
 
 NCF = ("workload=ncf", "profile=demo")
 
@@ -103,4 +105,13 @@ def test_output_that_cannot_be_made(tmp_path):
     done = run_suite(tmp_path, *TOY_RUN, f"output={tmp_path / 'file' / 'below'}", toy=True)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path):
+    command = [sys.executable, "-S", str(PROJECT / "run_suite.py"), *NCF]  # -S: no site-packages
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "is not installed for" in done.stderr
+    assert "type make demo once" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
