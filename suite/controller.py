@@ -65,6 +65,7 @@ def main(arguments: Sequence[str]) -> int:
         output = _output(request.jobs[0])
         jobs = plan(request, output, console)
         with claimed(output):
+            check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
             code = 0 if run_jobs(jobs, console, ended) else 1
     except (ValueError, OSError) as error:
         print(f"run_suite.py: {one_line(error)}", file=sys.stderr)
@@ -90,8 +91,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def plan(request: Request, output: Path, console: Console) -> list[Job]:
     """All jobs of the command, every one checked before the first starts; prepares demo data sets that are missing."""
-    resume = bool(request.jobs[0].config["resume"])
-    if resume and request.jobs[0].config["output"] is None:
+    first = request.jobs[0].config
+    if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
     choices = [choose(composed.config, request.plugins) for composed in request.jobs]
     check_trainers(choices, request.plugins)
@@ -109,6 +110,12 @@ def plan(request: Request, output: Path, console: Console) -> list[Job]:
         if job.name in seen:
             raise ValueError(f"{job.name}: two jobs of this sweep have the same settings; leave one out")
         seen.add(job.name)
+    return jobs
+
+
+def check_folders(jobs: Sequence[Job], resume: bool) -> None:
+    """Refuse folders that hold results, or, when resuming, results of other settings. Called with the folder claimed."""
+    for job in jobs:
         if resume:
             for index in range(job.run_count):
                 finished_status(job.folder / f"run_{index}", job.run(index, cache_cleared=False))
@@ -117,7 +124,6 @@ def plan(request: Request, output: Path, console: Console) -> list[Job]:
                 f"{job.folder} holds results already and is never overwritten; type another output=FOLDER, "
                 f"or resume=true to run what is missing there"
             )
-    return jobs
 
 
 def _output(composed: Composed) -> Path:

@@ -85,7 +85,7 @@ def make_job(choice: Choice, config: Config, name: str, output: Path) -> Job:
     workload, framework, settings, env = choice.workload, choice.framework, choice.settings, choice.environment
     facts = workload.read_facts(settings)
     fixed_labels, cores = _labels(settings, facts)
-    deviations = tuple(_deviations(settings, workload) + workload.deviations(settings))
+    deviations = (*_deviations(settings, workload), *workload.deviations(settings), *facts.notes)
     packages = (*framework.packages, *choice.plugins, "numpy", "mlperf-logging")
     found = environment.installed_versions(env, packages)
     versions = {"suite": __version__, **{name: version for name, version in found.items() if version is not None}}
