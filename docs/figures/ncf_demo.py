@@ -23,13 +23,14 @@ def main() -> None:
     for log in sorted(Path(sys.argv[1]).rglob("result_*.txt")):
         record = read(log).record
         settings = record.settings
-        points = [(e.seconds, e.values["hr_at_10"]) for e in record.evaluations]
+        points = [(e.seconds, e.quality["hr_at_10"]) for e in record.evaluations]
         style = "-" if settings.devices == 1 else "--"
         label = f"{settings.framework}, {settings.devices} core{'s' if settings.devices > 1 else ''}"
         axes.plot(*zip(*points, strict=True), style, marker="o", ms=3, color=COLOURS[settings.framework], label=label)
         target = settings.targets["hr_at_10"]
     axes.axhline(target, color="grey", lw=1, ls=":")
-    axes.text(0, target + 0.008, f"target {target}", color="grey", fontsize=8)
+    place = axes.get_yaxis_transform()  # x as a share of the axis, y in data
+    axes.text(0.01, target + 0.008, f"target {target}", color="grey", fontsize=8, transform=place)
     axes.set(xlabel="seconds since run_start", ylabel="HR@10", title="NCF demo on CPU cores - not an MLPerf result")
     axes.legend(fontsize=8, frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
