@@ -184,7 +184,12 @@ def _slow_run(tmp_path):
     """A controller whose worker trains slowly, and that worker's process."""
     command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, "workload.misbehave=sleep"]
     controller = subprocess.Popen(
-        command, env=variables(tmp_path, toy=True), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        env=variables(tmp_path, toy=True),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        # As on a terminal: a shell starts its background jobs, this one's tests perhaps, with SIGINT ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
