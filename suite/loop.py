@@ -10,6 +10,7 @@ process 0 has a log that writes.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Iterable, Iterator
@@ -89,8 +90,9 @@ class Loop:
                 started = True
             outcome = self._train_to_stop()
         except Exception as error:
-            if started and not isinstance(error, OSError):  # OSError: the log itself may be what failed
-                self.log.end("run_stop", status="aborted", reason=one_line(error))
+            if started:
+                with contextlib.suppress(OSError):  # the log itself may be what failed
+                    self.log.end("run_stop", status="aborted", reason=one_line(error))
             raise
         return outcome
 

@@ -17,7 +17,8 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 GRACE_SECONDS = 3.0
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent ends (Linux); nothing elsewhere."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -33,7 +34,7 @@ def start(arguments: Sequence[str], variables: Mapping[str, str], log: Path, fol
             env=dict(variables),
             cwd=folder,
             start_new_session=True,
-            preexec_fn=_die_with_parent,  # set before exec, so that no moment is left without it
+            preexec_fn=die_with_parent,  # set before exec, so that no moment is left without it
         )
 
 

@@ -2,7 +2,7 @@
 
 A run is finished when it came to its own end: the target reached, or missed after the last allowed epoch. Everything else
 (interrupted, died, hung, out of memory, failed, or cut off with the controller) is missing and is run again. What was
-written by such an attempt is kept, in `superseded/` beside the runs; reports leave that folder out and say so.
+written by such an attempt is kept, in `superseded/` beside the runs; reports leave that folder out.
 """
 
 from __future__ import annotations

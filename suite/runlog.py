@@ -17,9 +17,8 @@ from typing import IO
 
 from mlperf_logging.mllog import mllog
 
+from suite.paths import PROJECT
 from workloads.api import Json
-
-_PROJECT = str(Path(__file__).resolve().parent.parent)
 
 
 class _LineHandler(logging.Handler):
@@ -55,7 +54,7 @@ class RunLog:
         self._handler = _LineHandler(open(path, "x", encoding="utf-8"))  # noqa: SIM115 - closed by close()
         logger = logging.Logger("suite.runlog", logging.INFO)
         logger.addHandler(self._handler)
-        self._mllog = mllog.MLLogger(logger=logger, default_stack_offset=3, root_dir=_PROJECT)
+        self._mllog = mllog.MLLogger(logger=logger, default_stack_offset=3, root_dir=str(PROJECT))
 
     def start(self, key: str, value: Json = None, **metadata: Json) -> None:
         """Log the start of an interval."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import os
-import signal
 import sys
 import traceback
 from pathlib import Path
@@ -14,18 +12,11 @@ from pathlib import Path
 from suite.heartbeat import STACK_SIGNAL, Heart
 from suite.launch.base import place_from_environment, thread_variables
 from suite.loop import Loop, one_line
+from suite.processes import die_with_parent
 from suite.registry import load_trainer, load_workload
 from suite.runlog import JsonLines, RunLog
 from suite.runspec import RunSpec, read_run
 from workloads.api import Place
-
-_PR_SET_PDEATHSIG = 1  # prctl(2)
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends (Linux); nothing elsewhere."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def redirect_output(path: Path) -> None:

@@ -182,7 +182,6 @@ class Workload(ABC):
     sample_unit: ClassVar[str]
     """What `samples_per_second` counts: images, sentence pairs, …"""
     default_rules: ClassVar[str]
-    frameworks: ClassVar[tuple[str, ...]]
     precisions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Framework name to the precisions that its trainer offers."""
     free_hyperparameters: ClassVar[frozenset[str]]

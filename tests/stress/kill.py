@@ -7,6 +7,7 @@ bit; `status.json` says what happened; `resume=true` runs what is missing and no
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -24,8 +25,8 @@ import psutil
 PROJECT = Path(__file__).resolve().parents[2]
 SWEEP = ("-m", "workload=toy", "framework=plain", "profile=demo", "gpus=1,2", "oversubscribe=true", "runs=2")
 RUNS = 4
-LONGEST_SECONDS = 6.0
-"""A kill comes at a random moment before this: about as long as a sweep takes."""
+LONGEST_SECONDS = 4.0
+"""A kill comes at a random moment before this: a little less than a sweep takes."""
 
 
 def environment(scratch, **extra):
@@ -53,22 +54,24 @@ def workers(output):
 
 
 def strike(kind, scratch, output, rng):
-    """Run a sweep and kill `kind` at a random moment; returns once nothing of it is left."""
+    """Run a sweep and kill `kind` at a random moment; True if that hit something. Returns once nothing of it is left."""
     extra = {"TOY_DATA_ERROR_STEP": str(rng.randrange(1, 30))} if kind == "data thread" else {}
     controller = start(scratch, output, **extra)
-    if kind != "data thread":
+    hit = kind == "data thread"
+    if not hit:
         time.sleep(rng.uniform(0.3, LONGEST_SECONDS))
-        victims = workers(output) if kind == "worker" else [psutil.Process(controller.pid)]
-        for victim in victims[:1]:
-            try:
-                os.kill(victim.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                break
+    while not hit and controller.poll() is None:  # between two runs there is no worker: wait for the next one
+        victims = [process.pid for process in workers(output)] if kind == "worker" else [controller.pid]
+        with contextlib.suppress(ProcessLookupError):
+            for victim in victims[:1]:
+                os.kill(victim, signal.SIGKILL)
+                hit = True
     controller.communicate(timeout=60)
     deadline = time.monotonic() + 10
     while workers(output):
         assert time.monotonic() < deadline, f"left behind: {workers(output)}"
         time.sleep(0.05)
+    return hit
 
 
 def statuses(output):
@@ -98,10 +101,10 @@ ALLOWED = {
 
 
 def one_round(number, seed, scratch):
-    """One sweep, one kill, one resumption. Returns the kind and the statuses after the kill."""
+    """One sweep, one kill, one resumption. Returns what was killed and the statuses after that."""
     rng = random.Random(f"{seed}:{number}")
     kind, output = rng.choice(sorted(ALLOWED)), scratch / f"round-{number}"
-    strike(kind, scratch, output, rng)
+    hit = strike(kind, scratch, output, rng)
     after = statuses(output)
     assert set(after.values()) <= ALLOWED[kind], (kind, after)
     finished = {folder: digest(folder) for folder, status in after.items() if status == "success"}
@@ -115,7 +118,7 @@ def one_round(number, seed, scratch):
     assert {folder: digest(folder) for folder in finished} == finished
     assert len(list(output.glob("*/superseded/*"))) == len(after) - len(finished)
     assert not workers(output)
-    return kind, Counter(after.values())
+    return (kind if hit else "nothing (the sweep was over)"), Counter(after.values())
 
 
 def main():
