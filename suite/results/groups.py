@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from suite.results.collect import Run
 from suite.results.record import RunRecord
+from suite.results.recorded import telemetry
 from suite.results.scores import FIRST_CONVERGED, Score, TimedRun, score
 from suite.results.targets import RUNS_REQUIRED
 
@@ -82,6 +83,8 @@ class Row:
     score: Score
     speedup: Speedup | None
     """None: there is nothing to compare with."""
+    runs: tuple[TimedRun, ...] = ()
+    """The successful runs behind the score, in order of start."""
 
 
 def rows(runs: Iterable[Run]) -> list[Row]:
@@ -89,7 +92,7 @@ def rows(runs: Iterable[Run]) -> list[Row]:
     gathered: dict[Group, list[Run]] = {}
     for run in _ordered(runs):
         gathered.setdefault(_group(run, gathered), []).append(run)
-    scored = [Row(group, _score(group, members), None) for group, members in gathered.items()]
+    scored = [_row(group, members) for group, members in gathered.items()]
     return sorted((replace(row, speedup=_speedup(row, scored)) for row in scored), key=_order)
 
 
@@ -126,13 +129,17 @@ def _hyperparameters(record: RunRecord | None) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((key, json.dumps(value)) for key, value in items if key.startswith(("opt_", "model_"))))
 
 
-def _score(group: Group, members: Sequence[Run]) -> Score:
+def _row(group: Group, members: Sequence[Run]) -> Row:
     succeeded = [run.reading.record for run in members if run.succeeded and run.reading is not None]
+    timed = sorted((_timed(record) for record in succeeded), key=lambda run: run.start_ms)
+    return Row(group, _score(group, members, timed), None, tuple(timed))
+
+
+def _score(group: Group, members: Sequence[Run], timed: Sequence[TimedRun]) -> Score:
     readings = [run.reading.record for run in members if run.reading is not None]
     benchmark = readings[0].benchmark if readings else ""
     settings = members[0].settings
     required = settings.runs_required if settings is not None else None
-    timed = [_timed(record) for record in succeeded]
     if not group.to_target:
         return score(timed, len(members) - len(timed))
     first = FIRST_CONVERGED if benchmark == "ncf" else None
@@ -141,6 +148,7 @@ def _score(group: Group, members: Sequence[Run]) -> Score:
 
 def _timed(record: RunRecord) -> TimedRun:
     blocks = [block for block in record.throughput if block.samples and block.train_seconds]
+    recorded = telemetry(record.path.parent)
     assert record.seconds is not None
     return TimedRun(
         seconds=record.seconds,
@@ -148,6 +156,7 @@ def _timed(record: RunRecord) -> TimedRun:
         start_ms=record.start_ms or 0.0,
         samples=sum(block.samples or 0.0 for block in blocks) or None,
         train_seconds=sum(block.train_seconds or 0.0 for block in blocks) or None,
+        energy_joules=recorded.energy_joules if recorded is not None else None,
     )
 
 
