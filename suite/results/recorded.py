@@ -1,4 +1,4 @@
-"""What was recorded beside a log: telemetry once a second. Files from outside are not trusted: sizes are bounded, no content fails."""
+"""What was recorded beside a log: telemetry once a second. Such files are not trusted: sizes are bounded, no content fails."""
 
 from __future__ import annotations
 
