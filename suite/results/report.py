@@ -13,7 +13,7 @@ from pathlib import Path
 from suite.results.collect import Run, collect
 from suite.results.groups import Group, Row, rows
 from suite.results.tables import constants, markdown_table, results_table
-from suite.results.text import csv_cell, markdown_cell
+from suite.results.text import csv_cell, markdown_cell, markdown_escape
 
 NOT_VERIFIED = "Not verified by MLCommons Association."
 _PROFILE_TEXT: Mapping[str, str] = {
@@ -51,7 +51,7 @@ def _section(table: Sequence[Row]) -> list[str]:
         title += f" ({markdown_cell(group.profile)})"
     if not group.to_target:
         title += f": throughput, {markdown_cell(group.mode)}, {markdown_cell(group.stop)}"
-    texts = constants(table)
+    texts = [markdown_escape(text) for text in constants(table)]
     if group.sample_unit not in ("", "samples"):
         texts.append(f"samples are {markdown_cell(group.sample_unit)}")
     parts = [title, _PROFILE_TEXT.get(group.profile, "")]

@@ -1,12 +1,12 @@
-"""Markdown tables that also read well in a terminal: padded columns, constants above, remarks below."""
+"""Tables of results, and Markdown that also reads well in a terminal: padded columns, constants above, remarks below."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 from suite.results.groups import Group, Row
-from suite.results.text import markdown_cell
+from suite.results.text import clean, markdown_escape
 
 NONE = "–"
 _ABOVE = (
@@ -52,9 +52,9 @@ def constants(rows: Sequence[Row]) -> list[str]:
     texts = [f"{_WORDS.get(name, name)} {_value(group, name)}" for name in shown if name != "framework_version"]
     if "framework_version" not in own_column:
         versions = {f"{row.group.framework} {row.group.framework_version}" for row in rows if row.group.framework}
-        texts.insert(0, markdown_cell(", ".join(sorted(versions)), 200) or NONE)
+        texts.insert(0, clean(", ".join(sorted(versions)), 200) or NONE)
     if not _differs(rows, "deviations") and group.deviations:
-        texts.append("leaves the closed rules: " + markdown_cell("; ".join(group.deviations), 300))
+        texts.append("leaves the closed rules: " + clean("; ".join(group.deviations), 300))
     return [text for text in texts if not text.endswith(NONE)]
 
 
@@ -74,10 +74,10 @@ def _value(group: Group, name: str) -> str:
     if value is None or value == "" or value == ():
         return NONE
     if name == "targets":
-        return markdown_cell(", ".join(f"{metric} {target:g}" for metric, target in group.targets))
+        return clean(", ".join(f"{metric} {target:g}" for metric, target in group.targets), 80)
     if name == "data_fingerprint":
-        return markdown_cell(value, 12)
-    return f"{value:,}" if isinstance(value, int) else markdown_cell(str(value))
+        return clean(value, 12)
+    return f"{value:,}" if isinstance(value, int) else clean(str(value), 80)
 
 
 def _varying(rows: Sequence[Row]) -> list[str]:
@@ -110,26 +110,45 @@ def _letter(index: int) -> str:
     return chr(ord("a") + index % 26) + (str(index // 26) if index >= 26 else "")
 
 
+@dataclass(frozen=True)
+class Table:
+    """A table as plain text: nothing in it is escaped for Markdown or HTML yet."""
+
+    header: tuple[str, ...]
+    body: tuple[tuple[str, ...], ...]
+    right: tuple[bool, ...]
+    """Columns of numbers, aligned to the right."""
+    below: tuple[str, ...] = ()
+    """Lines that explain it."""
+
+
 def results_table(rows: Sequence[Row]) -> str:
-    """The table of rows that belong together, with its remarks."""
+    """The Markdown table of rows that belong together, with its remarks."""
+    table = results(rows)
+    body = [[markdown_escape(cell) for cell in cells] for cells in table.body]
+    below = [markdown_escape(line) for line in table.below]
+    return "\n".join([markdown_table(table.header, body, table.right), *([""] if below else []), *below])
+
+
+def results(rows: Sequence[Row]) -> Table:
+    """The table of rows that belong together."""
     remarks, names, to_target = Remarks(), _varying(rows), rows[0].group.to_target
     header = ["framework", "devices", *(_WORDS.get(name, name) for name in names), "runs"]
     if to_target:
         header += ["minutes", "spread", "epochs", "samples/s", "speedup", "= throughput", "× efficiency"]
     else:
         header += ["samples/s", "throughput scaling"]
-    body = [_cells(row, names, remarks, rows) for row in rows]
+    body = tuple(tuple(_cells(row, names, remarks, rows)) for row in rows)
     right = [False, True, *(False for _ in names), False]
     right += [False, False, True, True, True, True, True] if to_target else [True, True]
-    below = [*_explain(rows), *remarks.lines()]
-    return "\n".join([markdown_table(header, body, right), *([""] if below else []), *below])
+    return Table(tuple(header), body, tuple(right), (*_explain(rows), *remarks.lines()))
 
 
 def _cells(row: Row, names: Sequence[str], remarks: Remarks, rows: Sequence[Row]) -> list[str]:
     group, score = row.group, row.score
     marks = "".join(f" {remarks.mark(text)}" for text in _row_remarks(row, rows))
     devices = NONE if group.devices is None else str(group.devices)
-    cells = [markdown_cell(group.framework) or NONE, devices + marks, *(_value(group, name) for name in names)]
+    cells = [clean(group.framework, 80) or NONE, devices + marks, *(_value(group, name) for name in names)]
     cells.append(runs_text(row))
     rate = NONE if score.samples_per_second is None else quantity(score.samples_per_second)
     if not group.to_target:
@@ -146,16 +165,16 @@ def _cells(row: Row, names: Sequence[str], remarks: Remarks, rows: Sequence[Row]
 
 def _row_remarks(row: Row, rows: Sequence[Row]) -> list[str]:
     group = row.group
-    texts = [markdown_cell(label) for label in group.labels if label not in _KNOWN_LABELS]
+    texts = [clean(label, 80) for label in group.labels if label not in _KNOWN_LABELS]
     if _differs(rows, "deviations"):
-        texts += ["leaves the closed rules: " + markdown_cell(text) for text in group.deviations]
+        texts += ["leaves the closed rules: " + clean(text, 80) for text in group.deviations]
     if group.profile not in ("demo", "synthetic"):
         texts += row.score.notes
     twins = [other.group for other in rows if _same_but_hyperparameters(group, other.group)]
     if len(twins) > 1:
         common = set.intersection(*(set(twin.hyperparameters) for twin in twins))
         own = [f"{key} {value}" for key, value in group.hyperparameters if (key, value) not in common]
-        texts.append("with " + (markdown_cell(", ".join(own), 200) or "no other value logged"))
+        texts.append("with " + (clean(", ".join(own), 200) or "no other value logged"))
     return texts
 
 
