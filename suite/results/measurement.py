@@ -6,7 +6,7 @@ Speedups, advice, comparison, tables 1-7 and figures work on this form alone, so
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from suite.results.groups import Row
 from suite.results.names import workload_name
@@ -50,6 +50,8 @@ class Measurement:
     runs: tuple[TimedRun, ...] = ()
     """The successful runs; empty where only a mean is known."""
     note: str = ""
+    hyperparameters: Mapping[str, str] = field(default_factory=dict)
+    """Ours: logged `opt_*` and `model_*` keys with their values as JSON; tells apart several settings on as many devices."""
 
     @property
     def to_target(self) -> bool:
@@ -84,8 +86,9 @@ def _measurement(row: Row) -> Measurement:
         targets=dict(group.targets),
         profile=group.profile or "published",
         labels=group.labels,
-        score=row.score,
+        score=row.score if group.to_target else replace(row.score, seconds=None, epochs=None),
         runs=row.runs,
+        hyperparameters=dict(group.hyperparameters),
     )
 
 
