@@ -16,7 +16,7 @@ from pathlib import Path
 from suite.paths import PROJECT
 from suite.results.measurement import Measurement
 from suite.results.names import framework_name, workload_name
-from suite.results.scores import Score, TimedRun
+from suite.results.scores import FIRST_CONVERGED, Score, TimedRun, score
 
 FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
 """Environment variable with one more folder of such files."""
@@ -131,6 +131,10 @@ def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[Mappin
     attempts, successful = _count(path, line, row, "runs"), _count(path, line, row, "runs_successful")
     timed = tuple(sorted(_timed(runs), key=lambda run: run.start_ms))
     times = [run.seconds for run in timed]
+    failed = (attempts or 0) - (successful if successful is not None else attempts or 0)
+    rescored = score(timed, failed, attempts, FIRST_CONVERGED if benchmark == "ncf" else None)
+    if rescored.epochs is not None:
+        epochs = rescored.epochs  # of the runs that the mean of seconds is over; the column has the mean of all runs
     target = _number(path, line, row, "target")
     measurement = Measurement(
         origin=row["round"],
@@ -153,7 +157,7 @@ def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[Mappin
         labels=(),
         score=Score(
             runs_successful=successful if successful is not None else attempts or 1,
-            runs_failed=(attempts or 0) - (successful if successful is not None else attempts or 0),
+            runs_failed=failed,
             runs_required=attempts,
             method="olympic mean" if (attempts or 0) >= 3 else "plain mean",
             runs_retained=_count(path, line, row, "runs_used") or 1,

@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-import numpy as np
-import numpy.typing as npt
-
+from suite.results.bootstrap import Bootstrap, Interval, Ratios, count_text
 from suite.results.measurement import Measurement, by_family
-from suite.results.scores import TimedRun
 
-RESAMPLES = 10_000
-"""Bootstrap resamples of the runs of each side."""
-LEVEL = 0.95
-FEWEST_RUNS = 3
-"""Single runs that each side needs for an interval; two give three different resamples, which say nothing."""
-SEED = 20_181_212
-"""Fixed, so that a table made twice from the same logs is the same."""
 PRINTED_TOLERANCE = 0.003
 """A printed speedup may differ this much (relative) from its own tables: rounding of the article's figures."""
 SAME_EPOCHS = 0.005
 """Epochs ratios nearer to 1 than this print as 1.00 and are called the same."""
-
-
-@dataclass(frozen=True)
-class Interval:
-    """Percentile bootstrap interval of a ratio."""
-
-    low: float
-    high: float
-    level: float = LEVEL
 
 
 @dataclass(frozen=True)
@@ -105,14 +85,15 @@ def pairs(measurements: Iterable[Measurement], intervals: bool = True) -> list[P
     Where a count was measured with several settings, those that agree in their logged hyperparameters are paired; if none do,
     all are, and flagged. `intervals=False` leaves the bootstrap out.
     """
-    cache: dict[tuple[int, int], _Resampled] | None = {} if intervals else None
-    found = [pair for family in by_family(sorted(measurements, key=_order)) for pair in _family_pairs(family, cache)]
+    bootstrap = Bootstrap() if intervals else None
+    families = by_family(sorted(measurements, key=_order))
+    found = [pair for family in families for pair in _family_pairs(family, bootstrap)]
     return sorted(found, key=lambda pair: (_order(pair.before), _order(pair.after)))
 
 
 def compare(before: Measurement, after: Measurement, flags: Iterable[str] = ()) -> Pair:
     """The pair of two given measurements; the caller answers for their belonging together."""
-    return _pair(before, after, tuple(flags), {})
+    return _pair(before, after, tuple(flags), Bootstrap())
 
 
 def _order(item: Measurement) -> tuple[object, ...]:
@@ -120,7 +101,7 @@ def _order(item: Measurement) -> tuple[object, ...]:
     return (*place, item.system, sorted(item.hyperparameters.items()), item.score.seconds or 0.0, repr(item.score))
 
 
-def _family_pairs(family: Sequence[Measurement], cache: dict[tuple[int, int], _Resampled] | None) -> Iterator[Pair]:
+def _family_pairs(family: Sequence[Measurement], bootstrap: Bootstrap | None) -> Iterator[Pair]:
     counts: dict[int, list[Measurement]] = {}
     for item in family:
         if item.devices > 0:
@@ -130,7 +111,7 @@ def _family_pairs(family: Sequence[Measurement], cache: dict[tuple[int, int], _R
         alike = [(one, other) for one, other in both if one.hyperparameters == other.hyperparameters]
         for one, other in alike if len(both) > 1 and alike else both:
             flags = [_several(counts[count]) for count in (fewer, more) if len(counts[count]) > 1]
-            yield _pair(one, other, tuple(flags), cache)
+            yield _pair(one, other, tuple(flags), bootstrap)
 
 
 def _several(alike: Sequence[Measurement]) -> str:
@@ -141,14 +122,7 @@ def _several(alike: Sequence[Measurement]) -> str:
     return f"one of {len(alike)} results on {count_text(alike[0].devices)}{differ}"
 
 
-def count_text(devices: int) -> str:
-    """`1 device`, `8 devices`."""
-    return f"{devices} device" if devices == 1 else f"{devices} devices"
-
-
-def _pair(
-    before: Measurement, after: Measurement, flags: tuple[str, ...], cache: dict[tuple[int, int], _Resampled] | None
-) -> Pair:
+def _pair(before: Measurement, after: Measurement, flags: tuple[str, ...], bootstrap: Bootstrap | None) -> Pair:
     one, other = before.score, after.score
     to_target = before.to_target and after.to_target
     if to_target:
@@ -159,11 +133,7 @@ def _pair(
         throughput, efficiency = (throughput, efficiency) if known else (None, None)
     else:
         total, throughput, efficiency = None, _ratio(one.samples_per_second, other.samples_per_second), None
-    why, ratios = "not asked for", _Ratios(None, None, None)
-    if cache is not None:
-        why = _too_few(before) or _too_few(after)
-        if not why:
-            ratios = _bootstrap(_resampled(before, 0, cache), _resampled(after, 1, cache))
+    why, ratios = bootstrap.ratios(before, after) if bootstrap is not None else ("not asked for", Ratios())
     return Pair(
         before=before,
         after=after,
@@ -209,105 +179,6 @@ def _targets(item: Measurement) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in sorted(item.targets.items())) or "unknown"
 
 
-# --- the bootstrap ------------------------------------------------------------------------------------------------------
-
-_Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class _Resampled:
-    """Means of the resamples of one side, each (RESAMPLES,)."""
-
-    seconds: _Floats | None
-    epochs: _Floats | None
-    samples_per_second: _Floats | None
-
-
-@dataclass(frozen=True)
-class _Ratios:
-    total: Interval | None
-    throughput: Interval | None
-    efficiency: Interval | None
-
-
-def scored_runs(item: Measurement) -> tuple[list[TimedRun], int, int] | None:
-    """(runs that the score was drawn from, how many of the fastest and of the slowest it drops), by the score's own rule.
-
-    None if the score does not come out of the runs that way: no single runs are known, or another rule made it.
-    """
-    runs = sorted(item.runs, key=lambda run: (run.start_ms, run.seconds))
-    kept = item.score.runs_retained
-    if item.score.method == "plain mean":
-        fast, slow = 0, 0
-    else:
-        fast, slow = (1, 0) if kept == len(runs) - 1 and item.score.runs_failed else (1, 1)
-    runs = runs[: kept + fast + slow]  # NCF: of the successful runs the first 50 by start
-    if len(runs) != kept + fast + slow or not runs or item.score.seconds is None:
-        return None
-    mean = math.fsum(sorted(run.seconds for run in runs)[fast : len(runs) - slow]) / kept
-    return (runs, fast, slow) if math.isclose(mean, item.score.seconds, rel_tol=1e-6) else None
-
-
-def _too_few(item: Measurement) -> str:
-    """Why the runs of `item` give no interval; empty if they do."""
-    if not item.runs:
-        return f"no single runs are known on {count_text(item.devices)}"
-    if len(item.runs) < FEWEST_RUNS:
-        return f"too few runs on {count_text(item.devices)}: {len(item.runs)}, and {FEWEST_RUNS} are needed"
-    if item.to_target and scored_runs(item) is None:
-        return f"the score on {count_text(item.devices)} does not come out of its single runs"
-    if not item.to_target and not any(run.samples and run.train_seconds for run in item.runs):
-        return f"no run on {count_text(item.devices)} has its samples counted"
-    return ""
-
-
-def _resampled(item: Measurement, side: int, cache: dict[tuple[int, int], _Resampled]) -> _Resampled:
-    key = (id(item), side)
-    if key not in cache:
-        cache[key] = _resample(item, np.random.default_rng([SEED, side]))
-    return cache[key]
-
-
-def _resample(item: Measurement, random: np.random.Generator) -> _Resampled:
-    """Draw as many runs as there are, with replacement, RESAMPLES times, and take the score's own mean of each draw."""
-    scored = scored_runs(item) if item.to_target else None
-    if scored is None:
-        return _Resampled(None, None, _rates(item.runs, random))
-    runs, fast, slow = scored
-    runs = sorted(runs, key=lambda run: (run.seconds, run.epochs or 0.0))
-    seconds = np.array([run.seconds for run in runs])
-    drawn = np.sort(random.integers(len(runs), size=(RESAMPLES, len(runs))))  # runs are in order of seconds
-    kept = drawn[:, fast : len(runs) - slow]
-    known = all(run.epochs for run in runs)
-    epochs = np.array([run.epochs for run in runs])[kept].mean(axis=1) if known else None
-    return _Resampled(seconds[kept].mean(axis=1), epochs, None)
-
-
-def _rates(runs: Sequence[TimedRun], random: np.random.Generator) -> _Floats:
-    """Samples per second of the resamples: all samples over all training seconds."""
-    counted = sorted((run.samples, run.train_seconds) for run in runs if run.samples and run.train_seconds)
-    values = np.array(counted)[random.integers(len(counted), size=(RESAMPLES, len(counted)))].sum(axis=1)
-    rates: _Floats = values[:, 0] / values[:, 1]
-    return rates
-
-
-def _bootstrap(before: _Resampled, after: _Resampled) -> _Ratios:
-    if before.samples_per_second is not None and after.samples_per_second is not None:
-        return _Ratios(None, _interval(after.samples_per_second / before.samples_per_second), None)
-    if before.seconds is None or after.seconds is None:
-        return _Ratios(None, None, None)
-    total = before.seconds / after.seconds
-    if before.epochs is None or after.epochs is None:
-        return _Ratios(_interval(total), None, None)
-    efficiency = before.epochs / after.epochs
-    return _Ratios(_interval(total), _interval(total / efficiency), _interval(efficiency))
-
-
-def _interval(ratios: _Floats) -> Interval:
-    low, high = np.quantile(ratios, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(low), float(high))
-
-
 # --- words --------------------------------------------------------------------------------------------------------------
 
 
@@ -319,7 +190,7 @@ def times(value: float, more_digits: int = 0) -> str:
 
 
 def verdict(total: float | None, throughput: float | None, efficiency: float | None) -> str:
-    """A speedup in words; the printed factors multiply to the printed total. One below 1 is divided by: `÷ 1.6× more epochs`."""
+    """Speedup in words; the printed factors multiply to the printed total. One below 1 is divided by (`÷ 1.6× more epochs`)."""
     if total is None:
         if throughput is None:
             return "not measured"
