@@ -132,7 +132,7 @@ def _pair(before: Measurement, after: Measurement, flags: tuple[str, ...], boots
         total = throughput * efficiency if known else _ratio(one.seconds, other.seconds)  # type: ignore[operator]
         throughput, efficiency = (throughput, efficiency) if known else (None, None)
     else:
-        total, throughput, efficiency = None, _ratio(one.samples_per_second, other.samples_per_second), None
+        total, throughput, efficiency = None, _ratio(other.samples_per_second, one.samples_per_second), None
     why, ratios = bootstrap.ratios(before, after) if bootstrap is not None else ("not asked for", Ratios())
     return Pair(
         before=before,
@@ -200,7 +200,9 @@ def verdict(total: float | None, throughput: float | None, efficiency: float | N
     if throughput is None or efficiency is None:
         return f"{times(total)}×; epochs are not known, so it cannot be taken apart"
     texts = (_factors(throughput, efficiency, digits) for digits in range(6))
-    fitting = [text for text, product in texts if times(product) == times(total)]
+    fitting = [
+        text for text, product in texts if times(total) in (times(product * 0.999999), times(product * 1.000001))
+    ]
     return f"{times(total)}× = {fitting[0] if fitting else _factors(throughput, efficiency, 6)[0]}"
 
 
