@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from suite.results.reader import read
 from suite.results.record import Reading, RunSettings
+from suite.results.recorded import json_object
 from suite.resume import SUPERSEDED
-from workloads.api import Json
 
 _LOG_NAME = re.compile(r"result_[^/]*\.txt")
-_STATUS_BYTES = 1 << 20
-"""A status file longer than this is not one of ours."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ def _name(place: Path, folder: Path) -> str:
 
 
 def _run(log: Path | None, status_path: Path | None, name: str) -> Run:
-    filed = _read_status(status_path) if status_path is not None else {}
+    filed = json_object(status_path) if status_path is not None else {}
     status, reason = str(filed.get("status") or ""), str(filed.get("reason") or "")
     if log is None:
         assert status_path is not None
@@ -104,17 +101,6 @@ def _run(log: Path | None, status_path: Path | None, name: str) -> Run:
     if status in ("", "success"):
         status, reason = record.status, record.reason
     return Run(log, name, reading, settings, status, reason or record.reason)
-
-
-def _read_status(path: Path) -> Mapping[str, Json]:
-    """The object in a status file; empty if it cannot be read."""
-    try:
-        if path.stat().st_size > _STATUS_BYTES:
-            return {}
-        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _with_settings(runs: Sequence[Run]) -> list[Run]:

@@ -85,6 +85,8 @@ class Row:
     """None: there is nothing to compare with."""
     runs: tuple[TimedRun, ...] = ()
     """The successful runs behind the score, in order of start."""
+    attempts: tuple[Run, ...] = ()
+    """All runs that count here, also those that failed."""
 
 
 def rows(runs: Iterable[Run]) -> list[Row]:
@@ -132,7 +134,7 @@ def _hyperparameters(record: RunRecord | None) -> tuple[tuple[str, str], ...]:
 def _row(group: Group, members: Sequence[Run]) -> Row:
     succeeded = [run.reading.record for run in members if run.succeeded and run.reading is not None]
     timed = sorted((_timed(record) for record in succeeded), key=lambda run: run.start_ms)
-    return Row(group, _score(group, members, timed), None, tuple(timed))
+    return Row(group, _score(group, members, timed), None, tuple(timed), tuple(members))
 
 
 def _score(group: Group, members: Sequence[Run], timed: Sequence[TimedRun]) -> Score:

@@ -61,6 +61,17 @@ def _value(name: str, value: Json) -> float | None:
     return math.fsum(known) if name in _SUMMED else math.fsum(known) / len(known)
 
 
+def json_object(path: Path, limit_bytes: int = 1 << 20) -> Mapping[str, Json]:
+    """The object in a JSON file of at most `limit_bytes`; empty if it cannot be read or is none."""
+    try:
+        if path.stat().st_size > limit_bytes:
+            return {}
+        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def _json_lines(path: Path) -> Iterator[Mapping[str, Json]]:
     """The objects of a JSON-lines file; other lines are left out."""
     try:
@@ -76,4 +87,3 @@ def _json_lines(path: Path) -> Iterator[Mapping[str, Json]]:
             continue
         if isinstance(value, dict):
             yield value
-

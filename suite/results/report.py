@@ -13,10 +13,10 @@ from pathlib import Path
 from suite.results.collect import Run, collect
 from suite.results.groups import Group, Row, rows
 from suite.results.tables import constants, markdown_table, results_table
-from suite.results.text import csv_cell, markdown_cell, markdown_escape
+from suite.results.text import clean, csv_cell, markdown_escape
 
 NOT_VERIFIED = "Not verified by MLCommons Association."
-_PROFILE_TEXT: Mapping[str, str] = {
+PROFILE_TEXT: Mapping[str, str] = {
     "demo": "This is a demo and no MLPerf result: generated data, small model, target without relation to MLPerf.",
     "synthetic": "Made-up data: throughput only, no MLPerf result.",
     "": "Logs of other programs.",
@@ -30,10 +30,15 @@ def report_text(paths: Sequence[Path]) -> str:
     """The Markdown report on all runs below `paths`. Raises ValueError for a path without any log."""
     runs = collect(paths)
     parts = ["# Results", NOT_VERIFIED]
-    for _, members in groupby(rows(runs), key=_table):
-        parts += _section(list(members))
+    for table in tables(rows(runs)):
+        parts += _section(table)
     parts += _failures(runs) + _problems(runs)
     return "\n\n".join(parts) + "\n"
+
+
+def tables(found: Sequence[Row]) -> list[list[Row]]:
+    """`rows` cut into tables."""
+    return [list(members) for _, members in groupby(found, key=_table)]
 
 
 def _table(row: Row) -> tuple[object, ...]:
@@ -44,31 +49,39 @@ def _table(row: Row) -> tuple[object, ...]:
 
 
 def _section(table: Sequence[Row]) -> list[str]:
-    group = table[0].group
-    names = [markdown_cell(text) for text in (group.workload or "unknown workload", group.system) if text]
-    title = "## " + " on ".join(names)
-    if group.profile:
-        title += f" ({markdown_cell(group.profile)})"
-    if not group.to_target:
-        title += f": throughput, {markdown_cell(group.mode)}, {markdown_cell(group.stop)}"
-    texts = [markdown_escape(text) for text in constants(table)]
-    if group.sample_unit not in ("", "samples"):
-        texts.append(f"samples are {markdown_cell(group.sample_unit)}")
-    parts = [title, _PROFILE_TEXT.get(group.profile, "")]
-    parts.append("\n".join(textwrap.wrap(" · ".join(texts), _WIDTH, break_on_hyphens=False)))
+    title, above = (markdown_escape(text) for text in (table_title(table), " · ".join(table_constants(table))))
+    parts = ["## " + title, PROFILE_TEXT.get(table[0].group.profile, "")]
+    parts.append("\n".join(textwrap.wrap(above, _WIDTH, break_on_hyphens=False)))
     return [part for part in (*parts, results_table(table)) if part]
 
 
+def table_title(table: Sequence[Row]) -> str:
+    """`ncf on dgx1 (reference)`, as plain text."""
+    group = table[0].group
+    title = " on ".join(clean(text, 80) for text in (group.workload or "unknown workload", group.system) if text)
+    if group.profile:
+        title += f" ({clean(group.profile, 80)})"
+    if not group.to_target:
+        title += f": throughput, {clean(group.mode, 80)}, {clean(group.stop, 80)}"
+    return title
+
+
+def table_constants(table: Sequence[Row]) -> list[str]:
+    """What is the same in all rows, as plain `name value` texts."""
+    unit = table[0].group.sample_unit
+    return constants(table) + ([f"samples are {clean(unit, 80)}"] if unit not in ("", "samples") else [])
+
+
 def _failures(runs: Sequence[Run]) -> list[str]:
+    body = [[markdown_escape(text) for text in texts] for texts in failures(runs)]
+    table = markdown_table(["job", "status", "reason"], body, [False, False, False]) if body else ""
+    return ["## Runs without success", table] if body else []
+
+
+def failures(runs: Sequence[Run], reason_length: int = 70) -> list[tuple[str, str, str]]:
+    """(job and run, status, reason) of the runs without success, as plain text."""
     failed = [run for run in runs if not run.succeeded]
-    if not failed:
-        return []
-    body = [
-        [markdown_cell(_end(run.name, 55), 55), markdown_cell(run.status, 15), markdown_cell(run.reason, 70)]
-        for run in failed
-    ]
-    table = markdown_table(["job", "status", "reason"], body, [False, False, False])
-    return ["## Runs without success", table]
+    return [(clean(_end(run.name, 55), 55), clean(run.status, 15), clean(run.reason, reason_length)) for run in failed]
 
 
 def _end(text: str, limit: int) -> str:
@@ -77,19 +90,21 @@ def _end(text: str, limit: int) -> str:
 
 
 def _problems(runs: Sequence[Run]) -> list[str]:
-    """What could not be read, with line numbers."""
-    lines = []
-    files = [run for run in runs if run.reading is not None and run.reading.problems]
-    for run in files[:_MAX_FILES]:
-        assert run.reading is not None
-        problems = run.reading.problems
-        texts = [markdown_cell(str(problem), 120) for problem in problems[:_MAX_PROBLEMS]]
-        if len(problems) > _MAX_PROBLEMS:
-            texts.append(f"and {len(problems) - _MAX_PROBLEMS} more")
-        lines.append(f"- {markdown_cell(str(run.path), 200)}: " + "; ".join(texts))
-    if len(files) > _MAX_FILES:
-        lines.append(f"- and {len(files) - _MAX_FILES} more files")
+    lines = [f"- {markdown_escape(f'{name}: {text}' if text else name)}" for name, text in problems(runs)]
     return ["## Lines that could not be read or do not fit", "\n".join(lines)] if lines else []
+
+
+def problems(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """(file, what could not be read in it, with line numbers), as plain text."""
+    files = [(run.path, run.reading.problems) for run in runs if run.reading is not None and run.reading.problems]
+    found = []
+    for path, texts in files[:_MAX_FILES]:
+        said = [clean(str(problem), 120) for problem in texts[:_MAX_PROBLEMS]]
+        more = [f"and {len(texts) - _MAX_PROBLEMS} more"] if len(texts) > _MAX_PROBLEMS else []
+        found.append((clean(str(path), 200), "; ".join([*said, *more])))
+    if len(files) > _MAX_FILES:
+        found.append((f"and {len(files) - _MAX_FILES} more files", ""))
+    return found
 
 
 def report_csv(paths: Sequence[Path]) -> str:
