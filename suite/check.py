@@ -6,23 +6,20 @@ the user; text of a log never becomes code, and can name no file outside these f
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from suite import guard
 from suite.complaints import MISSING, Complaint, explain
 from suite.results.lines import Event, Problem, read_events
 from suite.results.reader import interpret
 from suite.results.record import RunRecord
 
 RULESET = "0.7.0"
-_NO_RULES = "Could not find config file:"
-"""How the checker's message begins when a log asks for rules that do not exist."""
 RULES = Path(__file__).resolve().parent / "rules"
 """Folder of the suite's own rule files."""
 
@@ -134,10 +131,10 @@ def _text(passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> s
 
 def _run_rules(events: Sequence[Event], rules: Path | None, werror: bool) -> list[Complaint]:
     """Run the checker in this process on the records that were read; its messages as complaints."""
-    checker = _checker(rules, werror)
+    checker = guard.checker(RULESET, (RULES, *([rules.parent] if rules else [])), werror=werror)
     lines = [_log_line(event) for event in events]
     stopped: Complaint | None = None
-    with _quiet():
+    with guard.kept_messages():
         try:
             checker.check_loglines(lines, str(rules or f"training_{RULESET}/common.yaml"))
         except Exception as error:  # rule code met a value that it cannot compare
@@ -151,7 +148,7 @@ def _run_rules(events: Sequence[Event], rules: Path | None, werror: bool) -> lis
     hints = {entry["KEY"]["NAME"]: entry["KEY"] for entry in _load(rules) if "KEY" in entry} if rules else {}
     messages = [*checker.overwritable.values(), *checker.not_overwritable]
     # Where there are no rules for a value (a benchmark, an optimizer), the value itself has been complained about.
-    messages = [text for text in messages if not text.startswith(_NO_RULES)] or messages
+    messages = [text for text in messages if not text.startswith(guard.NO_RULES)] or messages
     complaints = [explain(message, events, hints) for message in messages]
     complaints += [replace(explain(message, events, hints), warning=True) for message in checker.warnings.values()]
     return [*complaints, *([stopped] if stopped else [])]
@@ -162,33 +159,3 @@ def _log_line(event: Event) -> Any:
 
     value = {"value": event.value, "metadata": dict(event.metadata)}
     return LogLine(full_string="", timestamp=event.time_ms, key=event.key, value=value, lineno=event.line)
-
-
-def _checker(rules: Path | None, werror: bool) -> Any:
-    """mlperf-logging's checker, kept to rule files of known folders: rules name the next file after log values."""
-    from mlperf_logging.compliance_checker import mlp_compliance
-
-    package = Path(mlp_compliance.__file__).resolve().parent
-    folders = [package / f"training_{RULESET}", RULES, *([rules.parent] if rules else [])]
-    mlp_compliance.enqueued_configs.clear()  # a check that stopped early leaves its queue behind
-
-    class Checker(mlp_compliance.ComplianceChecker):  # type: ignore[misc]
-        def configured_checks(self, loglines: Sequence[Any], config_file: str) -> None:
-            file = Path(config_file).resolve()
-            if file.parent in folders and file.is_file():
-                super().configured_checks(loglines, str(file))
-            else:
-                self.put_message(f"{_NO_RULES} {file.name}")
-
-    return Checker("training", RULESET, quiet=False, werror=werror)
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the checker's use of the root logger from installing a handler that prints."""
-    root, handler = logging.getLogger(), logging.NullHandler()
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
