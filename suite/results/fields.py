@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 
-from suite.results.lines import Event, Problem, number
+from suite.results.events import Event, Problem, number
 from suite.results.record import RunSettings
 from workloads.api import Json
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite.results.fields import run_settings
-from suite.results.lines import Event, Problem, number, read_events
-from suite.results.quality import epochs_to_target, find_targets, judge, read_evaluations
+from suite.results.lines import Event, Problem, Remarks, number, read_events
+from suite.results.quality import Clock, epochs_to_target, find_targets, in_points, judge, read_evaluations
 from suite.results.record import Reading, RunRecord, RunSettings, Throughput
 
 STRUCTURE = frozenset(
@@ -16,10 +16,11 @@ STRUCTURE = frozenset(
         *("submission_benchmark", "submission_org", "submission_division", "submission_status", "submission_platform"),
         *("suite_run", "seed", "cache_clear", "init_start", "init_stop", "run_start", "run_stop", "run_final"),
         *("block_start", "block_stop", "epoch_start", "epoch_stop", "train_loop", "tracked_stats"),
-        *("eval_start", "eval_stop", "eval_accuracy", "quality_target"),
+        *("eval_start", "eval_stop", "eval_accuracy", "eval_result", "quality_target"),
     }
 )
 """Keys with a meaning of their own; all others are hyperparameters."""
+_TIMING = ("run_start", "run_stop", "eval_result")
 
 
 def read(path: str | Path) -> Reading:
@@ -34,20 +35,25 @@ def read(path: str | Path) -> Reading:
 
 def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) -> Reading:
     """Give events their meaning. `problems` are those met so far; the new ones are added."""
-    problems = list(problems)
+    problems, remarks = list(problems), Remarks()
     unique: dict[str, Event] = {}
     first: dict[str, Event] = {}
     for event in events:
         unique.setdefault(event.text, event)
         first.setdefault(event.key, event)
     events = list(unique.values())
-    log_format = events[0].format if events else ""
+    log_format = _format(events, problems)
     benchmark = _text(first, "submission_benchmark") or (events[0].benchmark if events else "")
     settings = _settings(first, benchmark, log_format, problems)
-    targets, source = find_targets(settings, benchmark, log_format, first.get("quality_target"))
-    start, stop = _clock(events, problems)
-    evaluations = read_evaluations(events, start, stop, targets, problems)
-    status, reason = judge(events, stop, settings, targets, evaluations, problems)
+    targets, source = find_targets(settings, benchmark, log_format, first, remarks)
+    clock = _clock(events, benchmark, log_format, problems)
+    evaluations = read_evaluations(events, clock, targets, benchmark, remarks)
+    targets = in_points(targets, source, evaluations, remarks)
+    status, reason = "unreadable", problems[0].text if problems else "the file holds no record"
+    if events:
+        status, reason = judge(clock, settings, targets, evaluations, problems)
+    epochs = epochs_to_target(log_format, events, targets, evaluations, remarks) if status == "success" else None
+    batch, basis = _batch(first, settings)
     record = RunRecord(
         path=path,
         format=log_format,
@@ -58,22 +64,34 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         platform=_text(first, "submission_platform"),
         settings=settings,
         seed=_whole(first, "seed"),
-        start_ms=start.time_ms if start else None,
-        seconds=(stop.time_ms - start.time_ms) / 1000.0 if start and stop else None,
+        start_ms=clock.start.time_ms if clock.start else None,
+        seconds=clock.seconds,
         status=status,
         reason=reason,
         targets=targets,
         targets_source=source,
         evaluations=evaluations,
-        epochs_to_target=epochs_to_target(log_format, status, targets, evaluations),
+        epochs_to_target=epochs,
         quality=evaluations[-1].quality if evaluations else {},
         throughput=tuple(_throughput(event) for event in events if event.key == "tracked_stats"),
         hyperparameters={key: event.value for key, event in first.items() if key not in STRUCTURE and _plain(event)},
+        batch_logged=batch,
+        batch_basis=basis,
     )
-    return Reading(record, tuple(problems))
+    return Reading(record, (*problems, *remarks.problems()))
 
 
-_RULES = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLLOG": "v0.7 or later"}
+def _format(events: Sequence[Event], problems: list[Problem]) -> str:
+    """Line format of the first record; that others have another is a problem."""
+    if not events:
+        return ""
+    other = next((event for event in events if event.format != events[0].format), None)
+    if other is not None:
+        problems.append(Problem(other.line, f"a {other.format} record in a {events[0].format} log"))
+    return events[0].format
+
+
+_RULES = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": "v0.7 or later"}
 """Line format to the rules that it came with."""
 
 
@@ -109,10 +127,18 @@ def _plain(event: Event) -> bool:
     return isinstance(value, (bool, int, float, str))
 
 
-def _clock(events: Sequence[Event], problems: list[Problem]) -> tuple[Event | None, Event | None]:
-    """First `run_start` and the first `run_stop` behind it, by time stamp."""
-    starts = [event for event in events if event.key == "run_start"]
-    stops = [event for event in events if event.key == "run_stop"]
+def _batch(first: Mapping[str, Event], settings: RunSettings) -> tuple[int | None, str]:
+    """(samples per step as the log gives them, whether of all devices): v0.5 logs do not say of how many."""
+    if settings.batch_size_global is not None:
+        return settings.batch_size_global, "global"
+    batch = _whole(first, "input_batch_size")
+    return batch, "" if batch is None else "of one device or of all: the log does not say"
+
+
+def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]) -> Clock:
+    """What the run is timed between, by time stamp; several different starts or stops are a problem."""
+    by_time = sorted((event for event in events if event.key in _TIMING), key=lambda event: event.time_ms)
+    starts, stops, results = ([event for event in by_time if event.key == key] for key in _TIMING)
     start = starts[0] if starts else None
     after = [event for event in stops if start is None or event.time_ms >= start.time_ms]
     for name, found in (("run_start", starts), ("run_stop", stops)):
@@ -120,10 +146,27 @@ def _clock(events: Sequence[Event], problems: list[Problem]) -> tuple[Event | No
             problems.append(Problem(found[1].line, f"{len(found)} different {name}; the first is used"))
     if events and start is None:
         problems.append(Problem(0, "no run_start"))
+    if log_format == "MLL" and benchmark == "minigo":
+        return _offline(start, results, after, problems)
     if events and not after:
         late = " behind run_start" if stops else ""
         problems.append(Problem(events[-1].line, f"the log ends here: no run_stop{late}, the run was cut off"))
-    return start, after[0] if after else None
+    stop = after[0] if after else None
+    return Clock(start, stop, (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None)
+
+
+def _offline(start: Event | None, results: Sequence[Event], stops: Sequence[Event], problems: list[Problem]) -> Clock:
+    """MiniGo of v0.6: models are evaluated after training, and `eval_result` holds the seconds up to the one that won."""
+    for event in results:
+        seconds = number(event.metadata.get("timestamp"))
+        if seconds is not None:
+            problems.append(
+                Problem(event.line, "MiniGo of v0.6: the time is the one in eval_result, not that of run_stop")
+            )
+            return Clock(start, event, seconds)
+    line = stops[0].line if stops else 0
+    problems.append(Problem(line, "MiniGo of v0.6 without an eval_result that holds a timestamp: the run has no time"))
+    return Clock(start, stops[0] if stops else None, None)
 
 
 def _throughput(event: Event) -> Throughput:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from suite.results.lines import Problem
+from suite.results.events import Problem
 from workloads.api import Json
 
 
@@ -96,7 +96,7 @@ class RunRecord:
 
     path: Path
     format: str
-    """`MLLOG`, `MLL`, `MLPv0.5.0`; empty if the file holds no record."""
+    """`MLLOG`, `MLL`, `MLPv0.5.0`, `MLPerf` (dated lines); empty if the file holds no record."""
     benchmark: str
     """`submission_benchmark`: the rules' name."""
     org: str
@@ -108,7 +108,7 @@ class RunRecord:
     start_ms: float | None
     """`run_start`, milliseconds since 1970."""
     seconds: float | None
-    """`run_stop` - `run_start`; None if either is missing."""
+    """`run_stop` - `run_start`; MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing."""
     status: str
     """`success`, `aborted`, `failed` (ended, but the claim of success does not hold), `truncated` (no `run_stop`),
     `unreadable` (no record)."""
@@ -126,6 +126,20 @@ class RunRecord:
     throughput: tuple[Throughput, ...]
     hyperparameters: Mapping[str, Json]
     """First value of every other key that holds a number, text, or a short list of such."""
+    batch_logged: int | None = None
+    """Samples (Transformer: tokens) per optimizer step as the log gives them."""
+    batch_basis: str = ""
+    """`global`, or that a v0.5 log does not say whether `batch_logged` is of one device or of all; empty: no batch."""
+
+    @property
+    def best_quality(self) -> Mapping[str, float]:
+        """Of the evaluation with the highest first metric; empty without evaluations."""
+        metric = next(iter(self.targets), "")
+
+        def first(evaluation: Evaluation) -> float:
+            return evaluation.quality.get(metric, next(iter(evaluation.quality.values())))
+
+        return max(self.evaluations, key=first).quality if self.evaluations else {}
 
     @property
     def finished(self) -> bool:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _MASK_RCNN = {"BBOX": 0.377, "SEGM": 0.339}
+_V06 = {
+    "resnet": {"top1": 0.759},
+    "ssd": {"map": 0.230},
+    "maskrcnn": _MASK_RCNN,
+    "gnmt": {"bleu": 24.0},
+    "transformer": {"bleu": 25.0},
+    "minigo": {"win_rate": 0.50},
+}
 
 OFFICIAL: Mapping[str, Mapping[str, Mapping[str, float]]] = {
-    # v0.6 rules text; BLEU in points.
-    "MLL": {
-        "resnet": {"top1": 0.759},
-        "ssd": {"map": 0.230},
-        "maskrcnn": _MASK_RCNN,
-        "gnmt": {"bleu": 24.0},
-        "transformer": {"bleu": 25.0},
-    },
+    # v0.6 rules text; BLEU in points. Dated `MLPerf:` lines are known from that round alone.
+    "MLL": _V06,
+    "MLPerf": _V06,
     # mlperf-logging 4.1.68, compliance_checker/training_0.7.0/closed_*.yaml; BLEU as a fraction.
     "MLLOG": {
         "resnet": {"top1": 0.759},
@@ -26,6 +29,9 @@ OFFICIAL: Mapping[str, Mapping[str, Mapping[str, float]]] = {
     },
 }
 """Line format and benchmark to metric name and target. NCF left after v0.5 (target 0.635, kept here for `:::MLLOG`)."""
+
+PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "mask_rcnn": ("BBOX", "SEGM")}
+"""Benchmark to the names of its two qualities, where a log holds a bare pair."""
 
 RUNS_REQUIRED: Mapping[str, int] = {"resnet": 5, "ssd": 5, "maskrcnn": 5, "gnmt": 10, "transformer": 10, "ncf": 100}
 """Benchmark to the runs that a result needs (v0.5 to v0.7 rules)."""

@@ -1,0 +1,77 @@
+"""What the lines of a log become: neutral records, and remarks with line numbers on what did not fit."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from workloads.api import Json
+
+
+class Event(NamedTuple):
+    """One record of a log."""
+
+    line: int
+    """Line in the file, from 1."""
+    format: str
+    """`MLLOG`, `MLL`, `MLPv0.5.0` or `MLPerf` (dated lines)."""
+    time_ms: float
+    """Milliseconds since 1970 by the writer's clock."""
+    key: str
+    value: Json
+    metadata: Mapping[str, Json]
+    text: str
+    """The record from its token on: two records with the same text are one record written twice."""
+    benchmark: str = ""
+    """Benchmark that the record itself names (v0.5 and dated lines only)."""
+    remark: str = ""
+    """What was tolerated to read it; empty: nothing."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something in a file that could not be read, does not fit, or was read only by leniency."""
+
+    line: int
+    """Line in the file, from 1; 0: the file as a whole."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.text}" if self.line else self.text
+
+
+@dataclass
+class Remarks:
+    """The same remark on many lines, kept once with its first line, its count and its last line."""
+
+    lines: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+
+    def add(self, line: int, text: str) -> None:
+        """Note `text` for a line (from 1)."""
+        first, count, _ = self.lines.get(text, (line, 0, line))
+        self.lines[text] = (first, count + 1, line)
+
+    def problems(self) -> list[Problem]:
+        """One problem for each remark, in order of its first line."""
+        return [
+            Problem(first, text if count == 1 else f"{text} (on {count} lines, the last is {last})")
+            for text, (first, count, last) in sorted(self.lines.items(), key=lambda item: item[1])
+        ]
+
+
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
+
+
+def number(value: Json) -> float | None:
+    """`value` as a finite number, also where a log holds it as text; None if it is not one."""
+    if isinstance(value, str) and len(value) < 64 and _NUMBER.fullmatch(value.strip()):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # an integer beyond any float
+        return None
