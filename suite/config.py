@@ -36,6 +36,19 @@ class Cpu:
 
 
 @dataclass
+class DataConfig:
+    """`data.*`: how samples are read."""
+
+    decode: str = option(
+        "exact",
+        "JPEG decoding; scaled: at reduced size where a crop is larger than needed, which is faster and changes pixels",
+        choices=("exact", "scaled"),
+    )
+    threads: int = option(0, "threads per process that make batches; 0: what suits the workload", minimum=0)
+    skip_bad: bool = option(False, "leave out samples that cannot be read, and say so, instead of ending the run")
+
+
+@dataclass
 class FrameworkConfig:
     """`framework.*`."""
 
@@ -94,6 +107,7 @@ class SuiteConfig:
     environment: EnvironmentConfig = option(EnvironmentConfig, "where the framework is installed")
     system: SystemConfig = option(SystemConfig, "the machine")
     cpu: Cpu = option(Cpu, "what a device is on a CPU")
+    data: DataConfig = option(DataConfig, "how samples are read")
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
     nodes: int = option(1, "machines", minimum=1, example="1")
     device: str = option(

@@ -175,7 +175,12 @@ def resolve_settings(config: Config, workload: type[Workload], framework: Framew
         hyperparameter_set=set_name,
         hyperparameters=values,
         hyperparameter_sources=sources,
-        options={name: value for name, value in options.items() if name not in values and name != "name"},
+        options={
+            **{name: value for name, value in options.items() if name not in values and name != "name"},
+            "decode": config["data"]["decode"],
+            "data_threads": config["data"]["threads"],
+            "skip_bad": config["data"]["skip_bad"],
+        },
     )
 
 

@@ -45,9 +45,10 @@ class PyTorchTrainer(Trainer):
         raise NotImplementedError
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """bf16 arithmetic where the settings ask for it."""
-        if self.settings.precision == "bf16":
-            return torch.autocast(self.device.type, torch.bfloat16)
+        """bf16 or fp16 arithmetic where the settings ask for it."""
+        narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.settings.precision)
+        if narrow is not None:
+            return torch.autocast(self.device.type, narrow)
         return contextlib.nullcontext()
 
     def to_device(self, array: Array) -> torch.Tensor:

@@ -6,13 +6,8 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from workloads.api import Array, Json
-from workloads.common.randomness import bits, normal, stream, uniform
-
-_CHUNK = 1 << 22
-"""Elements drawn at a time: bounds the memory of the uint64 hashes to 32 MiB."""
+from workloads.common.initial import draw
 
 
 def layer_sizes(model: Mapping[str, Json]) -> list[tuple[int, int]]:
@@ -62,15 +57,5 @@ def initial_weights(users: int, items: int, model: Mapping[str, Json], seed: int
                 scale = 1 / math.sqrt(inputs)
             else:
                 scale = math.sqrt(3 / inputs) if layer == "output" else math.sqrt(6 / (inputs + outputs))
-        yield name, _draw(seed, name, shape, kind, scale)
+        yield name, draw(seed, name, shape, kind, scale)
 
-
-def _draw(seed: int, name: str, shape: tuple[int, ...], kind: str, scale: float) -> Array:
-    """float32 of `shape`: scale · standard normal, or uniform in ±scale; element i depends on (seed, name, i) alone."""
-    key, size = stream(seed, f"weights/{name}"), math.prod(shape)
-    out = np.empty(size, np.float32)
-    for first in range(0, size, _CHUNK):
-        random = bits(key, np.arange(first, min(first + _CHUNK, size)))
-        values = normal(random, np.float64) if kind == "normal" else uniform(random) * 2 - 1
-        out[first : first + len(random)] = values * scale
-    return out.reshape(shape)

@@ -1,0 +1,24 @@
+"""Learning-rate schedules: pure functions of a step number, which counts from 0; the rate is the one that this step uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def warm_up(step: int, steps: int, base: float) -> float | None:
+    """Linear from 0 (step 0) towards `base` (reached at step `steps`); None behind the warm-up."""
+    return base * step / steps if step < steps else None
+
+
+def step_decay(step: int, boundaries: Sequence[int], base: float, factor: float) -> float:
+    """`base` times `factor` for every boundary (a step) that is reached."""
+    return float(base * factor ** sum(step >= boundary for boundary in boundaries))
+
+
+def polynomial_decay(step: int, first: int, steps: int, base: float, end: float, power: float) -> float:
+    """From `base` at step `first` to `end` at step `first + steps`, and `end` from there on.
+
+    end + (base - end) · (1 - (step - first) / steps)^power
+    """
+    passed = min(max((step - first) / max(steps, 1), 0.0), 1.0)
+    return float(end + (base - end) * (1.0 - passed) ** power)

@@ -1,0 +1,238 @@
+"""Image classification: ResNet-50 v1.5 on ImageNet, MLPerf Training v0.5 to v0.7. Framework-free."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from workloads.api import (
+    Array,
+    Arrays,
+    ArraySpec,
+    Batch,
+    Data,
+    Defaults,
+    Facts,
+    HyperparameterSet,
+    Json,
+    Place,
+    Settings,
+    Workload,
+)
+from workloads.common import schedules
+from workloads.common.optimizers import Rule
+from workloads.resnet50 import network
+from workloads.resnet50.settings import SETS, TARGETS_TOP1, Options, profile_defaults
+
+REFERENCE_PARAMETERS = 25_557_032
+"""With 1,000 classes (reference resnet_model.py)."""
+
+
+class ResNet50(Workload):
+    """Image classification."""
+
+    name = "resnet50"
+    log_name = "resnet"
+    sample_unit = "images"
+    default_rules = "v0.7"
+    precisions = {
+        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
+        "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
+        "mxnet": ("fp32", "fp16"),
+    }
+    free_hyperparameters = frozenset({"batch_size_global", "learning_rate", "warmup_epochs"})
+    """Rules v0.5 to v0.7: batch, peak rate and warm-up are the submitter's; the rate in steps that `deviations` checks."""
+    official_runs = 5
+    Options = Options
+
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        super().__init__(settings, facts)
+        _check_sizes(settings, facts)
+        self.network = network.build({**settings.model, "classes": facts.sizes["classes"]})
+        self.evaluation_batch_size = int(settings.options.get("evaluation_batch_size", 64))
+        if settings.profile != "demo" and self.network.classes == 1000:
+            count = network.parameter_count(self.network)
+            assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+
+    @classmethod
+    def defaults(cls, profile: str, rules: str) -> Defaults:
+        """The target follows the rules: 0.749 under v0.5, 0.759 later."""
+        return profile_defaults(profile, rules)
+
+    @classmethod
+    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
+        """See settings.py."""
+        return SETS
+
+    @classmethod
+    def read_facts(cls, settings: Settings) -> Facts:
+        """Counts from the prepared data's manifest; ImageNet's published ones under profile=synthetic."""
+        from workloads.resnet50 import facts
+
+        found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
+        _check_sizes(settings, found)
+        return found
+
+    @classmethod
+    def deviations(cls, settings: Settings) -> list[str]:
+        """Another data set than ImageNet, a lower target, pixels of scaled decoding, a rate outside the rules' grid."""
+        found = []
+        if settings.dataset != "imagenet":
+            found.append(f"data set {settings.dataset}")
+        target = TARGETS_TOP1.get(settings.rules, TARGETS_TOP1["v0.7"])
+        if settings.targets["top1"] < target:
+            found.append(f"target {settings.targets['top1']}")
+        if settings.options.get("decode") == "scaled":
+            found.append("decode scaled")
+        if settings.rules != "v0.5" and settings.hyperparameters["decay"] == "steps":
+            found.append("step decay, which the rules of v0.7 have not")
+        return found
+
+    # -- schedule -------------------------------------------------------------------------------------------------
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """Every image once; the last batch is filled up from the start of the same order."""
+        return self.facts.train_samples
+
+    def learning_rate(self, step: int) -> float:
+        """Linear warm-up, then steps or a polynomial."""
+        values, per_epoch = self.settings.hyperparameters, self.steps_per_epoch
+        base, warmup_steps = float(values["learning_rate"]), int(values["warmup_epochs"]) * per_epoch
+        warming = schedules.warm_up(step, warmup_steps, base)
+        if warming is not None:
+            return warming
+        if values["decay"] == "steps":
+            boundaries = [int(epoch) * per_epoch for epoch in values["decay_epochs"]]
+            return schedules.step_decay(step, boundaries, base, float(values["decay_factor"]))
+        end, power = float(values["end_learning_rate"]), float(values["power"])
+        return schedules.polynomial_decay(step, warmup_steps, self.decay_steps, base, end, power)
+
+    @property
+    def decay_steps(self) -> int:
+        """Steps of the polynomial, behind the warm-up."""
+        values = self.settings.hyperparameters
+        return (int(values["horizon_epochs"]) - int(values["warmup_epochs"])) * self.steps_per_epoch
+
+    def evaluation_steps(self) -> Iterator[int]:
+        """After epoch `offset`, and every `interval` epochs from there on."""
+        values = self.settings.hyperparameters
+        first, interval = int(values["evaluation_offset_epochs"]), int(values["evaluation_interval_epochs"])
+        return itertools.count(first * self.steps_per_epoch, interval * self.steps_per_epoch)
+
+    def rule(self, parameter: str) -> Rule:
+        """How one parameter is updated.
+
+        Batch norm's scale and shift are never decayed. The classifier's bias is decayed by SGD, as in the reference, and
+        left out by LARS with everything else that is no matrix.
+        """
+        decay, lars = float(self.settings.hyperparameters["weight_decay"]), self.uses_lars
+        if parameter == "fc.bias":
+            return Rule(0.0 if lars else decay, adapt=False)
+        if network.is_norm(parameter, self.network):
+            return Rule(0.0, adapt=False)
+        return Rule(decay, adapt=lars)
+
+    @property
+    def uses_lars(self) -> bool:
+        """True for LARS, False for SGD with momentum."""
+        return bool(self.settings.hyperparameters["optimizer"] == "lars")
+
+    # -- weights, data, quality -----------------------------------------------------------------------------------
+
+    def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """One shape: every replica has the same number of images in every step."""
+        size, count = int(self.settings.model["image_size"]), self.images_per_replica
+        return [{"image": ArraySpec((count, size, size, 3), "uint8"), "label": ArraySpec((count,), "int32")}]
+
+    @property
+    def images_per_replica(self) -> int:
+        """Images of one device in one step: what batch norm's statistics are taken over."""
+        return self.settings.batch_size_global // self.settings.devices_total
+
+    def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
+        """See network.py."""
+        return network.initial_weights(self.network, float(self.settings.model["initial_gain"]), seed)
+
+    def open_data(self, place: Place, seed: int) -> Data:
+        """Open the index; images are read, decoded and cropped by threads while training consumes them."""
+        from workloads.resnet50.data import ImageNetData, SyntheticImageData
+
+        kind = SyntheticImageData if self.settings.profile == "synthetic" else ImageNetData
+        return kind(self.settings, self.facts, place, seed)
+
+    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+        """Whether each image's best class is its own; padding is dropped. `logits` are (B, classes)."""
+        correct = np.argmax(outputs["logits"], axis=1) == batch.arrays["label"]
+        return {"correct": correct[batch.arrays["valid"]]}
+
+    def score(self, results: Arrays) -> dict[str, float]:
+        """Top-1 accuracy over every image once. Raises ValueError if the count is not the data set's."""
+        correct = np.asarray(results["correct"], dtype=bool)
+        if correct.size != self.facts.evaluation_samples:
+            raise ValueError(f"evaluation saw {correct.size} images of {self.facts.evaluation_samples}")
+        return {"top1": float(np.count_nonzero(correct)) / correct.size}
+
+    def log_keys(self) -> Mapping[str, Json]:
+        """What the rules of v0.6 and v0.7 want."""
+        values = self.settings.hyperparameters
+        common = {
+            "opt_name": values["optimizer"],
+            "model_bn_span": self.images_per_replica,
+            "opt_label_smoothing": values["label_smoothing"],
+            "input_image_size": self.settings.model["image_size"],
+            "input_area_minimum": self.settings.model["area_minimum"],
+            "input_decode": self.settings.options.get("decode", "exact"),
+        }
+        if self.uses_lars:
+            return {
+                **common,
+                "lars_opt_base_learning_rate": values["learning_rate"],
+                "lars_opt_end_learning_rate": values["end_learning_rate"],
+                "lars_opt_learning_rate_decay_poly_power": _whole(values["power"]),
+                "lars_opt_learning_rate_decay_steps": self.decay_steps,
+                "lars_epsilon": 0.0,
+                "lars_opt_learning_rate_warmup_epochs": values["warmup_epochs"],
+                "lars_opt_momentum": values["momentum"],
+                "lars_opt_weight_decay": values["weight_decay"],
+            }
+        of_sgd = {
+            "sgd_opt_base_learning_rate": values["learning_rate"],
+            "opt_learning_rate_warmup_epochs": values["warmup_epochs"],
+            "sgd_opt_momentum": values["momentum"],
+            "sgd_opt_weight_decay": values["weight_decay"],
+        }
+        if values["decay"] == "steps":
+            boundaries = {"opt_learning_rate_decay_boundary_epochs": list(values["decay_epochs"])}
+            return {**common, **of_sgd, **boundaries, "opt_learning_rate_decay_factor": values["decay_factor"]}
+        return {
+            **common,
+            **of_sgd,
+            "sgd_opt_end_learning_rate": values["end_learning_rate"],
+            "sgd_opt_learning_rate_decay_poly_power": _whole(values["power"]),
+            "sgd_opt_learning_rate_decay_steps": self.decay_steps,
+        }
+
+
+def _check_sizes(settings: Settings, facts: Facts) -> None:
+    """Every device needs equally many images, since batch norm would see padding; and a batch is no larger than the data."""
+    batch, count = settings.batch_size_global, settings.devices_total
+    if batch % count:
+        raise ValueError(
+            f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding); "
+            f"type batch=global:{max(1, round(batch / count)) * count}"
+        )
+    if batch > facts.train_samples:
+        raise ValueError(
+            f"batch size {batch} is larger than the data set ({facts.train_samples} images); "
+            f"type batch=global:{facts.train_samples // count * count} or less"
+        )
+
+
+def _whole(value: float) -> Json:
+    """2.0 as 2, as published logs write it."""
+    return int(value) if math.isclose(value, round(value)) else value
