@@ -1,0 +1,1 @@
+"""Images without a framework: reading, resizing, batches in place, and drawing for the demo data sets."""

@@ -1,0 +1,116 @@
+"""Ten textures: functions of the coordinates on an object to the share of its second colour, float32 in [0, 1].
+
+Only additions, products, floor, absolute value and square root are used, each one NumPy call: equal on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.randomness import bits, integers
+
+Float32s = npt.NDArray[np.float32]
+Texture = Callable[[Float32s, Float32s, float, int], Float32s]
+"""(u, v, sharpness, key): u, v (h, w) in units of the object's radius; `sharpness` in pixels per such unit, for soft
+edges a pixel wide; `key` for textures that are random."""
+
+FINE, COARSE = 0.24, 0.55
+"""Periods of stripes, in radii."""
+FIELD_WEIGHTS = 256
+"""Interpolation weights are multiples of 1/256: then every product and sum in `field` is exact, in any order."""
+
+
+def wave(x: Float32s, period: float) -> Float32s:
+    """Triangle wave: 0 at multiples of `period`, half a period in the middle; in the units of x."""
+    turns = x * (1.0 / period)
+    turns -= np.floor(turns)
+    return np.asarray((0.5 - np.abs(turns - 0.5)) * period, np.float32)
+
+
+def edge(distance: Float32s, sharpness: float) -> Float32s:
+    """1 where `distance` is positive, 0 where negative, a ramp of one pixel between."""
+    return np.asarray(np.clip(distance * sharpness + 0.5, 0.0, 1.0), np.float32)
+
+
+def field(corners: npt.NDArray[np.int64], height: int, width: int) -> npt.NDArray[np.float64]:
+    """A smooth (…, height, width) field through a coarse grid of integers (…, rows, columns) below 2¹⁶."""
+    return np.asarray(_weights(height, corners.shape[-2]) @ corners @ _weights(width, corners.shape[-1]).T)
+
+
+def _weights(length: int, cells: int) -> npt.NDArray[np.float64]:
+    """(length, cells): each row mixes two neighbouring cells, with a smooth step between them."""
+    at = (np.arange(length) + 0.5) * ((cells - 1) / length)
+    left = np.minimum(at.astype(np.int64), cells - 2)
+    part = at - left
+    share = np.rint(part * part * (3 - 2 * part) * FIELD_WEIGHTS) / FIELD_WEIGHTS
+    weights = np.zeros((length, cells))
+    weights[np.arange(length), left] = 1 - share
+    weights[np.arange(length), left + 1] = share
+    return weights
+
+
+def solid(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
+    """One colour."""
+    return np.zeros(np.broadcast_shapes(u.shape, v.shape), np.float32)
+
+
+def stripes(period: float) -> Texture:
+    """Parallel to the object's v axis."""
+    return lambda u, v, sharpness, key: edge(wave(u, period) - period / 4, sharpness)
+
+
+def checker(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
+    """Squares of half the coarse period."""
+    a, b = edge(wave(u, COARSE) - COARSE / 4, sharpness), edge(wave(v, COARSE) - COARSE / 4, sharpness)
+    return np.asarray(a + b - 2 * a * b, np.float32)
+
+
+def grid(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
+    """Thin lines both ways."""
+    distance: Float32s = np.minimum(wave(u, 0.4), wave(v, 0.4))
+    return edge(np.asarray(0.06 - distance, np.float32), sharpness)
+
+
+def dots(period: float) -> Texture:
+    """Discs on a square lattice."""
+
+    def texture(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
+        a, b = period / 2 - wave(u, period), period / 2 - wave(v, period)
+        return edge(0.34 * period - np.sqrt(a * a + b * b), sharpness)
+
+    return texture
+
+
+def rings(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
+    """Around the object's centre."""
+    return edge(wave(np.sqrt(u * u + v * v), 0.42) - 0.105, sharpness)
+
+
+def blotches(cells: int) -> Texture:
+    """A random field of `cells` × `cells` knots over the box, cut at its middle value."""
+
+    def texture(u: Float32s, v: Float32s, sharpness: float, key: int) -> Float32s:
+        corners = integers(bits(key, np.arange(cells * cells)), 256).reshape(cells, cells)
+        height, width = np.broadcast_shapes(u.shape, v.shape)
+        smooth = field(corners, height, width)
+        return np.asarray(np.clip((smooth - 127.5) * 0.08 + 0.5, 0.0, 1.0), np.float32)
+
+    return texture
+
+
+TEXTURES: dict[str, Texture] = {
+    "solid": solid,
+    "fine stripes": stripes(FINE),
+    "coarse stripes": stripes(COARSE),
+    "checker": checker,
+    "fine dots": dots(0.3),
+    "coarse dots": dots(0.62),
+    "fine blotches": blotches(14),
+    "coarse blotches": blotches(7),
+    "grid": grid,
+    "rings": rings,
+}
+"""In the order of the classes that prefer them."""

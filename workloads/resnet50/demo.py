@@ -1,0 +1,101 @@
+"""The generated data set of the ResNet-50 demo: ten kinds of objects as JPEGs in ImageNet's folders.
+
+The kind is the outline; textures and hues only lean towards a kind. Place, size, rotation, background, clutter and
+light vary, so that a linear classifier on raw pixels stays near 0.2 while a small network reaches 0.8.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.images import scenes
+from workloads.common.images.scenes import CLASSES, Draws
+from workloads.common.randomness import fold, stream
+
+SEED = 1
+"""Of the data set; runs have seeds of their own."""
+SIZES = {"train": 4000, "val": 1000}
+"""Images; classes take turns, so they are equally frequent."""
+SHORT_SIDE, LONGEST_SIDE = (88, 104), 128
+"""Pixels; images lie or stand by chance."""
+RADIUS = (0.24, 0.38)
+"""Of the object, in short sides."""
+TEXTURE_LOYALTY, HUE_LOYALTY = 0.92, 0.5
+"""How often an object wears its kind's texture and hue: the knobs of difficulty."""
+CLUTTER, OCCLUDERS = (1, 4), (0, 2)
+JPEG_QUALITY = 90
+
+
+def wnid(kind: int) -> str:
+    """Folder of a class, in the form of ImageNet's but outside WordNet's numbers."""
+    return f"n9{kind + 1:07d}"
+
+
+def relative_path(split: str, index: int) -> Path:
+    """Where image `index` of a split lies, below the root of the images."""
+    folder = wnid(kind_of(index))
+    name = f"{folder}_{index}.JPEG" if split == "train" else f"DEMO_val_{index + 1:08d}.JPEG"
+    return Path(split, folder, name)
+
+
+def kind_of(index: int) -> int:
+    """Class 0 … 9 of an image."""
+    return index % len(CLASSES)
+
+
+def draw(split: str, index: int) -> npt.NDArray[np.uint8]:
+    """Image `index` of a split, (height, width, 3) uint8, blue, green, red."""
+    key = fold(stream(SEED, f"imagenet-demo {split}"), index)
+    draws, kind = Draws(key), kind_of(index)
+    height, width = _size(draws)
+    canvas = scenes.background(draws.part(1), height, width)
+    scenes.clutter(canvas, draws.part(2), draws.integer(*CLUTTER))
+    short = min(height, width)
+    radius = draws.uniform(*RADIUS) * short
+    reach = short / 2 - radius
+    x, y = width / 2 + draws.uniform(-reach, reach), height / 2 + draws.uniform(-reach, reach)
+    body = draws.part(3)
+    pose = scenes.choose_pose(body, x, y, radius)
+    look = scenes.choose_look(body, kind, TEXTURE_LOYALTY, HUE_LOYALTY)
+    scenes.draw_object(canvas, CLASSES[kind], pose, look, body.part(0).key)
+    scenes.occluders(canvas, draws.part(4), draws.integer(*OCCLUDERS))
+    return scenes.camera(canvas, draws.part(5))
+
+
+def _size(draws: Draws) -> tuple[int, int]:
+    """Height and width in pixels."""
+    short = draws.integer(*SHORT_SIDE)
+    long = draws.integer(short, min(LONGEST_SIDE, short + short // 4))
+    return (short, long) if draws.chance(0.5) else (long, short)
+
+
+def write_images(root: Path) -> None:
+    """All JPEGs below `root`: train/<wnid>/*.JPEG and val/<wnid>/*.JPEG; about 25 MB."""
+    for split in SIZES:
+        for kind in range(len(CLASSES)):
+            (root / split / wnid(kind)).mkdir(parents=True)
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for _ in pool.map(lambda chunk: _write(root, *chunk), _chunks()):
+            pass
+
+
+def _chunks(size: int = 100) -> Iterator[tuple[str, range]]:
+    """All images of both splits, some at a time."""
+    for split, count in SIZES.items():
+        for first in range(0, count, size):
+            yield split, range(first, min(first + size, count))
+
+
+def _write(root: Path, split: str, indices: range) -> None:
+    """Draw and write some images of a split."""
+    for index in indices:
+        fine, data = cv2.imencode(".jpg", draw(split, index), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+        assert fine, "OpenCV could not write a JPEG"
+        (root / relative_path(split, index)).write_bytes(data.tobytes())
