@@ -22,15 +22,15 @@ MARKS = (b":::ML", b"MLPerf: ")
 _MLL_HEAD = re.compile(r"\s+([0-9]+(?:\.[0-9]+)?)\s+([^\s:{]+)\s*:\s*")
 _V05_HEAD = re.compile(r"\s+(\S+)\s+([0-9]+(?:\.[0-9]+)?)\s+\(([^)]*)\)\s+([^\s:]+)[ \t]*(:(?!::)\s*)?")
 _DATED = re.compile(r"([a-z_]+) \[([0-9]{2}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})\], (\w+)(?::\s*|(?=,|\s*$))")
-_SPACE = re.compile(r"\s*")
 _DECODER = json.JSONDecoder()
 _NO_METADATA: Mapping[str, Json] = {}
 
 
 def _json(text: str, start: int) -> tuple[Json, int, str]:
     """The value at `start` (after white space), the position behind it, and what was tolerated (empty: it is JSON)."""
-    match = _SPACE.match(text, start)
-    begin = match.end() if match else start
+    begin = start
+    while text[begin : begin + 1].isspace():
+        begin += 1
     try:
         value, end = _DECODER.raw_decode(text, begin)
     except json.JSONDecodeError as error:
