@@ -1,42 +1,68 @@
-"""`suite check FILE…`: check logs against the MLPerf rules."""
+"""`suite check DIR|FILE…`: check logs, folders of runs and submission trees against the MLPerf rules."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from suite.check import Verdict
 
-SUMMARY = "check logs against the MLPerf rules and say what to do about each complaint"
+SUMMARY = "check logs and submission trees against the MLPerf rules and say what to do about each complaint"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite check`."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a log: result_0.txt")
+    parser.add_argument(
+        "files", nargs="+", type=Path, metavar="DIR|FILE", help="a log, a folder of runs, or a submission tree"
+    )
     parser.add_argument("--werror", action="store_true", help="a warning (a key logged twice with one value) fails too")
     parser.add_argument(
-        "--rules", metavar="NAME|PATH", help="rules instead of those that the log calls for: ncf_demo, …"
+        "--rules", metavar="NAME|PATH", help="rules instead of those that the log calls for: ncf_demo, … (not for trees)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a verdict for each file; 0 only if all pass. Raises ValueError for a file that does not exist."""
-    from suite.check import check_file, find_rules
+    """Print a verdict for each log and each part of a tree; 0 only if all pass. Raises ValueError for a wrong path."""
+    from suite.check import find_rules
+    from suite.packaging.layout import is_tree
 
     for path in args.files:
-        if not path.is_file():
-            hint = f"give the logs in it, such as {path}/result_0.txt" if path.is_dir() else "give the path of a log"
-            raise ValueError(f"{path} is no file; {hint}")
+        if not path.is_file() and not path.is_dir():
+            raise ValueError(f"{path} is no file or folder; give a log, a folder of runs, or a submission tree")
+        if args.rules is not None and path.is_dir() and is_tree(path):
+            raise ValueError(f"--rules cannot be used on {path}: a submission tree is held against the rules of its round")
     if args.rules is not None:
         find_rules(args.rules)  # a wrong name is said before anything is printed
     passed = True
     for path in args.files:
-        verdict = check_file(path, args.rules, args.werror)
-        print("\n".join(lines(verdict)))
-        passed = passed and verdict.passed
+        for verdict in _verdicts(path, args.rules, args.werror):
+            print("\n".join(lines(verdict)))
+            passed = passed and verdict.passed
     return 0 if passed else 1
+
+
+def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
+    """Of a log, of every log below a folder of runs, or of all parts of a submission tree."""
+    from suite.check import Verdict, check_file
+    from suite.packaging.layout import is_tree
+    from suite.packaging.tree import check_tree
+    from suite.results.collect import collect
+
+    if path.is_file():
+        yield check_file(path, rules, werror)
+    elif is_tree(path):
+        yield from check_tree(path, werror)
+    else:
+        for item in collect([path]):
+            if item.running:
+                yield Verdict(item.path, False, "the run has not ended; check it again when it has", "none", ())
+            elif item.reading is None:
+                yield Verdict(item.path, False, f"there is no log to check: {item.status}, {item.reason}", "none", ())
+            else:
+                yield check_file(item.path, rules, werror)
 
 
 def lines(verdict: Verdict) -> list[str]:

@@ -1,0 +1,66 @@
+"""`suite package LOGS… OUT`: write a submission tree from logs."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suite.packaging.write import Packaged
+
+SUMMARY = "write a submission tree from logs"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `suite package`."""
+    parser.add_argument("logs", nargs="+", type=Path, metavar="LOGS", help="folder with runs (searched below), or a log")
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder to write; must not exist")
+    parser.add_argument("--submitter", default="", metavar="ORG", help="organization; unset: submission_org of the logs")
+    parser.add_argument("--system", default="", metavar="NAME", help="name of the system; needed for logs of others")
+    parser.add_argument(
+        "--division",
+        choices=("auto", "closed", "open"),
+        default="auto",
+        help="auto: what the logs say; another than theirs is refused",
+    )
+    parser.add_argument(
+        "--status",
+        choices=("auto", "cloud", "onprem", "preview", "research"),
+        default="auto",
+        help="availability of the system; auto: submission_status of the logs",
+    )
+    parser.add_argument("--code", type=Path, metavar="DIR", help="the code that ran, for logs that the suite did not write")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the tree and say what is in it and what is left to do; 0. Raises ValueError for what cannot be submitted."""
+    from suite.packaging.write import Wanted, package
+
+    wanted = Wanted(
+        submitter=args.submitter,
+        system=args.system,
+        division="" if args.division == "auto" else args.division,
+        status="" if args.status == "auto" else args.status,
+        code=args.code,
+    )
+    print("\n".join(lines(package(args.logs, args.out, wanted))))
+    return 0
+
+
+def lines(packaged: Packaged) -> list[str]:
+    """What was written, what to know, and what to fill in."""
+    from suite.results.text import clean
+
+    out = packaged.folder
+    texts = [f"wrote {clean(str(out), 500)}"]
+    texts += [f"  results/{system}/{benchmark}: {count} logs" for system, benchmark, count in packaged.sets]
+    texts += [f"note: {clean(note, 400)}" for note in packaged.notes]
+    for path, fields in packaged.unknown:
+        if fields:
+            texts.append(f"fill in what the runs do not tell, in {clean(path, 500)}:")
+            texts += textwrap.wrap(", ".join(fields), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    texts.append(f"check again with: suite check {clean(str(out), 500)}")
+    texts.append("Not verified by MLCommons Association")
+    return texts

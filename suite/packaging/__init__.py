@@ -1,0 +1,1 @@
+"""Submission trees: written from logs, and checked."""

@@ -1,0 +1,144 @@
+"""Which runs go into a package: all of one setting, in order of start, and nothing that a submission may not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.check import check_file
+from suite.packaging.alike import difference, repeated
+from suite.packaging.layout import checked_benchmark, failed_allowed
+from suite.results.collect import Run
+from suite.results.names import workload_name
+from suite.results.record import RunRecord
+from suite.results.targets import RUNS_REQUIRED
+from suite.results.text import clean
+
+_TARGET_KEYS = ("eval_accuracy", "run_stop")
+"""What the checker complains of in a run that missed the target."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The runs of one benchmark."""
+
+    benchmark: str
+    records: tuple[RunRecord, ...]
+    """Exactly as many as the rules ask for, in order of start."""
+    notes: tuple[str, ...]
+    """What was left out, and by which rule."""
+
+
+def choose(runs: Sequence[Run]) -> list[Chosen]:
+    """The runs of each benchmark. Raises ValueError (one line) for the first thing that cannot be submitted."""
+    notes = [_unlogged(run) for run in runs if _never_started(run)]
+    records = [_fit(run) for run in runs if not _never_started(run)]
+    benchmarks: dict[str, list[RunRecord]] = {}
+    for record in records:
+        benchmarks.setdefault(checked_benchmark(record.benchmark), []).append(record)
+    if not benchmarks:
+        raise ValueError("no run is left to package: none has a log in which the clock started")
+    chosen = [_chosen(name, found) for name, found in sorted(benchmarks.items())]
+    return [Chosen(item.benchmark, item.records, (*notes, *item.notes)) for item in chosen]
+
+
+def _never_started(run: Run) -> bool:
+    """True for a run of ours that ended before the clock started: it is no attempt."""
+    if run.running or run.status == "unreadable":
+        return False
+    return run.reading is None or (run.reading.record.start_ms is None and bool(run.reading.record.settings.profile))
+
+
+def _unlogged(run: Run) -> str:
+    return f"left out: {clean(run.name)} ended before its clock started ({clean(run.status, 40)})"
+
+
+def _fit(run: Run) -> RunRecord:
+    """The record of a run that may be submitted. Raises ValueError: what it is, and what to do."""
+    name = clean(str(run.path), 300)
+    if run.running:
+        raise ValueError(f"{name} is still being written; wait until the run has ended")
+    if run.reading is None:
+        raise ValueError(f"{name}: {clean(run.reason)}; give logs that can be read")
+    record, problems = run.reading.record, run.reading.problems
+    settings = record.settings
+    if settings.profile not in ("", "reference"):
+        why = {"demo": "its target has no relation to MLPerf", "synthetic": "it learns nothing"}
+        reason = why.get(settings.profile, "only reference runs can be submitted")
+        raise ValueError(f"{name} is of profile {clean(settings.profile, 40)}: {reason}; type profile=reference and run again")
+    if record.format != "MLLOG":
+        what = f"holds :::{record.format} lines" if record.format else f"is no log ({clean(run.reason or record.reason)})"
+        raise ValueError(f"{name} {what}; a package is made of :::MLLOG logs (round v0.7)")
+    if record.status == "truncated":
+        raise ValueError(
+            f"{name} was cut off ({clean(run.reason)}): a package holds whole logs; run it again with resume=true, or name "
+            "the other logs and say in the submission why this one is missing"
+        )
+    if problems:
+        raise ValueError(f"{name}: {clean(str(problems[0]))}; a log with such lines cannot be submitted, nor may it be edited")
+    if not settings.to_target:
+        raise ValueError(f"{name} has {clean(settings.stop, 40)}, {clean(settings.mode, 40)}: only runs to the target count")
+    if record.start_ms is None:
+        raise ValueError(f"{name} has no run_start; give logs of whole runs")
+    return record
+
+
+def _chosen(benchmark: str, records: list[RunRecord]) -> Chosen:
+    """The first runs by start, once they are known to be runs of one setting."""
+    if text := difference(records):
+        raise ValueError(f"{benchmark}: runs of one result must be equal but for the seed; {text}; package them apart")
+    if text := repeated(records):
+        raise ValueError(f"{benchmark}: {text} are one run (same start and seed); give each run once")
+    required = RUNS_REQUIRED[benchmark]
+    if len(records) < required:
+        raise ValueError(
+            f"{benchmark}: {len(records)} of {required} runs, {required - len(records)} are missing; {_type(records[0])}"
+        )
+    ordered = sorted(records, key=lambda record: record.start_ms or 0.0)
+    taken, rest = ordered[:required], ordered[required:]
+    notes = [f"{benchmark}: {required} of {len(records)} runs taken, in order of start, never by speed"] if rest else []
+    if rest:
+        notes.append(f"left out: {', '.join(clean('/'.join(record.path.parts[-2:]), 120) for record in rest[:20])}")
+    _check(benchmark, taken)
+    return Chosen(benchmark, tuple(taken), tuple(notes))
+
+
+def _type(record: RunRecord) -> str:
+    """How to get the missing runs."""
+    settings = record.settings
+    if not settings.profile:
+        return "give all logs of the result"
+    words = f"workload={workload_name(settings.workload)} framework={settings.framework} gpus={settings.devices}"
+    folder = record.path.parent.parent.parent
+    return f"type python run_suite.py {clean(words)} runs=official output={clean(str(folder))} resume=true"
+
+
+def _check(benchmark: str, records: Sequence[RunRecord]) -> None:
+    """Hold every log against the rules, and the set against the number that may miss the target."""
+    missed: list[RunRecord] = []
+    for record in records:
+        verdict = check_file(record.path)
+        wrong = [item for item in verdict.complaints if not item.warning]
+        if record.status != "success" and all(item.key in _TARGET_KEYS for item in wrong):
+            missed.append(record)
+        elif not verdict.passed:
+            first = wrong[0] if wrong else None
+            what = f"{first.key}: {first.found}, needed: {first.needed}; {first.do}" if first else verdict.text
+            raise ValueError(f"{clean(str(record.path), 300)} fails the rules ({verdict.text}); {clean(what, 500)}")
+    allowed = failed_allowed(benchmark)
+    if len(missed) > allowed:
+        raise ValueError(
+            f"{benchmark}: {len(missed)} of the first {len(records)} runs missed the target, {allowed} may; "
+            f"run the set again (the first: {clean(str(missed[0].path), 300)}: {clean(missed[0].reason, 100)})"
+        )
+
+
+def stamps(runs: Sequence[Run]) -> Mapping[Path, tuple[int, int, int]]:
+    """Log to (inode, size, time of change): a log that was written to meanwhile differs."""
+    found = {}
+    for run in runs:
+        if run.reading is not None:
+            information = run.path.stat()
+            found[run.path] = (information.st_ino, information.st_size, information.st_mtime_ns)
+    return found

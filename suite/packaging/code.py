@@ -1,0 +1,229 @@
+"""`benchmarks/BENCHMARK/implementations/NAME`: the code that ran, its settings, and how to run it again."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import os
+import re
+import shlex
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from suite import registry
+from suite.packaging.layout import FILE_BYTES_LIMIT, good_name
+from suite.packaging.machine import machine
+from suite.paths import PROJECT
+from suite.results.record import RunRecord, RunSettings
+from suite.results.text import clean, markdown_escape
+from workloads.api import Json
+
+_COMMON = (
+    *("run_suite.py", "setup.cfg", "pyproject.toml", "Makefile", "LICENSE", "README.md"),
+    *("suite", "conf", "environments", "workloads/__init__.py", "workloads/api.py", "workloads/common"),
+)
+"""What every workload needs, below the repository's root."""
+_BYTES_LIMIT = 200 << 20
+"""Most bytes of code that are copied."""
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def write_code(folder: Path, benchmark: str, records: Sequence[RunRecord], given: Path | None) -> list[str]:
+    """Fill `folder` (new) for runs of one benchmark; returns what the user has to know. Raises ValueError.
+
+    `given`: the user's own folder of code, for logs that this suite did not write.
+    """
+    folder.mkdir(parents=True)
+    settings = records[0].settings
+    if given is not None:
+        _copy(given, folder)
+        return []
+    if not settings.profile:
+        readme = f"# {benchmark}\n\nThe logs were not written by this suite: put the code that ran here, with its settings,\n"
+        (folder / "README.md").write_text(readme + "scripts for setup and runs, and which commit it is.\n", encoding="utf-8")
+        place = "/".join(folder.parts[-4:])
+        return [f"{benchmark}: the code that ran is not known: put it into {place}, or give --code DIR"]
+    paths, notes = _paths(settings)
+    notes += _source(folder / "source", paths, records)
+    recorded = machine(records[0])
+    (folder / "settings.json").write_text(_settings(records), encoding="utf-8")
+    (folder / "README.md").write_text(_readme(benchmark, records, notes), encoding="utf-8")
+    _script(folder / "setup.sh", _setup(str(recorded["environment"])))
+    _script(folder / "run_and_time.sh", _run(settings, recorded))
+    return [f"{benchmark}: {note}" for note in notes]
+
+
+def _paths(settings: RunSettings) -> tuple[tuple[str, ...], list[str]]:
+    """Paths below the repository that make up a workload, and notes about code that is not among them."""
+    try:
+        kind = registry.load_workload(settings.workload)
+        place = Path(inspect.getfile(kind)).resolve().parent
+        return (*_COMMON, place.relative_to(PROJECT.resolve()).as_posix()), []
+    except ValueError:  # not installed here, or a plugin's
+        name = clean(settings.workload, 60)
+        return _COMMON, [f"the code of workload {name} is not part of this repository: add it to source/"]
+
+
+def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) -> list[str]:
+    """The files of the commit that ran, or of this checkout where that is not known; returns notes."""
+    commits = sorted({record.settings.git_commit for record in records})
+    known = [commit for commit in commits if _COMMIT.fullmatch(commit) and _listing(commit, paths)]
+    if commits != known:
+        _copy_paths(folder, paths)
+        return ["the commit that ran is not in this checkout: source/ holds the files of today, hold them against the run"]
+    if len({_listing(commit, paths) for commit in known}) > 1:
+        shown = ", ".join(commit[:12] for commit in known[:5])
+        raise ValueError(f"the runs are of commits whose code differs ({shown}); package each of them apart")
+    _extract(folder, known[0], paths)
+    dirty = any(_changed(record) for record in records)
+    return [f"files differed from commit {known[0][:12]} when the runs were made: add the difference"] if dirty else []
+
+
+def _changed(record: RunRecord) -> bool:
+    git = machine(record)["git"]
+    return isinstance(git, dict) and git.get("dirty") is True
+
+
+def _git(*arguments: str) -> bytes:
+    """Standard output of git in the repository; empty if it fails."""
+    try:
+        return subprocess.run(["git", "-C", str(PROJECT), *arguments], capture_output=True, timeout=60, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return b""
+
+
+def _listing(commit: str, paths: Sequence[str]) -> bytes:
+    """Modes, hashes and names of the files of a commit; empty if it is not there."""
+    return _git("ls-tree", "-r", "-z", commit, "--", *paths)
+
+
+def _extract(folder: Path, commit: str, paths: Sequence[str]) -> None:
+    """Write the ordinary files of a commit: no links, nothing outside `folder`."""
+    there = [path for path in paths if _listing(commit, [path])]
+    archive = _git("archive", "--format=tar", commit, "--", *there)
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        for member in tar:
+            stream = tar.extractfile(member) if member.isfile() else None
+            if stream is not None and not _outside(member.name):
+                _put(folder / member.name, stream.read(), bool(member.mode & 0o100))
+
+
+def _outside(name: str) -> bool:
+    return name.startswith("/") or ".." in Path(name).parts or any(part.startswith(".") for part in Path(name).parts)
+
+
+def _copy_paths(folder: Path, paths: Sequence[str]) -> None:
+    for path in paths:
+        source = PROJECT / path
+        if source.is_dir():
+            _copy(source, folder / path)
+        elif source.is_file():
+            _put(folder / path, source.read_bytes(), os.access(source, os.X_OK))
+
+
+def _copy(source: Path, folder: Path) -> None:
+    """Copy the ordinary files of a folder; links are not followed, hidden and compiled files stay behind."""
+    if not source.is_dir():
+        raise ValueError(f"--code {source} is no folder; give the folder that holds the code")
+    total = 0
+    for path in _files(source):
+        size = path.stat().st_size
+        total += size
+        if size > FILE_BYTES_LIMIT or total > _BYTES_LIMIT or " " in str(path.relative_to(source)):
+            raise ValueError(
+                f"{path} cannot be packaged: no spaces in names, at most {FILE_BYTES_LIMIT >> 20} MiB a file and "
+                f"{_BYTES_LIMIT >> 20} MiB in all; leave it out of --code"
+            )
+        _put(folder / path.relative_to(source), path.read_bytes(), os.access(path, os.X_OK))
+
+
+def _files(source: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(source):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
+        for name in sorted(files):
+            path = Path(place, name)
+            if not name.startswith(".") and not name.endswith(".pyc") and not path.is_symlink() and path.is_file():
+                yield path
+
+
+def _put(path: Path, content: bytes, executable: bool) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(0o755 if executable else 0o644)
+
+
+def _settings(records: Sequence[RunRecord]) -> str:
+    """The settings of the runs as logged, the seed of each, and where every hyperparameter came from."""
+    logged = {name: value for name, value in asdict(records[0].settings).items() if name != "run_index"}
+    recorded = machine(records[0])
+    content: dict[str, Json] = {
+        "suite_run": logged,
+        "logged": dict(records[0].hyperparameters),
+        "hyperparameter_sources": recorded["hyperparameter_sources"],
+        "seeds": [record.seed for record in records],
+    }
+    return json.dumps(content, indent=1, ensure_ascii=True, default=str) + "\n"
+
+
+def _readme(benchmark: str, records: Sequence[RunRecord], notes: Sequence[str]) -> str:
+    settings = records[0].settings
+    commits = ", ".join(sorted({clean(record.settings.git_commit, 40) or "unknown" for record in records}))
+    rows = {
+        "framework": f"{settings.framework} {settings.framework_version}",
+        "commit": commits,
+        "data set": f"{settings.dataset} (fingerprint {settings.data_fingerprint})",
+        "devices": f"{settings.devices}x {settings.device_name}",
+        "global batch size": str(settings.batch_size_global),
+        "division": records[0].division,
+        "deviations": ", ".join(settings.deviations) or "none",
+    }
+    table = [f"| {name} | {markdown_escape(clean(value, 300))} |" for name, value in rows.items()]
+    lines = [
+        f"# {benchmark}", "", "| | |", "| --- | --- |", *table, "",
+        "- `source/`: the code that ran", "- `settings.json`: everything that was set, and the seeds",
+        "- `setup.sh`: makes the environment", "- `run_and_time.sh`: makes the runs", "",
+        "How to get the data: `source/README.md`.", "", *[f"- {markdown_escape(clean(note, 300))}" for note in notes],
+    ]  # fmt: skip
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _script(path: Path, lines: Sequence[str]) -> None:
+    path.write_text("\n".join(["#!/usr/bin/env bash", "set -euo pipefail", 'cd "$(dirname "$0")/source"', *lines, ""]))
+    path.chmod(0o755)
+
+
+def _setup(environment: str) -> list[str]:
+    if not good_name(environment) or not (PROJECT / "environments" / f"{environment}.txt").is_file():
+        return ["make .venv/.ready", "# the runs used an environment of the user's own: its versions stand in systems/*.json"]
+    return ["make .venv/.ready", f".venv/bin/python -m suite.cli env create {shlex.quote(environment)}"]
+
+
+def _run(settings: RunSettings, recorded: Mapping[str, Json]) -> list[str]:
+    """One command for all runs. Text of a log is quoted: it is an argument, never a command."""
+    words = {
+        "workload": settings.workload,
+        "framework": settings.framework,
+        "profile": settings.profile,
+        "gpus": settings.devices,
+        "device": settings.device,
+        "precision": settings.precision,
+        "rules": settings.rules,
+        "rules.clock": settings.clock,
+        "batch": settings.batch_rule,
+        "lr_scaling": settings.lr_scaling,
+        "workload.dataset": settings.dataset,
+        "workload.hyperparameter_set": settings.hyperparameter_set,
+        "runs": "official",
+    }
+    if settings.device == "cpu":
+        words["cpu.cores_per_device"] = settings.cores_per_device
+    sources, values = recorded["hyperparameter_sources"], recorded["hyperparameters"]
+    if isinstance(sources, dict) and isinstance(values, dict):
+        own = [name for name, source in sources.items() if source == "user" and name in values]
+        words |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in own}
+    arguments = [shlex.quote(clean(f"{name}={value}", 200)) for name, value in words.items() if value not in ("", None)]
+    return [".venv/bin/python run_suite.py \\", *[f"  {word} \\" for word in arguments], '  "$@"']

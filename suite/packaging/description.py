@@ -1,0 +1,114 @@
+"""`systems/SYSTEM.json`: its fields, and whether a file that somebody has written is one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from suite.check import Verdict
+from suite.complaints import Complaint
+from suite.guard import kept_messages
+from suite.packaging.layout import RESULTS, SYSTEMS
+from suite.registry import nearest
+from suite.results.reader import read
+from suite.results.text import clean
+from workloads.api import Json
+
+RULESET = "1.0.0"
+"""The first ruleset with rules about descriptions; 0.7.0 wants only that the file is there and names a division."""
+FIELDS = (
+    *("submitter", "division", "status", "system_name", "number_of_nodes"),
+    *("host_processors_per_node", "host_processor_model_name", "host_processor_core_count"),
+    *("host_processor_vcpu_count", "host_processor_frequency", "host_processor_caches", "host_processor_interconnect"),
+    *("host_memory_capacity", "host_storage_type", "host_storage_capacity", "host_networking"),
+    *("host_networking_topology", "host_memory_configuration", "accelerators_per_node", "accelerator_model_name"),
+    *("accelerator_host_interconnect", "accelerator_frequency", "accelerator_on-chip_memories"),
+    *("accelerator_memory_configuration", "accelerator_memory_capacity", "accelerator_interconnect"),
+    *("accelerator_interconnect_topology", "cooling", "hw_notes", "framework", "other_software_stack"),
+    *("operating_system", "sw_notes"),
+)
+"""All 33, in the order of the published files (mlperf-logging 4.1.68, system_desc_checker)."""
+_BYTES_LIMIT = 1 << 20
+_START = "start from a description that `suite package` wrote"
+
+
+def check_description(folder: Path, system: str, werror: bool = False) -> Verdict:
+    """The description of one system of a tree. Nothing in the file makes it fail."""
+    path = folder / SYSTEMS / f"{system}.json"
+    complaints = list(_complaints(folder, path))
+    if not complaints:
+        complaints = list(_tool(path))
+    passed = not any(werror or not complaint.warning for complaint in complaints)
+    count = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
+    text = count if complaints else f"all {len(FIELDS)} fields are there"
+    return Verdict(path, passed, text, f"system_desc_checker {RULESET}", tuple(complaints))
+
+
+def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
+    name = clean(f"{SYSTEMS}/{path.name}", 200)
+    if not path.is_file():
+        others = sorted(other.stem for other in path.parent.glob("*.json")) if path.parent.is_dir() else []
+        found = "no such file" + (f"; there are {clean(', '.join(others[:5]))}" if others else "")
+        needed = f"a description named like {RESULTS}/{clean(path.stem)}"
+        yield Complaint(name, 0, found, needed, f"rename it{nearest(path.stem, others)}, or {_START}")
+        return
+    try:
+        if path.stat().st_size > _BYTES_LIMIT:
+            raise ValueError(f"{path.stat().st_size} bytes (limit {_BYTES_LIMIT})")
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(value, dict):
+            raise ValueError("JSON, but no object")
+    except json.JSONDecodeError as error:
+        found = f"not JSON: {error.msg}, column {error.colno}"
+        yield Complaint(name, error.lineno, found, "one JSON object", "repair that line: quotes, commas, no comments")
+    except (OSError, ValueError, RecursionError) as error:
+        found = "JSON nested too deeply" if isinstance(error, RecursionError) else clean(str(error))
+        yield Complaint(name, 0, found, "one JSON object in UTF-8", _START)
+    else:
+        yield from _field_complaints(value)
+        yield from _against_logs(folder, path.stem, value)
+
+
+def _field_complaints(value: Mapping[str, Json]) -> Iterator[Complaint]:
+    for field in FIELDS:
+        if field not in value:
+            do = f'add "{field}": "" (an empty text is allowed)'
+            yield Complaint(field, 0, "not in the file", "all 33 fields", do)
+        elif not isinstance(value[field], str) and field != "other_software_stack":
+            shown = clean(json.dumps(value[field]), 60)
+            yield Complaint(field, 0, shown, "a text, numbers too", f'write it in quotes: "{field}": "…"')
+
+
+def _against_logs(folder: Path, system: str, value: Mapping[str, Json]) -> Iterator[Complaint]:
+    """Name and division must be those of the results."""
+    if isinstance(value.get("system_name"), str) and value["system_name"] != system:
+        found = clean(str(value["system_name"]), 100)
+        do = "give file, folder of results and system_name one name"
+        yield Complaint("system_name", 0, found, clean(system, 100), do, warning=True)
+    place = folder / RESULTS / system
+    if not place.is_dir():
+        needed = f"a folder {RESULTS}/{clean(system)}"
+        yield Complaint("", 0, "no results of this system", needed, "remove the description", warning=True)
+        return
+    logs = sorted(path for path in place.glob("*/result_*.txt") if path.is_file())
+    found_divisions = {read(path).record.division for path in logs} - {""}
+    division = value.get("division")
+    if isinstance(division, str) and found_divisions and found_divisions != {division}:
+        needed = f"as the logs say: {clean(', '.join(sorted(found_divisions)), 80)}"
+        yield Complaint("division", 0, clean(division, 40) or "empty", needed, "write what the logs say")
+
+
+def _tool(path: Path) -> Iterator[Complaint]:
+    """What the checker of mlperf-logging adds."""
+    from mlperf_logging.system_desc_checker.system_desc_checker import check_system_desc
+
+    with kept_messages() as messages:
+        try:
+            valid = bool(check_system_desc(str(path), "training", RULESET)[0])
+        except Exception as error:  # the checker met a value that it did not expect
+            yield Complaint("", 0, f"the checker stopped with {type(error).__name__}", "texts", _START)
+            return
+    if not valid:
+        text = "; ".join(clean(record.getMessage()) for record in messages)
+        yield Complaint("", 0, text, "a valid description", _START)

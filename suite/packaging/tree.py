@@ -1,0 +1,190 @@
+"""Check a submission tree: names, structure, system descriptions, logs, seeds, and the checkers of mlperf-logging."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from suite.check import Verdict, check_file
+from suite.complaints import Complaint
+from suite.packaging.alike import difference, repeated
+from suite.packaging.checkers import check_package, check_seeds
+from suite.packaging.description import check_description
+from suite.packaging.layout import BENCHMARKS, FILE_BYTES_LIMIT, RESULTS, SYSTEMS, failed_allowed
+from suite.registry import nearest
+from suite.results.reader import read
+from suite.results.record import RunRecord
+from suite.results.targets import RUNS_REQUIRED
+from suite.results.text import clean
+
+
+def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
+    """Everything about a tree, in the order in which to repair it. Nothing in the tree makes it fail.
+
+    Links and special files are never opened: a tree that holds any is looked at no further.
+    """
+    names = check_names(folder, werror)
+    if any(complaint.found.startswith(_NOT_A_FILE) for complaint in names.complaints):
+        return [names]
+    systems = [check_description(folder, name, werror) for name in _names(folder)]
+    verdicts = [names, *systems]
+    for place in _result_folders(folder):
+        verdicts += check_results(folder, place, werror)
+    verdicts += [_structure(folder, werror)]
+    if all(verdict.passed for verdict in systems):  # the package checker stops at a description that it cannot read
+        verdicts.append(check_package(folder, werror))
+    else:
+        text = "not run: repair the system descriptions first"
+        verdicts.append(Verdict(folder, False, text, "package_checker", ()))
+    return verdicts
+
+
+_NOT_A_FILE = "a symbolic link or special file"
+
+
+def check_names(folder: Path, werror: bool = False) -> Verdict:
+    """The rules of repo_checker (no spaces, no leading dots, at most 50 MB), and no links or special files."""
+    complaints = []
+    name = folder.resolve().name
+    for path, information in [(Path(name), None), *_entries(folder)]:
+        shown = clean(str(path), 300)
+        if " " in path.name or path.name.startswith("."):
+            complaints.append(
+                Complaint(shown, 0, f"the name {clean(path.name)}", "no spaces, no dot at the front", "rename it")
+            )
+        if information is None or stat.S_ISDIR(information.st_mode):
+            continue
+        if not stat.S_ISREG(information.st_mode):
+            complaints.append(
+                Complaint(shown, 0, f"{_NOT_A_FILE}, not opened", "ordinary files", "put the file itself in its place")
+            )
+        elif information.st_size > FILE_BYTES_LIMIT:
+            found = f"{information.st_size / (1 << 20):.0f} MiB"
+            complaints.append(Complaint(shown, 0, found, "at most 50 MiB a file", "leave it out, or make it smaller"))
+    return verdict(folder, "repo_checker", "names, sizes and kinds of files", complaints, werror)
+
+
+def verdict(path: Path, rules: str, good: str, complaints: list[Complaint], werror: bool) -> Verdict:
+    """A verdict on one part of a tree; `good` is its text if there are no complaints."""
+    passed = not any(werror or not complaint.warning for complaint in complaints)
+    count = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
+    return Verdict(path, passed, count if complaints else good, rules, tuple(complaints))
+
+
+def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Every file and folder below, links not followed: its path below `folder`, and what it is."""
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted([*folders, *files]):
+            path = Path(place, name)
+            yield path.relative_to(folder), path.lstat()
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+def _result_folders(folder: Path) -> list[Path]:
+    return [place for system in _folders(folder / RESULTS) for place in _folders(system)]
+
+
+def _names(folder: Path) -> list[str]:
+    """Every system that has results or a description."""
+    described = (folder / SYSTEMS).glob("*.json") if (folder / SYSTEMS).is_dir() else ()
+    return sorted({path.name for path in _folders(folder / RESULTS)} | {path.stem for path in described})
+
+
+def _structure(folder: Path, werror: bool) -> Verdict:
+    """That there are results, and code for every benchmark."""
+    complaints = []
+    places = _result_folders(folder)
+    if not places:
+        needed = f"{RESULTS}/SYSTEM/BENCHMARK/result_0.txt, …"
+        complaints.append(Complaint(RESULTS, 0, "no results", needed, "write the tree with: suite package LOGS OUT"))
+    for name in sorted({place.name for place in places}):
+        code = folder / BENCHMARKS / name / "implementations"
+        if not any(path.is_file() for path in code.rglob("*")):
+            path = f"{BENCHMARKS}/{clean(name)}/implementations"
+            do = "put the code that ran, its settings and a README there"
+            complaints.append(Complaint(path, 0, "no files", "the code of every benchmark", do, warning=True))
+    return verdict(folder, "layout", "results, systems and code are there", complaints, werror)
+
+
+def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdict]:
+    """The logs of one benchmark on one system, each by itself and all together."""
+    logs = sorted(place.glob("result_*.txt"), key=lambda path: (len(path.name), path.name))
+    verdicts = [check_file(path, werror=werror) for path in logs if path.is_file()]
+    records = [read(path).record for path in logs if path.is_file()]
+    complaints = [*_count(place, [path.name for path in logs]), *_stray(place), *_one_result(place, records)]
+    failed = [verdict for verdict in verdicts if not verdict.passed]
+    allowed = failed_allowed(place.name)
+    if 0 < len(failed) <= allowed:
+        verdicts = [item if item.passed else _accepted(item, allowed) for item in verdicts]
+    elif failed:
+        needed = f"at most {allowed} of the set" if len(failed) > 1 else ""
+        found = f"{len(failed)} logs that do not pass"
+        complaints.append(Complaint(place.name, 0, found, needed, "see each log; run again what failed, all of the set"))
+    good = f"{len(logs)} runs of one setting"
+    whole = verdict(place, "result set", good, complaints, werror)
+    return [*verdicts, whole, *([check_seeds(place, logs, records, werror)] if logs else [])]
+
+
+def _accepted(failed: Verdict, allowed: int) -> Verdict:
+    most = "one run" if allowed == 1 else f"up to {allowed} runs"
+    return replace(failed, passed=True, text=f"{failed.text}; accepted: {most} of a set may miss the target")
+
+
+def _count(place: Path, names: list[str]) -> Iterator[Complaint]:
+    """Exactly so many logs as the rules ask for, numbered from 0."""
+    required = required_runs(place.name)
+    if required is None:
+        known = ", ".join(sorted(RUNS_REQUIRED))
+        do = f"rename the folder{nearest(place.name, RUNS_REQUIRED)}, or leave it out"
+        yield Complaint(clean(place.name), 0, "a benchmark that the rules do not know", f"one of {known}", do)
+        return
+    if len(names) != required:
+        do = "add the missing runs" if len(names) < required else "keep the first by their start, never the fastest"
+        yield Complaint(place.name, 0, f"{len(names)} logs", f"exactly {required}: result_0.txt to …", do)
+    wrong = sorted(set(names) - {f"result_{index}.txt" for index in range(len(names))})
+    if wrong:
+        needed = f"result_0.txt to result_{len(names) - 1}.txt"
+        yield Complaint(place.name, 0, clean(", ".join(wrong[:5])), needed, "number the logs from 0, without gaps")
+
+
+def required_runs(benchmark: str) -> int | None:
+    """Logs that a result needs; None for a benchmark that neither the suite nor the tool knows."""
+    from mlperf_logging.benchmark_meta import get_result_file_counts
+
+    known: int | None = RUNS_REQUIRED.get(benchmark) or get_result_file_counts("training").get(benchmark)
+    return known
+
+
+def _stray(place: Path) -> Iterator[Complaint]:
+    strangers = sorted(path.name for path in place.iterdir() if not path.match("result_*.txt"))
+    bypass = "package_checker_params"
+    if bypass in strangers:
+        do = "remove it before you rely on the verdict"
+        yield Complaint(bypass, 0, "a file that switches checks off", "every check to run", do, warning=True)
+    others = clean(", ".join(name for name in strangers if name != bypass)[:300])
+    if others:
+        yield Complaint(place.name, 0, others, "nothing but result_N.txt", "remove it, or rename it", warning=True)
+
+
+def _one_result(place: Path, records: list[RunRecord]) -> Iterator[Complaint]:
+    """That the logs are runs of one setting, of the folder's benchmark, and fit for a submission."""
+    for record in records:
+        if record.benchmark and record.benchmark != place.name:
+            do = f"move {record.path.name} to the folder of its benchmark"
+            yield Complaint("submission_benchmark", 0, clean(record.benchmark, 80), place.name, do)
+            return
+        if record.settings.profile not in ("", "reference"):
+            found = f"profile {clean(record.settings.profile, 80)} in {record.path.name}"
+            yield Complaint("suite_run", 0, found, "profile reference", "demo and synthetic runs cannot be submitted")
+            return
+    if records and (text := difference(records)):
+        yield Complaint(place.name, 0, text, "equal in all runs of a result", "package each setting apart")
+    if twice := repeated([record for record in records if record.start_ms is not None]):
+        yield Complaint(place.name, 0, f"one run twice: {twice}", "different runs", "replace one by another run")

@@ -1,0 +1,188 @@
+"""Write a submission tree from logs: all of it, checked, or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.packaging.choose import Chosen, choose, stamps
+from suite.packaging.code import write_code
+from suite.packaging.layout import BENCHMARKS, RESULTS, SYSTEMS, checked_name, made_name
+from suite.packaging.machine import fields_of, unknown
+from suite.packaging.tree import check_tree
+from suite.results.collect import collect
+from suite.results.record import RunRecord
+from suite.results.text import clean
+from workloads.api import Json
+
+_NO_ORG = "not submitted"
+"""`submission_org` of runs whose user named none (profile.submission_org)."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user says about a package; empty: what the logs say."""
+
+    submitter: str = ""
+    system: str = ""
+    division: str = ""
+    """Only checked: the division follows from the logs."""
+    status: str = ""
+    code: Path | None = None
+    """Folder with the code, for logs that this suite did not write."""
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """What was written."""
+
+    folder: Path
+    sets: tuple[tuple[str, str, int], ...]
+    """(system, benchmark, runs)."""
+    unknown: tuple[tuple[str, tuple[str, ...]], ...]
+    """Path of a description, and its fields for the user to fill in."""
+    notes: tuple[str, ...]
+
+
+def package(logs: Sequence[Path], out: Path, wanted: Wanted) -> Packaged:
+    """Write the tree to `out`, which must not exist.
+
+    The tree is made beside `out` and gets its name when it is whole and every checker has passed. Raises ValueError (one
+    line) for whatever cannot be submitted; then nothing is left.
+    """
+    _check_out(out, logs)
+    runs = collect(logs)
+    _check_links(logs, [run.path for run in runs])
+    before = stamps(runs)
+    chosen = choose(runs)
+    systems = _systems(chosen, wanted)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{out.name[:40]}.", dir=out.parent))
+    try:
+        packaged = _write(temporary, chosen, systems, wanted)
+        if stamps(runs) != before:
+            raise ValueError("a log was written to while it was read; wait until the runs have ended")
+        _pass_or_raise(temporary)
+        temporary.chmod(0o755)
+        if os.path.lexists(out):
+            raise ValueError(f"{out} has come to exist meanwhile; nothing was written to it")
+        temporary.rename(out)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    folders = tuple((str(out / path), fields) for path, fields in packaged.unknown)
+    return Packaged(out, packaged.sets, folders, packaged.notes)
+
+
+def _check_out(out: Path, logs: Sequence[Path]) -> None:
+    checked_name("OUT", out.name)
+    if os.path.lexists(out):
+        raise ValueError(f"{out} exists already; nothing is overwritten: name a folder that does not exist")
+    if not out.parent.is_dir():
+        raise ValueError(f"{out.parent} does not exist; make it first, or name another place for OUT")
+    for path in logs:
+        if path.is_dir() and out.parent.resolve().is_relative_to(path.resolve()):
+            raise ValueError(f"{out} lies inside {path}: its copies would be read as runs; name a folder elsewhere")
+
+
+def _check_links(given: Sequence[Path], logs: Sequence[Path]) -> None:
+    """A link below a given folder may not lead out of it; what the user names directly may be a link."""
+    roots = [path.resolve() for path in given]
+    for log in logs:
+        if not any(log.resolve().is_relative_to(root) for root in roots):
+            raise ValueError(f"{clean(str(log), 300)} is a link to a file elsewhere; give the folder of that file instead")
+
+
+def _systems(chosen: Sequence[Chosen], wanted: Wanted) -> dict[str, list[RunRecord]]:
+    """System to its runs. Raises ValueError where a name is missing or one name would hold several systems."""
+    systems: dict[str, list[RunRecord]] = {}
+    for item in chosen:
+        systems.setdefault(_system(item.records[0], wanted), []).extend(item.records)
+    return systems
+
+
+def _system(record: RunRecord, wanted: Wanted) -> str:
+    if wanted.system:
+        return checked_name("--system", wanted.system)
+    settings = record.settings
+    if not settings.profile:
+        raise ValueError("the logs were not written by this suite: give --system NAME (and --submitter ORG)")
+    words = (settings.system, f"{settings.devices}x", settings.framework, settings.framework_version)
+    return made_name("_".join(words))
+
+
+def _write(folder: Path, chosen: Sequence[Chosen], systems: dict[str, list[RunRecord]], wanted: Wanted) -> Packaged:
+    notes = list(dict.fromkeys(note for item in chosen for note in item.notes))
+    missing = []
+    (folder / SYSTEMS).mkdir()
+    for name, records in systems.items():
+        fields, said = _description(name, records, wanted)
+        notes += said
+        missing.append((f"{SYSTEMS}/{name}.json", tuple(unknown(fields))))
+        text = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
+        (folder / SYSTEMS / f"{name}.json").write_text(text, encoding="utf-8")
+    sets = []
+    for item in chosen:
+        system = _system(item.records[0], wanted)
+        place = folder / RESULTS / system / item.benchmark
+        place.mkdir(parents=True)
+        for index, record in enumerate(item.records):
+            shutil.copyfile(record.path, place / f"result_{index}.txt")
+        implementation = made_name(item.records[0].settings.framework or system)
+        code = folder / BENCHMARKS / item.benchmark / "implementations" / implementation
+        notes += write_code(code, item.benchmark, item.records, wanted.code)
+        if item.benchmark == "ncf":
+            notes.append("ncf: mlperf-logging has no rules for it after round v0.5; those of suite/rules were used")
+        sets.append((system, item.benchmark, len(item.records)))
+    return Packaged(folder, tuple(sets), tuple(missing), tuple(notes))
+
+
+def _description(name: str, records: Sequence[RunRecord], wanted: Wanted) -> tuple[dict[str, Json], list[str]]:
+    """The description of a system, and where it says something else than the logs. Raises ValueError."""
+    organizations = _one("submission_org", [record.org for record in records])
+    division = _one("submission_division", [record.division for record in records])
+    status = _one("submission_status", [record.submission_status for record in records])
+    if wanted.division not in ("", division):
+        reasons = "; ".join(dict.fromkeys(reason for record in records for reason in record.settings.deviations))
+        why = f" ({clean(reasons, 300)})" if reasons else ""
+        raise ValueError(
+            f"--division {wanted.division}: the logs say {division}{why}; the division follows from them, leave the option out"
+        )
+    if division == "closed" and any(record.settings.deviations for record in records):
+        raise ValueError("the logs say closed and name deviations from the rules; such logs cannot be submitted")
+    if not wanted.submitter and organizations == _NO_ORG:
+        raise ValueError("the runs name no organization; give --submitter ORG (for later runs: profile.submission_org=ORG)")
+    fields = fields_of(records)
+    fields["submitter"] = clean(wanted.submitter or organizations, 100)
+    fields["division"] = division
+    fields["status"] = wanted.status or status
+    fields["system_name"] = name
+    pairs = (("submitter", organizations), ("status", status))
+    notes = [
+        f"{SYSTEMS}/{name}.json says {key} {fields[key]}, the logs say {clean(said, 100)}: logs are not edited"
+        for key, said in pairs
+        if fields[key] != said
+    ]
+    return fields, notes
+
+
+def _one(key: str, values: Sequence[str]) -> str:
+    """The value that all runs of a system have."""
+    found = sorted(set(values))
+    if len(found) > 1:
+        shown = ", ".join(clean(value, 60) or "nothing" for value in found[:5])
+        raise ValueError(f"{key} differs between the benchmarks of one system ({shown}); package them apart")
+    return found[0]
+
+
+def _pass_or_raise(folder: Path) -> None:
+    """Nothing gets its name that the checkers would refuse (the temporary name itself has a leading dot)."""
+    for verdict in check_tree(folder):
+        complaints = [item for item in verdict.complaints if item.key != folder.name and not item.warning]
+        if not verdict.passed and complaints:
+            first = complaints[0]
+            where = f"{verdict.rules}: {first.key or verdict.path.name}: {first.found}"
+            raise ValueError(clean(f"the tree does not pass {where}; needed: {first.needed}; {first.do}", 600))
