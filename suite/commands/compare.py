@@ -1,0 +1,75 @@
+"""`suite compare LOGS… [--to NAME | --to-logs OTHER…]`: results side by side, and whether they converge as published runs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "our results beside published ones, or two sets of ours"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `suite compare`."""
+    parser.add_argument(
+        "logs", nargs="+", type=Path, metavar="LOGS", help="folder with runs (searched below), or a log"
+    )
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument(
+        "--to",
+        metavar="ROUND/SUBMITTER/SYSTEM",
+        help="published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all); "
+        "what is no published result, but a path, is taken as --to-logs",
+    )
+    other.add_argument("--to-logs", nargs="+", type=Path, metavar="OTHER", help="another set of runs")
+    parser.add_argument("--workload", default="", metavar="NAME,…", help="only these workloads")
+    parser.add_argument("--profile", metavar="NAME", help="only runs of this profile, where LOGS hold several")
+    parser.add_argument(
+        "--format", choices=("markdown", "csv", "json"), default="markdown", help="markdown (default), csv or json"
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write to FILE, which must not exist yet")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print or write the comparison; 1 if nothing was comparable. Raises ValueError for a user's mistake."""
+    from suite.results.compare import Comparison, compare
+    from suite.results.compare_text import csv_text, json_text, markdown
+    from suite.results.published import load
+    from suite.results.sides import Side, logs_side, published_side
+
+    if args.output is not None and args.output.exists():
+        raise ValueError(f"--output {args.output} exists and is not overwritten; give another path")
+    workloads = [name for name in args.workload.split(",") if name]
+
+    def sides() -> tuple[Side, Side | None]:
+        theirs, other = None, args.to_logs
+        if args.to is not None:
+            try:
+                theirs = published_side(args.to)
+            except ValueError:
+                if not Path(args.to).exists():
+                    raise
+                other = [Path(args.to)]
+        if not other:
+            return logs_side(args.logs, "ours", args.profile, workloads), theirs
+        ours = logs_side(args.logs, "A", args.profile, workloads)
+        flag = "--to" if args.to_logs is None else "--to-logs"
+        return ours, logs_side(other, "B", args.profile, workloads, of=flag)
+
+    ours, theirs = sides()
+    comparison: Comparison = compare(ours, theirs, load(), both_logs=theirs is not None and theirs.name == "B")
+    text = {"markdown": markdown, "csv": csv_text, "json": json_text}[args.format](comparison)
+    _write(text, args.output)
+    return 0 if comparison.comparable else 1
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        print(text, end="")
+        return
+    try:
+        with open(output, "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise ValueError(
+            f"--output {output} cannot be written ({error.strerror}); give the path of a new file"
+        ) from error

@@ -1,0 +1,101 @@
+"""Is a difference between two sets of runs larger than what runs vary by themselves?
+
+A permutation test on the difference of the means: were the runs of both sides alike, every way of dealing them to the two sides
+would be as likely as the one seen (Ernst, Permutation Methods, Statistical Science 19 (2004), 676-685).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+RESAMPLES = 100_000
+"""Random deals where there are more ways than this; otherwise all of them are counted."""
+SEED = 20_181_212
+"""Fixed, so that a comparison made twice says the same."""
+SIGNIFICANCE = 0.05
+"""Below this p value a difference is more than run-to-run variation."""
+_BATCH = 10_000
+"""Random deals held in memory at a time."""
+_TIE = 1e-12
+"""Sums nearer than this part of the sum of all values are equal: rounding."""
+_Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Variation:
+    """The two-sided test of one quantity."""
+
+    p: float
+    smallest_p: float
+    """The smallest p value that so many runs can give."""
+    exact: bool
+    """True if all deals were counted."""
+    runs_ours: int
+    runs_theirs: int
+
+    @property
+    def larger(self) -> bool:
+        """True if the difference is more than run-to-run variation."""
+        return self.p < SIGNIFICANCE
+
+    @property
+    def words(self) -> str:
+        """What the test says, without by how much."""
+        counts = f"{self.runs_ours} against {self.runs_theirs} runs"
+        if self.smallest_p >= SIGNIFICANCE:
+            return f"no difference that {counts} can show (smallest p these numbers allow: {self.smallest_p:.2g})"
+        about = "" if self.exact else "about "
+        if self.larger:
+            return f"more than run-to-run variation (p = {about}{self.p:.2g}, {counts})"
+        return f"not more than run-to-run variation (p = {about}{self.p:.2g}, {counts})"
+
+
+def permutation_test(ours: Sequence[float], theirs: Sequence[float], resamples: int = RESAMPLES) -> Variation | None:
+    """Test the difference of the means of two sets of runs; None if a set is empty or holds a value that is no number.
+
+    The p value is twice that of the smaller tail, at most 1. With random deals the one seen is counted among them.
+    """
+    if not ours or not theirs or not all(map(math.isfinite, (*ours, *theirs))):
+        return None
+    values: _Floats = np.array([*ours, *theirs], dtype=np.float64)
+    ways = math.comb(len(values), len(ours))
+    exact = ways <= resamples
+    sums = _all_deals(values, len(ours)) if exact else _random_deals(values, len(ours), resamples)
+    seen = float(values[: len(ours)].sum())
+    tolerance = _TIE * float(np.abs(values).sum())
+    extra = 0 if exact else 1
+    tails = [int((sums <= seen + tolerance).sum()), int((sums >= seen - tolerance).sum())]
+    return Variation(
+        p=min(1.0, 2 * (min(tails) + extra) / (len(sums) + extra)),
+        smallest_p=min(1.0, 2 / ways if exact else 2 / (resamples + 1)),
+        exact=exact,
+        runs_ours=len(ours),
+        runs_theirs=len(theirs),
+    )
+
+
+def _all_deals(values: _Floats, count: int) -> _Floats:
+    """The sum of the first side in every way of choosing `count` of `values`; shape (ways,).
+
+    With fixed sizes and a fixed total the difference of the means grows with this sum.
+    """
+    chosen = np.array(list(combinations(range(len(values)), count)))
+    sums: _Floats = values[chosen].sum(axis=1)
+    return sums
+
+
+def _random_deals(values: _Floats, count: int, resamples: int) -> _Floats:
+    """The same for `resamples` random choices; shape (resamples,)."""
+    random = np.random.default_rng(SEED)
+    parts: list[_Floats] = []
+    for start in range(0, resamples, _BATCH):
+        rows = min(_BATCH, resamples - start)
+        dealt = random.permuted(np.broadcast_to(values, (rows, len(values))), axis=1)
+        parts.append(dealt[:, :count].sum(axis=1))
+    return np.concatenate(parts)
