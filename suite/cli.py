@@ -14,6 +14,7 @@ COMMANDS = {
     "data": "prepare, verify and generate data sets",
     "check": "check logs against the MLPerf rules",
     "doctor": "look at devices, memory, load, disk and driver, and say what to do",
+    "compare": "our results beside published ones, or two sets of ours",
     "report": "tables of time to target and speedup from logs",
 }
 
