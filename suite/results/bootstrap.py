@@ -96,6 +96,8 @@ def _too_few(item: Measurement) -> str:
         return f"no single runs are known on {count_text(item.devices)}"
     if len(item.runs) < FEWEST_RUNS:
         return f"too few runs on {count_text(item.devices)}: {len(item.runs)}, and {FEWEST_RUNS} are needed"
+    if any(run.seconds <= 0.0 for run in item.runs):
+        return f"a run on {count_text(item.devices)} took no time"
     if item.to_target and scored_runs(item) is None:
         return f"the score on {count_text(item.devices)} does not come out of its single runs"
     if not item.to_target and not any(run.samples and run.train_seconds for run in item.runs):

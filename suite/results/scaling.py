@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from suite.results.bootstrap import Bootstrap, Interval, Ratios, count_text
+from suite.results.bootstrap import Bootstrap, Ratios, count_text
+from suite.results.bootstrap import Interval as Interval
 from suite.results.measurement import Measurement, by_family
 
 PRINTED_TOLERANCE = 0.003

@@ -226,6 +226,12 @@ def test_a_score_that_its_runs_do_not_give_has_no_interval():
     assert pair.no_interval == "the score on 1 device does not come out of its single runs"
 
 
+def test_a_run_of_no_time_gives_no_interval():
+    (pair,) = pairs([measured(1, [(0.0, 10.0)] * 4), measured(2, [(60.0, 10.0)] * 4)])
+    assert (pair.total, pair.interval) == (None, None)
+    assert pair.no_interval == "a run on 1 device took no time"
+
+
 def test_ncf_resamples_the_first_50():
     timed = tuple(TimedRun(float(100 + index), 13.0, start_ms=float(index)) for index in range(86))
     item = replace(measured(1), runs=tuple(reversed(timed)), score=score(timed, 14, 100, FIRST_CONVERGED))

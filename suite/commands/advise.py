@@ -1,0 +1,77 @@
+"""`suite advise DIR…`: what to run on how many devices, from measured times to target."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suite.results.measurement import Measurement
+
+SUMMARY = "what to run on how many devices"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `suite advise`."""
+    parser.add_argument(
+        "paths", nargs="*", type=Path, metavar="DIR", help="folder with runs (searched below), or a log"
+    )
+    parser.add_argument(
+        "--published",
+        action="append",
+        default=[],
+        metavar="ROUND/SUBMITTER/SYSTEM",
+        help="a published result, or dgx1-article; ROUND or ROUND/SUBMITTER name all below (may be repeated)",
+    )
+    parser.add_argument("--workload", metavar="W", help="only this workload: ncf, resnet50, …")
+    parser.add_argument(
+        "--devices", type=_count, metavar="N", help="devices of the machine (default: the most measured)"
+    )
+    parser.add_argument("--deadline", metavar="TIME", help="2h, 90m, 3600s: the cheapest device count that meets it")
+    parser.add_argument("--format", choices=("text", "csv", "json"), default="text", help="text (default), csv or json")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text[:12]) < 10**9:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r}: give a whole number of devices, 1 or more")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the advice; 0. Raises ValueError where there is nothing to advise from."""
+    from suite.results.advise import advise, seconds_of
+    from suite.results.advise_text import advice_csv, advice_json, advice_text
+
+    deadline = None if args.deadline is None else seconds_of(args.deadline)
+    found = _measured(args.paths, args.published)
+    if args.workload is not None:
+        found = _of_workload(found, args.workload)
+    advice = advise(found, args.devices, deadline)
+    print({"text": advice_text, "csv": advice_csv, "json": advice_json}[args.format](advice), end="")
+    return 0
+
+
+def _measured(paths: list[Path], published: list[str]) -> list[Measurement]:
+    from suite.results.measurement import measured
+    from suite.results.published import find
+
+    if not paths and not published:
+        raise ValueError("give a folder with runs (suite advise logs/) or --published dgx1-article")
+    found = measured(paths) if paths else []
+    for name in published:
+        try:
+            found += [result.measurement for result in find(name)]
+        except ValueError as error:
+            raise ValueError(str(error).replace("--to ", "--published ", 1)) from None
+    return found
+
+
+def _of_workload(found: list[Measurement], name: str) -> list[Measurement]:
+    from suite.registry import not_allowed
+    from suite.results.names import workload_name
+
+    chosen = [item for item in found if item.workload == workload_name(name)]
+    if not chosen:
+        raise not_allowed("--workload", name[:40], {item.workload for item in found})
+    return chosen
