@@ -68,12 +68,12 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 def number(value: Json) -> float | None:
     """`value` as a finite number, also where a log holds it as text; None if it is not one."""
     kind = type(value)
-    if kind is str and len(value) < 64 and _NUMBER.fullmatch(value.strip()):  # type: ignore[arg-type, union-attr]
-        value, kind = float(value), float  # type: ignore[arg-type]
+    if kind is str and len(value) < 64 and _NUMBER.fullmatch(value.strip()):
+        value, kind = float(value), float
     if kind is not int and kind is not float:  # a bool is neither
         return None
     try:
-        figure = float(value)  # type: ignore[arg-type]
+        figure = float(value)
     except OverflowError:  # an integer beyond any float
         return None
     return figure if math.isfinite(figure) else None

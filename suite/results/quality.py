@@ -11,6 +11,7 @@ from suite.results.events import Event, Problem, Remarks, number
 from suite.results.loose import read_loose
 from suite.results.record import Evaluation, RunSettings
 from suite.results.targets import OFFICIAL, PAIRS
+from suite.results.text import clean
 from workloads.api import Json
 
 _FLOAT32 = 1e-6
@@ -104,7 +105,8 @@ def read_quality(event: Event, targets: Mapping[str, float], benchmark: str, rem
         found = {name: item for name, item in numbers.items() if item is not None}
         if len(found) == len(targets) == 1 and found.keys() != targets.keys():
             remarks.add(
-                event.line, f"{event.key} names its number {next(iter(found))[:40]!r}, taken as {next(iter(targets))}"
+                event.line,
+                f"{event.key} names its number {clean(next(iter(found)), 40)}, taken as {next(iter(targets))}",
             )
             return {next(iter(targets)): next(iter(found.values()))}
         return found
@@ -185,7 +187,7 @@ def judge(
     reason = end.metadata.get("reason")
     status = "failed" if claimed == "failed" else "aborted"
     if reached and settings.to_target:
-        problems.append(Problem(end.line, f"run_stop says {claimed[:40]}, but an evaluation reaches the target"))
+        problems.append(Problem(end.line, f"run_stop says {clean(claimed, 40)}, but an evaluation reaches the target"))
     if isinstance(reason, str) and reason:
         return status, reason
     return status, "target not reached" if settings.to_target else ""

@@ -120,11 +120,11 @@ def _text(first: Mapping[str, Event], key: str) -> str:
 
 
 def _plain(event: Event) -> bool:
-    """True for a value that is a number, text, or a list of at most 64 such: nothing nested."""
-    value = event.value
-    if isinstance(value, list):
-        return len(value) <= 64 and all(isinstance(item, (bool, int, float, str)) for item in value)
-    return isinstance(value, (bool, int, float, str))
+    """True for a value that is a number, a text of at most 1,000 characters, or a list of at most 64 such: nothing nested."""
+    items = event.value if isinstance(event.value, list) else [event.value]
+    return len(items) <= 64 and all(
+        isinstance(item, (bool, int, float)) or (isinstance(item, str) and len(item) <= 1000) for item in items
+    )
 
 
 def _batch(first: Mapping[str, Event], settings: RunSettings) -> tuple[int | None, str]:

@@ -1,5 +1,11 @@
+import codecs
 import json
 import math
+import os
+import random
+import subprocess
+import sys
+import tracemalloc
 
 import pytest
 from fake_logs import KEYS, START_MS, demo_log, line, write
@@ -7,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from suite.results import read
-from suite.results.lines import MAX_PROBLEMS, number
+from suite.results.lines import MAX_LINE_BYTES, MAX_PROBLEMS, number
 
 
 def read_lines(tmp_path, lines):
@@ -304,3 +310,242 @@ def test_round_trip_of_generated_logs(tmp_path, qualities, reached, milliseconds
     assert [evaluation.quality["hr_at_10"] for evaluation in record.evaluations] == qualities
     assert record.epochs_to_target == (float(len(qualities)) if reached else None)
     assert (record.settings.framework, record.settings.devices) == (framework, devices)
+
+
+ENCODED = {
+    "utf-16-le": codecs.BOM_UTF16_LE,
+    "utf-16-be": codecs.BOM_UTF16_BE,
+    "utf-16-le without its mark": b"",
+    "utf-8": codecs.BOM_UTF8,
+}
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_unicode_marks_and_utf_16(tmp_path, name):
+    text = "\n".join(["Zeilen über Züge", *demo_log()]) + "\n"
+    reading = read_lines(tmp_path, ENCODED[name] + text.encode(name.split(" ")[0]))
+    assert reading.record.seconds == 6.0
+    assert reading.record.epochs_to_target == 3.0
+    utf16 = [f"line 1: the file is {name.split(' ')[0].upper()}"]
+    assert texts(reading) == (utf16 if "16" in name else [])
+
+
+def test_latin_1_inside_a_record_is_said(tmp_path):
+    lines = "\n".join(demo_log()).replace("1xSome CPU", "M\xfcller").encode("latin-1")
+    reading = read_lines(tmp_path, lines)
+    assert reading.record.platform == "M\xfcller"
+    assert texts(reading) == ["line 5: not UTF-8, read as latin-1"]
+
+
+def with_qualities(*values):
+    """A log of a Mask R-CNN run whose evaluations hold `values`, and problems without their lines."""
+    targets = {"BBOX": 0.377, "SEGM": 0.339}
+    lines = demo_log(qualities=[0.111 + index for index in range(len(values))], targets=targets, status="aborted")
+    for index, value in enumerate(values):
+        lines = [text.replace(f'"value": {0.111 + index},', f'"value": {json.dumps(value)},') for text in lines]
+    return [
+        text.replace('"submission_benchmark", "value": "ncf"', '"submission_benchmark", "value": "maskrcnn"')
+        for text in lines
+    ]
+
+
+BOTH = {"BBOX": 0.4, "SEGM": 0.35}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (BOTH, ""),
+        ({"BBOX": "0.4", "SEGM": "0.35"}, ""),
+        ({"accuracy": BOTH}, ""),
+        ([0.4, 0.35], "holds a pair, read as BBOX and SEGM"),
+        ([["BBOX", 0.4], ["SEGM", 0.35]], "holds a list of pairs"),
+        ("{'BBOX': 0.4, 'SEGM': 35%}", "holds text"),
+        ("(0.4, 0.35)", "holds text"),
+    ],
+)
+def test_two_qualities_in_any_form(tmp_path, value, said):
+    reading = read_lines(tmp_path, with_qualities(value))
+    assert reading.record.evaluations[0].quality == BOTH
+    found = [text for text in texts(reading) if "eval_accuracy" in text]
+    assert said in found[0] if said else not found
+
+
+@pytest.mark.parametrize("value", [[0.4, 0.3, 0.2], [[1, 2]], "soon", "0.4 or so", None, True, {}, [], ["0.4", None]])
+def test_what_is_no_quality_is_not_guessed(tmp_path, value):
+    reading = read_lines(tmp_path, with_qualities(value, BOTH))
+    assert [evaluation.quality for evaluation in reading.record.evaluations] == [BOTH]
+    assert any("eval_accuracy holds no number" in text for text in texts(reading))
+
+
+@pytest.mark.parametrize(("value", "quality"), [("0.65", 0.65), ("[0.65]", 0.65), ("65%", 0.65), ([0.65], 0.65)])
+def test_one_quality_in_any_form_is_said(tmp_path, value, quality):
+    lines = [text.replace('"value": 0.65,', f'"value": {json.dumps(value)},') for text in demo_log()]
+    reading = read_lines(tmp_path, lines)
+    assert reading.record.quality == {"hr_at_10": pytest.approx(quality)}
+    assert any("eval_accuracy holds" in text for text in texts(reading))
+
+
+def test_python_notation_is_read_by_tokens_and_said(tmp_path):
+    lines = [text.replace('"', "'").replace("null", "None").replace("false", "False") for text in demo_log()]
+    reading = read_lines(tmp_path, lines)
+    plain = read_lines(tmp_path, demo_log())
+    assert reading.record == plain.record
+    assert all("not JSON: single quotes" in text for text in texts(reading))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "__import__('os').system('true')",
+        "1+1",
+        "{1: 2}",
+        "['" + "a" * 10,
+        "[" * 50,
+        "9" * 60,
+        "{'a' 1}",
+        "lambda: 0",
+        "0x1f",
+    ],
+)
+def test_code_is_not_python_notation(tmp_path, value):
+    text = demo_log()[7].replace('"', "'")
+    bad = f":::MLLOG {{'time_ms': 1, 'key': 'x', 'metadata': None, 'value': {value}}}"
+    reading = read_lines(tmp_path, [*demo_log(), text, bad])
+    assert "x" not in reading.record.hyperparameters
+    assert any("cannot be read" in problem for problem in texts(reading)), texts(reading)
+
+
+def test_records_of_another_format_are_said(tmp_path):
+    lines = [*demo_log(), ':::MLL 1700000000.5 opt_other: {"value": 3}']
+    assert texts(read_lines(tmp_path, lines)) == [f"line {len(lines)}: a MLL record in a MLLOG log"]
+
+
+def test_repeated_and_shuffled_records_change_nothing(tmp_path):
+    lines = demo_log()
+    plain = read_lines(tmp_path, lines).record
+    mixed = [*lines, *lines]
+    random.Random(7).shuffle(mixed)
+    record = read_lines(tmp_path, mixed).record
+    for name in ("seconds", "status", "epochs_to_target", "quality", "targets", "seed", "start_ms", "settings"):
+        assert getattr(record, name) == getattr(plain, name)
+    assert [one.quality for one in record.evaluations] == [one.quality for one in plain.evaluations]
+    assert record.hyperparameters == plain.hyperparameters
+
+
+GARBAGE = st.one_of(
+    st.binary(max_size=60).map(lambda raw: raw.replace(b":::ML", b"").replace(b"MLPerf: ", b"").replace(b"\0", b"")),
+    st.sampled_from(
+        [b":::MLLOG {", b":::MLL x", b":::MLPv0.5.0", b":::MLLOG []", b"MLPerf: ncf [0", b"\r", b":::MLLOG"]
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 40), GARBAGE), max_size=20))
+def test_garbage_between_the_lines_gives_the_same_record(tmp_path, garbage):
+    lines = [text.encode() for text in demo_log()]
+    plain = read_lines(tmp_path, b"\n".join(lines))
+    for place, raw in garbage:
+        lines.insert(place, raw)
+    reading = read_lines(tmp_path, b"\n".join(lines))
+    for name in ("seconds", "status", "epochs_to_target", "quality", "targets", "seed", "settings", "hyperparameters"):
+        assert getattr(reading.record, name) == getattr(plain.record, name)
+    assert [one.quality for one in reading.record.evaluations] == [one.quality for one in plain.record.evaluations]
+    assert [one.samples for one in reading.record.throughput] == [one.samples for one in plain.record.throughput]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.floats(0, 1))
+def test_a_log_cut_anywhere_reads_as_a_prefix_of_itself(tmp_path, share):
+    whole = ("\n".join(demo_log()) + "\n").encode()
+    cut = whole[: round(share * len(whole))]
+    reading, complete = read_lines(tmp_path, cut), read_lines(tmp_path, whole)
+    count = len(reading.record.evaluations)
+    assert [one.quality for one in reading.record.evaluations] == [one.quality for one in complete.record.evaluations][
+        :count
+    ]
+    assert reading.record.status in ("truncated", "unreadable", "success")
+    broken = [problem for problem in reading.problems if "cannot be read" in problem.text]
+    assert len(broken) <= 1
+    assert all("the last line is incomplete" in problem.text for problem in broken)
+
+
+GROW = """
+import sys, time
+with open(sys.argv[1], "a", buffering=1 << 16) as stream:
+    for number in range(10**9):
+        stream.write(sys.argv[2].replace("@", str(number % 1000)) + "\\n")
+        if number == 100:
+            stream.flush()
+            print("on", flush=True)
+"""
+
+
+def test_a_log_that_grows_while_it_is_read_ends(tmp_path):
+    path = write(tmp_path / "result_0.txt", demo_log()[:-1])
+    more = line(9_000, "tracked_stats", {"samples": "@"})
+    writer = subprocess.Popen([sys.executable, "-c", GROW, str(path), more], stdout=subprocess.PIPE, text=True)
+    try:
+        assert writer.stdout.readline() == "on\n"
+        for _ in range(3):
+            reading = read(path)
+            assert reading.record.status == "truncated"
+            assert len(reading.record.evaluations) == 3
+            assert all("incomplete" in text or "no run_stop" in text for text in texts(reading))
+    finally:
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+
+
+@pytest.mark.parametrize("content", [b"\0", b"loss 0.25\n"])
+def test_100_megabytes_without_a_record_take_little_memory(tmp_path, content):
+    path = tmp_path / "result_0.txt"
+    if content == b"\0":
+        path.touch()
+        os.truncate(path, 100 << 20)
+    else:
+        with open(path, "wb") as stream:
+            for _ in range(100):
+                stream.write(content * ((1 << 20) // len(content)))
+    tracemalloc.start()
+    reading = read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert reading.record.status == "unreadable"
+    assert texts(reading)[0].startswith("not a log: ")
+    assert peak < 16 << 20
+
+
+def test_a_line_too_long_is_passed_over_and_said(tmp_path):
+    lines = demo_log()
+    lines.insert(8, ":::MLLOG " + "x" * (3 * MAX_LINE_BYTES))
+    reading = read_lines(tmp_path, lines)
+    assert texts(reading) == [f"line 9: a line of more than {MAX_LINE_BYTES} bytes is no record"]
+    assert reading.record.seconds == 6.0
+    assert [one.line for one in reading.record.evaluations] == [
+        number for number, text in enumerate(lines, start=1) if '"eval_accuracy"' in text
+    ]
+
+
+def test_a_pipe_is_refused_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "result_0.txt")
+    with pytest.raises(ValueError, match="not a regular file"):
+        read(tmp_path / "result_0.txt")
+
+
+def test_bleu_in_points_is_held_against_a_target_in_points(tmp_path):
+    lines = [text.replace('"value": "ncf"', '"value": "gnmt"') for text in demo_log((20.0, 24.3))]
+    lines = [text for text in lines if '"suite_run"' not in text]
+    reading = read_lines(tmp_path, lines)
+    assert reading.record.targets == {"bleu": 24.0}
+    assert reading.record.epochs_to_target == 2.0
+    assert any("BLEU in points" in text for text in texts(reading))
+
+
+def test_retinanet_under_the_name_ssd_has_no_target_of_ssd(tmp_path):
+    lines = [text.replace('"value": "ncf"', '"value": "ssd"') for text in demo_log(keys={"train_samples": 1_170_301})]
+    reading = read_lines(tmp_path, [text for text in lines if '"suite_run"' not in text])
+    assert reading.record.targets == {}
+    assert any("RetinaNet" in text for text in texts(reading))
