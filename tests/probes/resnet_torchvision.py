@@ -1,0 +1,73 @@
+"""Run inside PyTorch's environment: the cases of resnet_made_up.py by torchvision's own ResNet in float64, as .npz.
+
+    python resnet_torchvision.py CASE OUT.npz
+
+An independent reference: torchvision's model, PyTorch's cross-entropy, the optimizers in NumPy (workloads/common/optimizers.py).
+Holds `logits`, `training_loss`, `losses` and `state/…` as resnet_probe.py does.
+"""
+
+import sys
+
+import numpy as np
+import torch
+from torchvision.models.resnet import Bottleneck, ResNet
+
+from tests.workloads.resnet50 import resnet_made_up
+from workloads.common import optimizers
+from workloads.resnet50 import network
+
+
+def load(model, values):
+    model.load_state_dict({name: torch.from_numpy(np.float64(value)) for name, value in values.items()}, strict=False)
+
+
+def main():
+    case, out = sys.argv[1:3]
+    made = resnet_made_up.workload(case, "pytorch")
+    values = made.settings.hyperparameters
+    model = ResNet(Bottleneck, list(made.settings.model["blocks"]), num_classes=made.network.classes).double()
+    weights = resnet_made_up.weights(made)
+    parameters = dict(model.named_parameters())
+    assert {name: tuple(value.shape) for name, value in parameters.items()} == network.shapes(made.network)
+
+    def images(batch):
+        return torch.from_numpy(np.float64(batch.arrays["image"]) - network.MEAN).permute(0, 3, 1, 2)
+
+    def loss(batch):
+        label = torch.from_numpy(batch.arrays["label"]).long()
+        return torch.nn.functional.cross_entropy(model(images(batch)), label, label_smoothing=values["label_smoothing"])
+
+    load(model, {**weights, **resnet_made_up.statistics(made)})
+    found = {"logits": model.eval()(images(resnet_made_up.batch(made, 0))).detach().numpy()}
+    model.train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.reset_running_stats()
+    load(model, weights)
+    current = {name: np.float64(value) for name, value in weights.items()}
+    velocities = {name: np.zeros_like(value) for name, value in current.items()}
+    losses = []
+    for step in range(1 if case == "full" else resnet_made_up.STEPS):
+        model.zero_grad()
+        value = loss(resnet_made_up.batch(made, step))
+        value.backward()
+        losses.append(value.item())
+        rate = made.learning_rate(step)
+        for name, weight in current.items():
+            gradient, rule = parameters[name].grad.numpy(), made.rule(name)
+            if made.uses_lars:
+                update = optimizers.lars(
+                    weight, velocities[name], gradient, rate, values["momentum"], values["lars_coefficient"], rule
+                )
+            else:
+                update = optimizers.sgd(weight, velocities[name], gradient, rate, values["momentum"], rule.decay)
+            current[name], velocities[name] = update
+        load(model, current)
+    statistics = {name: value.numpy() for name, value in model.named_buffers() if "running" in name}
+    state = {**current, **statistics, **{f"velocity.{name}": value for name, value in velocities.items()}}
+    found |= {"losses": np.array(losses), "training_loss": np.array(losses[0])}
+    np.savez(out, **found, **{f"state/{name}": value for name, value in state.items()})
+
+
+if __name__ == "__main__":
+    main()
