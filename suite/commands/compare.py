@@ -32,7 +32,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or write the comparison; 1 if nothing was comparable. Raises ValueError for a user's mistake."""
     from suite.results.compare import Comparison, compare
-    from suite.results.compare_text import csv_text, json_text, markdown
+    from suite.results.compare_data import csv_text, json_text
+    from suite.results.compare_text import markdown
     from suite.results.published import load
     from suite.results.sides import Side, logs_side, published_side
 
@@ -56,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         return ours, logs_side(other, "B", args.profile, workloads, of=flag)
 
     ours, theirs = sides()
-    comparison: Comparison = compare(ours, theirs, load(), both_logs=theirs is not None and theirs.name == "B")
+    comparison: Comparison = compare(ours, theirs, load())
     text = {"markdown": markdown, "csv": csv_text, "json": json_text}[args.format](comparison)
     _write(text, args.output)
     return 0 if comparison.comparable else 1

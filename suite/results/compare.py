@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from suite.results.bootstrap import count_text
-from suite.results.convergence import Convergence, convergence
-from suite.results.differences import Differences, differences, same_target, target_text
+from suite.results.convergence import Convergence, convergence, identities
+from suite.results.differences import Differences, differences, in_tokens, same_target, target_text
 from suite.results.measurement import Measurement
 from suite.results.published import PublishedResult
 from suite.results.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, Ratio, ratios
@@ -47,6 +47,8 @@ class Match:
     """Time to target is exactly the product of time per epoch and epochs, where all three are there."""
     refused: tuple[Refusal, ...]
     pair: Pair
+    names: tuple[str, str]
+    """What the two are called in sentences: (`ours`, `v0.5/NVIDIA/dgx1_ngc18.11_mxnet`), (`A`, `B`)."""
 
     def ratio(self, quantity: str) -> Ratio | None:
         """The ratio of a quantity; None if it was refused or is not known."""
@@ -74,29 +76,31 @@ class Comparison:
         return bool(self.matches)
 
 
-def compare(
-    ours: Side, theirs: Side | None, published: Sequence[PublishedResult], both_logs: bool = False
-) -> Comparison:
-    """Match, compare and judge. `both_logs`: the other side is a set of runs too, one of which is matched with each of ours."""
+def compare(ours: Side, theirs: Side | None, published: Sequence[PublishedResult]) -> Comparison:
+    """Match, compare and judge."""
     judged = [entry.measurement for entry in ours.entries]
     matches: list[Match] = []
     refusals: list[Refusal] = []
     if theirs is not None:
-        judged += [entry.measurement for entry in theirs.entries] if both_logs else []
+        judged += [] if theirs.published else [entry.measurement for entry in theirs.entries]
         for entry in ours.entries:
             found = _candidates(entry, theirs)
             if isinstance(found, Refusal):
                 refusals.append(found)
                 continue
-            for group in _grouped(found, both_logs):
-                match = _match(entry, _nearest(entry, group))
+            for group in _grouped(found, theirs):
+                match = _match(entry, _nearest(entry, group), ours, theirs)
                 if match.ratios:
                     matches.append(match)
                 else:
                     reasons = "; ".join(dict.fromkeys(item.reason for item in match.refused))
                     refusals.append(Refusal(f"{entry.what} with {match.theirs.name}", reasons))
     taken = {id(match.theirs) for match in matches}
-    left = [entry for entry in theirs.entries if id(entry) not in taken] if theirs is not None and both_logs else []
+    left = (
+        [entry for entry in theirs.entries if id(entry) not in taken]
+        if theirs is not None and not theirs.published
+        else []
+    )
     return Comparison(
         ours=ours,
         theirs=theirs,
@@ -136,11 +140,11 @@ def _kind(item: Measurement) -> str:
     return item.profile if item.profile in _PROFILE_REASONS else "official"
 
 
-def _grouped(found: Iterable[Entry], both_logs: bool) -> list[list[Entry]]:
+def _grouped(found: Iterable[Entry], theirs: Side) -> list[list[Entry]]:
     """A set of runs has one partner for each of ours; of published results each system has one."""
     groups: dict[str, list[Entry]] = {}
     for entry in found:
-        groups.setdefault("" if both_logs else entry.name, []).append(entry)
+        groups.setdefault(entry.name if theirs.published else "", []).append(entry)
     return list(groups.values())
 
 
@@ -163,7 +167,8 @@ def _nearest(entry: Entry, found: Sequence[Entry]) -> Entry:
 # --- one match ----------------------------------------------------------------------------------------------------------
 
 
-def _match(ours: Entry, theirs: Entry) -> Match:
+def _match(ours: Entry, theirs: Entry, side: Side, other_side: Side) -> Match:
+    names = (side.name, theirs.name if other_side.published else other_side.name)
     refused = tuple(_refusals(ours, theirs))
     pair = pair_of(theirs.measurement, ours.measurement)
     kept = ratios(ours.measurement, theirs.measurement, pair, {item.what for item in refused}, _label(ours, theirs))
@@ -172,10 +177,11 @@ def _match(ours: Entry, theirs: Entry) -> Match:
         ours=ours,
         theirs=theirs,
         differences=differences(ours, theirs),
-        caveats=tuple(_caveats(ours, theirs)),
+        caveats=tuple(dict.fromkeys(_caveats(ours, theirs, names))),
         ratios=tuple(kept),
         refused=(*refused, *missing),
         pair=pair,
+        names=names,
     )
 
 
@@ -204,7 +210,7 @@ def _reasons(ours: Entry, theirs: Entry) -> Iterator[tuple[tuple[str, ...], str]
         yield training, other_data
     if item.to_target and other.to_target and same_target(item, other) is False:
         yield (TIME, EPOCHS), f"trained to another target: {target_text(item)} against {target_text(other)}"
-    if ("token" in item.batch_unit) != ("token" in other.batch_unit):
+    if in_tokens(item) != in_tokens(other):
         yield (THROUGHPUT,), f"samples are {item.batch_unit} against {other.batch_unit}"
 
 
@@ -237,19 +243,20 @@ def _label(ours: Entry, theirs: Entry) -> str:
     return ""
 
 
-def _caveats(ours: Entry, theirs: Entry) -> Iterator[str]:
+def _caveats(ours: Entry, theirs: Entry, names: tuple[str, str]) -> Iterator[str]:
     item, other = ours.measurement, theirs.measurement
     if item.to_target and other.to_target and same_target(item, other) is None:
-        side = ours.name if not item.targets else theirs.name
+        side = names[1] if item.targets else names[0]
         yield f"the target of {side} is not known: ratios of time and epochs hold only if it is the same"
+    if identities(item.runs) & identities(other.runs):
+        yield "the same runs are on both sides"
     if "tpu" in (item.hardware + other.hardware).lower() and item.rules != other.rules:
         yield "TPUs are counted in cores in v0.5 and in chips (two cores each) from v0.6 on"
-    for entry in (ours, theirs):
-        labels = [label for label in entry.measurement.labels if label not in ("demo", "synthetic")]
-        texts = [*([f"labels: {', '.join(labels)}"] if labels else []), *entry.measurement.score.notes]
-        if entry.measurement.profile in ("demo", "synthetic"):
-            texts = texts[: 1 if labels else 0]  # their runs make no official score, so none is missing
-        if entry.measurement.note:
-            texts.append(entry.measurement.note)
-        for text in texts:
-            yield f"{entry.name}: {text}"
+    labels = [", ".join(one.labels) for one in (item, other)]
+    if labels[0] and labels[0] == labels[1]:
+        yield f"both: {labels[0]}"
+    for name, label, one in zip(names, labels, (item, other), strict=True):
+        if label and labels[0] != labels[1]:
+            yield f"{name}: {label}"
+        official = one.profile not in _PROFILE_REASONS  # runs of other profiles make no official score: none is missing
+        yield from (f"{name}: {text}" for text in (*(one.score.notes if official else ()), one.note) if text)

@@ -9,10 +9,10 @@ themselves, and none of them is pruned.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from suite.results.differences import same_target
+from suite.results.differences import in_tokens, same_target
 from suite.results.measurement import Measurement
 from suite.results.names import TITLES
 from suite.results.published import PublishedResult
@@ -97,9 +97,9 @@ def _not_judged(item: Measurement) -> str:
         return f"{item.profile} target has no relation to MLPerf"
     if item.workload not in TITLES:
         return f"no published runs of {item.workload}"
-    if not item.runs or any(run.epochs is None for run in item.runs):
+    if not item.runs or not all(run.epochs and 0 < run.epochs < math.inf for run in item.runs):
         return "the epochs of single runs are not known"
-    if item.batch_size_global is None:
+    if not item.batch_size_global or item.batch_size_global < 0:
         return "the global batch is not known"
     return "" if item.targets else "the target is not known"
 
@@ -117,7 +117,9 @@ def verdict(item: Measurement, epochs: Sequence[float], reference: Reference) ->
         return Convergence(item, NONE, reason, mean, reference)
     high = 2 * reference.mean - low
     word = FAST if mean < low else SLOWER if mean > high else INSIDE
-    return Convergence(item, word, _words(word, mean, low, high, reference), mean, reference, low, high, _notes(item))
+    return Convergence(
+        item, word, _words(word, mean, low, high, reference), mean, reference, low, high, _notes(item, reference)
+    )
 
 
 def olympic_mean(values: Sequence[float]) -> float:
@@ -172,7 +174,7 @@ def _alike(item: Measurement, other: PublishedResult) -> bool:
         other.benchmark == item.workload
         and other.row.get("division", "closed") != "open"
         and bool(theirs.batch_size_global and theirs.runs)
-        and ("token" in theirs.batch_unit) == ("token" in item.batch_unit)
+        and in_tokens(theirs) == in_tokens(item)
         and (theirs.rules == "v0.5") == (item.rules == "v0.5")
         and same_target(item, theirs) is True
     )
@@ -180,12 +182,12 @@ def _alike(item: Measurement, other: PublishedResult) -> bool:
 
 def references(pool: Sequence[PublishedResult], without: Sequence[TimedRun] = ()) -> list[Reference]:
     """One reference point for each batch size. A log published twice counts once, the runs `without` not at all."""
-    seen = {_identity(run) for run in without}
+    seen = set(identities(without))
     runs: dict[int, list[float]] = {}
     sources: dict[int, list[str]] = {}
     for result in pool:
-        fresh = [run for run in result.measurement.runs if run.epochs is not None and _identity(run) not in seen]
-        seen |= {_identity(run) for run in fresh}
+        fresh = [run for run in result.measurement.runs if run.epochs is not None and not identities([run]) & seen]
+        seen |= identities(fresh)
         if fresh and result.measurement.batch_size_global:
             batch = result.measurement.batch_size_global
             runs.setdefault(batch, []).extend(run.epochs for run in fresh if run.epochs is not None)
@@ -193,8 +195,9 @@ def references(pool: Sequence[PublishedResult], without: Sequence[TimedRun] = ()
     return [reference(batch, runs[batch], sources[batch]) for batch in sorted(runs)]
 
 
-def _identity(run: TimedRun) -> tuple[int, int]:
-    return round(run.start_ms / 1e3), round(run.seconds * 100)
+def identities(runs: Iterable[TimedRun]) -> set[tuple[int, int]]:
+    """What two different runs hardly share: the second of their start, and their length in hundredths of a second."""
+    return {(round(run.start_ms / 1e3), round(run.seconds * 100)) for run in runs if run.start_ms}
 
 
 def reference(batch: int, epochs: Sequence[float], sources: Sequence[str] = ()) -> Reference:
@@ -249,11 +252,11 @@ def _words(word: str, mean: float, low: float, high: float, point: Reference) ->
     return f"inside: {mean:.4g} epochs, between {low:.4g} and {high:.4g}, which {around} make likely"
 
 
-def _notes(item: Measurement) -> tuple[str, ...]:
-    return tuple(_all_notes(item))
+def _notes(item: Measurement, point: Reference) -> tuple[str, ...]:
+    return tuple(_all_notes(item, point))
 
 
-def _all_notes(item: Measurement) -> Iterator[str]:
+def _all_notes(item: Measurement, point: Reference) -> Iterator[str]:
     if item.rules == "v0.5":
         yield "epochs are those begun when the target was reached"
     if item.workload == "ssd" and item.rules != "v0.5":
@@ -261,6 +264,8 @@ def _all_notes(item: Measurement) -> Iterator[str]:
     required, failed = _RUNS[item.workload], item.score.runs_failed
     if len(item.runs) + failed < required:
         yield f"{len(item.runs) + failed} of the {required} runs that the rules ask"
+    if point.runs < 2 * required:
+        yield f"only {point.runs} published runs, where RCP asks for {2 * required}"
     if failed == 1:
         yield "the failed run counts as the slowest"
     if failed > 1:

@@ -75,7 +75,18 @@ def target_text(item: Measurement) -> str:
 
 
 def _differs(item: Difference, ours: Entry, theirs: Entry) -> bool:
-    return item.name != "target" or same_target(ours.measurement, theirs.measurement) is not True
+    """False for texts that say the same in other words."""
+    one, other = ours.measurement, theirs.measurement
+    if item.name == "target":
+        return same_target(one, other) is not True
+    if item.name == "global batch":
+        return one.batch_size_global != other.batch_size_global or in_tokens(one) != in_tokens(other)
+    return True
+
+
+def in_tokens(item: Measurement) -> bool:
+    """True if batches are counted in tokens, False if in samples (sentence pairs, images …)."""
+    return "token" in item.batch_unit
 
 
 def _clock(entry: Entry) -> str:

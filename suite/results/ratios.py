@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.results.bootstrap import Interval
 from suite.results.measurement import Measurement
 from suite.results.scaling import Pair
 from suite.results.scores import TimedRun
-from suite.results.variation import SIGNIFICANCE, Variation, permutation_test
+from suite.results.variation import Variation, permutation_test
 
 TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
+UNITS: Mapping[str, str] = {TIME: "s", EPOCH_TIME: "s", EPOCHS: "epochs", THROUGHPUT: "samples/s"}
 SAME = 5e-4
 """Ratios nearer to 1 are called equal."""
+_Value = Callable[[TimedRun], float | None]
 
 
 @dataclass(frozen=True)
@@ -38,36 +41,31 @@ def ratios(ours: Measurement, theirs: Measurement, pair: Pair, refused: set[str]
 
     `pair` is the speedup from `theirs` to `ours` (suite.results.scaling.compare).
     """
-    return list(_ratios(ours, theirs, pair, refused, label))
+    found: list[Ratio] = []
+    both, one, other = ours.to_target and theirs.to_target, ours.score, theirs.score
+
+    def add(
+        quantity: str, values: tuple[float | None, ...], interval: Interval | None, value: _Value, beside: str = ""
+    ) -> None:
+        """Add a ratio unless it was refused, or one of `values` (ours, theirs, their ratio) cannot be used."""
+        mine, yours, ratio = (_usable(number) for number in values)
+        if quantity not in refused and mine and yours and ratio:
+            test = _test(ours.runs, theirs.runs, value)
+            found.append(Ratio(quantity, UNITS[quantity], mine, yours, ratio, interval, test, beside))
+
+    if both:
+        times_per_epoch = (one.seconds_per_epoch, other.seconds_per_epoch, pair.throughput)
+        add(TIME, (one.seconds, other.seconds, pair.total), pair.interval, _seconds)
+        add(EPOCH_TIME, times_per_epoch, pair.interval_throughput, _epoch, label)
+        add(EPOCHS, (one.epochs, other.epochs, pair.efficiency), pair.interval_efficiency, _epochs)
+    mine, yours = _usable(one.samples_per_second), _usable(other.samples_per_second)
+    add(THROUGHPUT, (mine, yours, mine / yours if yours else None), None if both else pair.interval, _rate)
+    return found
 
 
-def _ratios(ours: Measurement, theirs: Measurement, pair: Pair, refused: set[str], label: str) -> Iterator[Ratio]:
-    both = ours.to_target and theirs.to_target
-    one, other = ours.score, theirs.score
-    timed = [
-        (TIME, "s", one.seconds, other.seconds, pair.total, pair.interval, _seconds),
-        (
-            EPOCH_TIME,
-            "s",
-            one.seconds_per_epoch,
-            other.seconds_per_epoch,
-            pair.throughput,
-            pair.interval_throughput,
-            _epoch,
-        ),
-        (EPOCHS, "epochs", one.epochs, other.epochs, pair.efficiency, pair.interval_efficiency, _epochs),
-    ]
-    for quantity, unit, mine, yours, ratio, interval, value in timed if both else []:
-        if quantity not in refused and ratio and mine and yours:
-            variation = _test(ours.runs, theirs.runs, value)
-            yield Ratio(
-                quantity, unit, mine, yours, ratio, interval, variation, label if quantity == EPOCH_TIME else ""
-            )
-    mine, yours = one.samples_per_second, other.samples_per_second
-    if THROUGHPUT not in refused and mine and yours:
-        interval = None if both else pair.interval
-        variation = _test(ours.runs, theirs.runs, _rate)
-        yield Ratio(THROUGHPUT, "samples/s", mine, yours, mine / yours, interval, variation)
+def _usable(value: float | None) -> float:
+    """A value that can be divided by; 0 for one that is unknown, not positive or no finite number."""
+    return value if value is not None and 0 < value < math.inf else 0.0
 
 
 def _test(
@@ -94,29 +92,36 @@ def _rate(run: TimedRun) -> float | None:
     return run.samples / run.train_seconds if run.samples and run.train_seconds else None
 
 
-def ratio_words(item: Ratio, ours: str, theirs: str) -> str:
-    """`B is 4.1 % faster (95 %: 2.0 to 6.3 %), more than run-to-run variation (p = 0.008, 5 against 5 runs)`."""
+def ratio_words(item: Ratio, ours: str, theirs: str, test: bool = True) -> str:
+    """`B is 4.1 % faster (95 %: 2.0 to 6.3 %), more than run-to-run variation (p = 0.008, 5 against 5 runs)`.
+
+    `test=False` leaves the words about run-to-run variation out.
+    """
     better, worse = (ours, theirs) if item.ratio >= 1 else (theirs, ours)
     tail = ""
-    if item.variation is not None:
-        tail = ("; " if item.variation.smallest_p >= SIGNIFICANCE else ", ") + item.variation.words
+    if item.variation is not None and test:
+        tail = (", " if item.variation.can_show else "; ") + item.variation.words
     if abs(item.ratio - 1) < SAME:
-        same = "need as many epochs" if item.quantity == EPOCHS else "are equally fast"
-        return f"{ours} and {theirs} {same} ({item.quantity}){tail}"
-    amount = _amount(item)
+        alike = {TIME: "are equally fast to the target", EPOCH_TIME: "are equally fast in each epoch"}
+        alike |= {EPOCHS: "need as many epochs", THROUGHPUT: "train as many samples/s"}
+        return f"{ours} and {theirs} {alike[item.quantity]}{tail}"
+    amount, twice = _amount(item)
     return {
-        TIME: f"{better} is {amount} faster to the target",
-        EPOCH_TIME: f"{better} is {amount} faster in each epoch",
-        EPOCHS: f"{worse} needs {amount} more epochs",
-        THROUGHPUT: f"{better} trains {amount} more samples/s",
+        TIME: f"{better} is {amount} {'as fast' if twice else 'faster'} to the target",
+        EPOCH_TIME: f"{better} is {amount} {'as fast' if twice else 'faster'} in each epoch",
+        EPOCHS: f"{worse} needs {amount} {'as many' if twice else 'more'} epochs",
+        THROUGHPUT: f"{better} trains {amount} {'as many' if twice else 'more'} samples/s",
     }[item.quantity] + tail
 
 
-def _amount(item: Ratio) -> str:
-    """`4.1 % (95 %: 2.0 to 6.3 %)`: by how much the worse side's value is larger (for throughput the better side's)."""
+def _amount(item: Ratio) -> tuple[str, bool]:
+    """`4.1 % (95 %: 2.0 to 6.3 %)`, from twice as much on `2.11 times (95 %: 2.06 to 2.20)`; and which of the two it is."""
     values = [item.ratio, *([item.interval.low, item.interval.high] if item.interval else [])]
     ratio, *ends = values if item.ratio >= 1 else [1 / value for value in values]
+    twice = ratio >= 2
     if not ends:
-        return f"{100 * (ratio - 1):.1f} %"
-    low, high = sorted(100 * (end - 1) for end in ends)
-    return f"{100 * (ratio - 1):.1f} % (95 %: {low:.1f} to {high:.1f} %)"
+        return (f"{ratio:.2f} times" if twice else f"{100 * (ratio - 1):.1f} %"), twice
+    low, high = sorted(ends)
+    if twice:
+        return f"{ratio:.2f} times (95 %: {low:.2f} to {high:.2f})", twice
+    return f"{100 * (ratio - 1):.1f} % (95 %: {100 * (low - 1):.1f} to {100 * (high - 1):.1f} %)", twice

@@ -56,11 +56,15 @@ class Side:
     entries: tuple[Entry, ...]
     left_out: tuple[str, ...] = ()
     """What is not among the entries, and why."""
+    published: bool = False
+    """False: a set of runs."""
 
 
 def published_side(name: str) -> Side:
     """The published results that `name` says (suite.results.published.find). Raises ValueError with the nearest names."""
-    return Side(name.strip("/"), name, tuple(published_entry(item) for item in find(name)))
+    found = find(name)
+    title = f"{len(found)} published result{'' if len(found) == 1 else 's'}"
+    return Side(name.strip("/"), title, tuple(published_entry(item) for item in found), published=True)
 
 
 def published_entry(item: PublishedResult) -> Entry:
@@ -159,7 +163,7 @@ def _is_foreign(run: Run) -> bool:
 
 def _with(run: Run, values: Mapping[str, object]) -> Run:
     assert run.settings is not None
-    kept = {name: value for name, value in values.items() if not getattr(run.settings, name)}
+    kept = {name: value for name, value in values.items() if name == "rules" or not getattr(run.settings, name)}
     return replace(run, settings=replace(run.settings, **kept))  # type: ignore[arg-type]
 
 
@@ -177,6 +181,7 @@ def _description(
                     "framework": item.framework,
                     "batch_size_global": item.batch_size_global,
                     "sample_unit": item.batch_unit,
+                    "rules": item.rules,
                 }
     system = folder.absolute().parent
     for path in (

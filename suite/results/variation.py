@@ -22,8 +22,8 @@ SIGNIFICANCE = 0.05
 """Below this p value a difference is more than run-to-run variation."""
 _BATCH = 10_000
 """Random deals held in memory at a time."""
-_TIE = 1e-12
-"""Sums nearer than this part of the sum of all values are equal: rounding."""
+_TIE = 1e-9
+"""Sums nearer than this part of the sum of all values are equal: tables round to microseconds."""
 _Floats = npt.NDArray[np.float64]
 
 
@@ -45,10 +45,15 @@ class Variation:
         return self.p < SIGNIFICANCE
 
     @property
+    def can_show(self) -> bool:
+        """False if so few runs can give no p value below SIGNIFICANCE."""
+        return self.smallest_p < SIGNIFICANCE
+
+    @property
     def words(self) -> str:
         """What the test says, without by how much."""
         counts = f"{self.runs_ours} against {self.runs_theirs} runs"
-        if self.smallest_p >= SIGNIFICANCE:
+        if not self.can_show:
             return f"no difference that {counts} can show (smallest p these numbers allow: {self.smallest_p:.2g})"
         about = "" if self.exact else "about "
         if self.larger:
