@@ -1,11 +1,11 @@
-"""`suite report DIR…`: tables of time to target, throughput and speedup from logs."""
+"""`suite report DIR…`: tables of time to target, throughput and speedup from logs, or a page with figures."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-SUMMARY = "tables of time to target, throughput and speedup from logs"
+SUMMARY = "tables of time to target, throughput and speedup from logs, as text or as a page with figures"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -14,13 +14,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "paths", nargs="+", type=Path, metavar="DIR", help="folder with runs (searched below), or a log"
     )
     parser.add_argument(
-        "--format", choices=("markdown", "csv"), default="markdown", help="markdown (default) or csv (raw numbers)"
+        "--format", choices=("markdown", "csv"), default=None, help="markdown (default) or csv (raw numbers)"
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write to FILE instead of standard output")
+    parser.add_argument("--html", type=Path, metavar="OUT", help="write one HTML file with figures, readable offline")
+    parser.add_argument(
+        "--to",
+        metavar="ROUND/SUBMITTER/SYSTEM",
+        help="with --html: published figures beside ours (suite published list)",
+    )
+    parser.add_argument(
+        "--figures", type=Path, metavar="FOLDER", help="with --html: the figures as SVG and PNG in a new folder"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print or write the report; 0. Raises ValueError for a folder without logs or an output that cannot be written."""
+    if args.html is not None:
+        return _html(args)
+    if args.to is not None or args.figures is not None:
+        raise ValueError("--to and --figures belong to the page: add --html OUT")
     from suite.results.report import report_csv, report_text
 
     text = report_csv(args.paths) if args.format == "csv" else report_text(args.paths)
@@ -33,4 +46,16 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(
             f"--output {args.output} cannot be written ({error.strerror}); give the path of a file"
         ) from error
+    return 0
+
+
+def _html(args: argparse.Namespace) -> int:
+    if args.format is not None or args.output is not None:
+        raise ValueError("--html writes a page of its own: leave out --format and --output, or call suite report twice")
+    from suite.results.html.page import write_html  # matplotlib: only here
+    from suite.results.published import find
+
+    published = [] if args.to is None else [item.measurement for item in find(args.to)]
+    write_html(args.paths, args.html, published, args.figures)
+    print(args.html)
     return 0

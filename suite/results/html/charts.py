@@ -1,0 +1,98 @@
+"""What a figure shows, as plain numbers: no drawing here. Every text in it is clean, every number finite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+Point = tuple[float, float]
+Points = tuple[Point, ...]
+"""The points of one curve in order."""
+
+MAX_POINTS = 120
+"""Points of one curve that are drawn: more cannot be told apart at the width of a figure."""
+MAX_PATHS = 40
+"""Runs of one series that are drawn."""
+_LARGEST = 1e15
+"""Nothing measured is larger; beyond it axes lose their ticks."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Curves that share colour and label: the runs of one row, or one scaling curve."""
+
+    label: str
+    slot: int
+    """Number of its colour and marker."""
+    paths: tuple[Points, ...]
+    published: bool = False
+    """Dashed, in grey: figures that are not ours."""
+    ranges: tuple[tuple[float, float, float], ...] = ()
+    """(x, lowest, highest) where several runs were measured."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One pair of axes."""
+
+    name: str
+    """Stem of its file: lower-case letters, digits and `-`."""
+    title: str
+    labels: tuple[str, ...]
+    """What stands beside every number: `demo`, `cpu`."""
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    target: float | None = None
+    """A horizontal line."""
+    target_label: str = ""
+    from_zero: bool = False
+    note: str = ""
+    """What the caption adds: curves that were left out."""
+
+
+@dataclass(frozen=True)
+class ScalingChart:
+    """Time to target against devices on logarithmic axes, with total speedup on linear ones as its inset."""
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    times: tuple[Series, ...]
+    """Points are (devices, minutes)."""
+    speedups: tuple[Series, ...]
+    """Points are (devices over those of the baseline, speedup)."""
+    note: str = ""
+
+
+def finite(points: Iterable[tuple[float | None, float | None]]) -> Points:
+    """The points that can be drawn."""
+    return tuple(
+        (x, y) for x, y in points if x is not None and y is not None and abs(x) < _LARGEST and abs(y) < _LARGEST
+    )
+
+
+def thin(points: Points) -> Points:
+    """At most MAX_POINTS, evenly chosen, first and last kept."""
+    count = len(points)
+    if count <= MAX_POINTS:
+        return points
+    return tuple(points[round(index * (count - 1) / (MAX_POINTS - 1))] for index in range(MAX_POINTS))
+
+
+def average(points: Points) -> Points:
+    """At most MAX_POINTS, each the mean of neighbours: for what is sampled more often than it can be drawn."""
+    size = math.ceil(len(points) / MAX_POINTS) or 1
+    pieces = [points[begin : begin + size] for begin in range(0, len(points), size)]
+    return tuple(
+        (math.fsum(x for x, _ in piece) / len(piece), math.fsum(y for _, y in piece) / len(piece)) for piece in pieces
+    )
+
+
+def choose(paths: Sequence[Points], limit: int = MAX_PATHS) -> tuple[Points, ...]:
+    """At most `limit` of the paths that have a point, evenly chosen."""
+    drawn = [path for path in paths if path]
+    if len(drawn) <= limit:
+        return tuple(drawn)
+    return tuple(drawn[round(index * (len(drawn) - 1) / (limit - 1))] for index in range(limit))

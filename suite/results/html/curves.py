@@ -1,0 +1,276 @@
+"""From the runs of a table to curves: quality, throughput, waiting and the machine, over epochs or time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from suite.results.collect import Run
+from suite.results.groups import Group, Row
+from suite.results.html.charts import MAX_PATHS, Chart, Points, Series, average, choose, finite, thin
+from suite.results.names import workload_name
+from suite.results.record import RunRecord
+from suite.results.recorded import telemetry
+from suite.results.text import clean
+
+_TELEMETRY_RUNS = 6
+"""Runs of a series whose telemetry is drawn."""
+_SHORT_SECONDS = 180.0
+"""Runs up to this long are drawn in seconds, longer ones in minutes."""
+_FEW = ("framework", "devices", "batch_size_global", "precision", "lr_scaling", "hyperparameter_set", "batch_rule")
+_SENSORS: Mapping[str, tuple[str, str]] = {
+    "run_cpu_percent": ("CPU used by the run", "% of all CPUs"),
+    "gpu_percent": ("GPU in use", "% of time, mean over devices"),
+    "gpu_power_watts": ("GPU power", "W, all devices"),
+    "gpu_memory_bytes": ("GPU memory in use", "GB, all devices"),
+}
+"""Sensor (docs/telemetry.md) to title and unit of its figure."""
+
+
+def row_labels(rows: Sequence[Row]) -> list[str]:
+    """One short label for each row, of what tells it from the others: `pytorch, 2 devices`."""
+    groups = [row.group for row in rows]
+    names = [name for name in ("framework", "devices") if any(getattr(group, name) for group in groups)]
+    others = [name for name in _FEW if name not in names] + [item.name for item in fields(Group)]
+    texts = [_label(group, names) for group in groups]
+    for name in others:
+        if len(set(texts)) == len(texts):
+            break
+        if name not in names and len({getattr(group, name) for group in groups}) > 1:
+            names.append(name)
+            texts = [_label(group, names) for group in groups]
+    return [text or f"setting {index}" for index, text in enumerate(_unequal(texts), start=1)]
+
+
+def _label(group: Group, names: Sequence[str]) -> str:
+    return clean(", ".join(_word(group, name) for name in names if getattr(group, name) not in (None, "", ())), 60)
+
+
+def _word(group: Group, name: str) -> str:
+    value = getattr(group, name)
+    if name == "devices":
+        return f"{value} device" if value == 1 else f"{value} devices"
+    if name == "batch_size_global":
+        return f"batch {value:,}"
+    if name == "hyperparameters":
+        return "other hyperparameters"
+    return str(value) if isinstance(value, str) else clean(repr(value), 20)
+
+
+def _unequal(texts: Sequence[str]) -> list[str]:
+    """Texts with a number behind those that occur again: names are cut, and settings may differ beyond the cut."""
+    seen: dict[str, int] = {}
+    result = []
+    for text in texts:
+        seen[text] = seen.get(text, 0) + 1
+        result.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
+    return result
+
+
+def labels_of(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Labels of any row: they stand beside every number of the table."""
+    found = dict.fromkeys(label for row in rows for label in row.group.labels)
+    return tuple(clean(label, 60) for label in sorted(found)[:6])
+
+
+def file_name(*parts: str) -> str:
+    """A file's stem of clean parts: lower-case letters, digits and `-` alone, so that no name leaves a folder."""
+    words = (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-")[:40] for part in parts)
+    return "-".join(word for word in words if word) or "figure"
+
+
+def table_charts(table: Sequence[Row], number: int) -> list[Chart]:
+    """All figures of one table; what was not recorded has none. `number` counts tables: it makes file names differ."""
+    names = row_labels(table)
+    return [
+        *_quality_charts(table, names, number),
+        *_rate_charts(table, names, number),
+        *_machine(table, names, number),
+    ]
+
+
+# --- quality ------------------------------------------------------------------------------------------------------------
+
+
+def _quality_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Iterator[Chart]:
+    unit, scale = _time_unit(table)
+    for metric in _metrics(table):
+
+        def over_epochs(record: RunRecord, metric: str = metric) -> Points:
+            return finite(
+                (_epoch(record, index), item.quality.get(metric)) for index, item in enumerate(record.evaluations)
+            )
+
+        def over_time(record: RunRecord, metric: str = metric) -> Points:
+            return finite((item.seconds / scale, item.quality.get(metric)) for item in record.evaluations)
+
+        targets = {dict(row.group.targets).get(metric) for row in table}
+        target = next(iter(targets)) if len(targets) == 1 else None
+        shown = finite([(0.0, target)])
+        for x_label, points in (("epochs", over_epochs), (unit, over_time)):
+            series, note = _series(table, names, points)
+            if series:
+                yield Chart(
+                    name=file_name(f"{number:02d}", _workload(table), clean(metric, 30), "over", x_label),
+                    title=f"{_workload(table)}: {clean(metric, 30)} over {'epochs' if x_label == 'epochs' else 'time'}",
+                    labels=labels_of(table),
+                    x_label=x_label,
+                    y_label=clean(metric, 30),
+                    series=series,
+                    target=shown[0][1] if shown else None,
+                    target_label=f"target {target:g}" if target is not None else "",
+                    note=note,
+                )
+
+
+def _metrics(table: Sequence[Row]) -> list[str]:
+    """Metrics with a target first; at most three."""
+    wanted = dict.fromkeys(metric for row in table for metric, _ in row.group.targets)
+    seen = dict.fromkeys(
+        metric for record in _records(table) for evaluation in record.evaluations[:3] for metric in evaluation.quality
+    )
+    return list({**{name: None for name in wanted if name in seen}, **({} if wanted else seen)})[:3]
+
+
+def _epoch(record: RunRecord, index: int) -> float | None:
+    evaluation = record.evaluations[index]
+    return float(evaluation.epochs_begun) if record.format == "MLPv0.5.0" else evaluation.epoch
+
+
+def _workload(table: Sequence[Row]) -> str:
+    return clean(workload_name(table[0].group.workload) or "unknown workload", 40)
+
+
+def _records(table: Sequence[Row]) -> list[RunRecord]:
+    return [run.reading.record for row in table for run in row.attempts if run.reading is not None]
+
+
+def _time_unit(table: Sequence[Row]) -> tuple[str, float]:
+    longest = max((item.seconds for record in _records(table) for item in record.evaluations), default=0.0)
+    return ("seconds", 1.0) if longest <= _SHORT_SECONDS else ("minutes", 60.0)
+
+
+def _series(
+    table: Sequence[Row], names: Sequence[str], points: Callable[[RunRecord], Points]
+) -> tuple[tuple[Series, ...], str]:
+    """(one series for each row that has a curve, what was left out)."""
+    found, left_out = [], 0
+    for slot, (row, name) in enumerate(zip(table, names, strict=True)):
+        paths = [thin(points(run.reading.record)) for run in row.attempts if run.reading is not None]
+        drawn = choose(paths)
+        left_out += sum(1 for path in paths if path) - len(drawn)
+        if drawn:
+            found.append(Series(name, slot, drawn))
+    return tuple(found), _left_out(left_out)
+
+
+def _left_out(count: int) -> str:
+    return f"{count:,} more runs are not drawn (at most {MAX_PATHS} of one colour)" if count else ""
+
+
+# --- throughput and waiting ---------------------------------------------------------------------------------------------
+
+
+def _rate_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Iterator[Chart]:
+    unit, scale = _time_unit(table)
+    sample_unit = clean(table[0].group.sample_unit or "samples", 30)
+
+    def rates(record: RunRecord) -> Points:
+        return finite((seconds / scale, rate) for seconds, rate, _ in blocks(record))
+
+    def waits(record: RunRecord) -> Points:
+        return finite((seconds / scale, None if wait is None else 100 * wait) for seconds, _, wait in blocks(record))
+
+    kinds = (
+        ("throughput", f"{sample_unit}/s, training alone", rates),
+        ("data wait", "% of training time", waits),
+    )
+    for title, y_label, points in kinds:
+        series, note = _series(table, names, points)
+        if series:
+            yield Chart(
+                name=file_name(f"{number:02d}", _workload(table), title),
+                title=f"{_workload(table)}: {title} over time",
+                labels=labels_of(table),
+                x_label=unit,
+                y_label=y_label,
+                series=series,
+                from_zero=True,
+                note=note,
+            )
+
+
+def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
+    """(seconds since run_start, samples/s, share of training time that waited for data) of each evaluation block.
+
+    The time is that of the evaluation which the log writes just before a block's figures; where there is none, the training
+    and evaluation seconds so far.
+    """
+    found, so_far, before = [], 0.0, 0
+    for item in sorted(record.throughput, key=lambda item: item.line):
+        so_far += (item.train_seconds or 0.0) + (item.evaluation_seconds or 0.0)
+        within = [one.seconds for one in record.evaluations if before < one.line < item.line]
+        wait = (
+            item.data_wait_seconds / item.train_seconds
+            if item.data_wait_seconds is not None and item.train_seconds
+            else None
+        )
+        found.append((within[-1] if within else so_far, item.samples_per_second, wait))
+        before = item.line
+    return found
+
+
+# --- the machine --------------------------------------------------------------------------------------------------------
+
+
+def _machine(table: Sequence[Row], names: Sequence[str], number: int) -> Iterator[Chart]:
+    recorded: dict[str, list[Series]] = {sensor: [] for sensor in _SENSORS}
+    unit, scale = _time_unit(table)
+    left_out = 0
+    for slot, (row, name) in enumerate(zip(table, names, strict=True)):
+        beside = [found for run in _evenly(row.attempts) if (found := telemetry(_folder(run))) is not None]
+        left_out += max(0, len(row.attempts) - _TELEMETRY_RUNS) if beside else 0
+        for sensor in _SENSORS:
+            size = 1e9 if sensor.endswith("_bytes") else 1.0
+            curves = [
+                average(
+                    finite(
+                        (second / scale, _over(value, size)) for second, value in zip(one.seconds, values, strict=True)
+                    )
+                )
+                for one in beside
+                if (values := one.series.get(sensor)) is not None
+            ]
+            if any(curves):
+                recorded[sensor].append(Series(name, slot, choose(curves)))
+    for sensor, series in recorded.items():
+        title, y_label = _SENSORS[sensor]
+        if series:
+            yield Chart(
+                name=file_name(f"{number:02d}", _workload(table), title),
+                title=f"{_workload(table)}: {title}",
+                labels=labels_of(table),
+                x_label=unit,
+                y_label=y_label,
+                series=tuple(series),
+                from_zero=True,
+                note=f"{left_out:,} more runs are not drawn (at most {_TELEMETRY_RUNS} of one colour)"
+                if left_out
+                else "",
+            )
+
+
+def _evenly(runs: Sequence[Run]) -> list[Run]:
+    if len(runs) <= _TELEMETRY_RUNS:
+        return list(runs)
+    return [runs[round(index * (len(runs) - 1) / (_TELEMETRY_RUNS - 1))] for index in range(_TELEMETRY_RUNS)]
+
+
+def _folder(run: Run) -> Path:
+    return run.path if run.reading is None and run.path.is_dir() else run.path.parent
+
+
+def _over(value: float | None, size: float) -> float | None:
+    return None if value is None else value / size

@@ -1,0 +1,305 @@
+"""Draws charts with matplotlib: one `Figure` each, with its labels in it. Nothing here touches a file or a global setting."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from suite.results.html.charts import Chart, Points, ScalingChart, Series
+from suite.results.html.theme import GRID, HEIGHT, INK, MUTED, PAPER, SETTINGS, TEXT_SIZE, WIDTH, colour, marker
+
+NOT_VERIFIED = "Not verified by MLCommons Association"
+_SMALL = TEXT_SIZE - 1.5
+_LETTER = 0.58
+"""Width of a letter of DejaVu Sans over its size, about."""
+_MAX_DIRECT = 9
+"""Curves that are labelled at their ends; with more, only as many are named as fit."""
+_STEPS = (1, 2, 5, 10)
+"""Ticks are multiples of these."""
+_SCALING_WIDTH, _SCALING_HEIGHT = 440.0, 400.0
+
+
+@contextmanager
+def settings() -> Iterator[None]:
+    """Our settings of matplotlib and nobody else's, while drawing and saving."""
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a letter that the font lacks becomes a box
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)  # type: ignore[arg-type]
+        yield
+
+
+def draw(chart: Chart | ScalingChart) -> Figure:
+    """A chart as a figure; call it and save the figure within `settings`."""
+    return _draw_scaling(chart) if isinstance(chart, ScalingChart) else _draw_lines(chart)
+
+
+# --- one pair of axes ---------------------------------------------------------------------------------------------------
+
+
+def _draw_lines(chart: Chart) -> Figure:
+    margin = _margin(chart.series)
+    figure, axes = _axes(WIDTH, HEIGHT, left=48, right=margin, top=44, bottom=52)
+    _headings(figure, chart.title, chart.labels, WIDTH, HEIGHT)
+    for series in chart.series:
+        _plot(axes, series)
+    if chart.target is not None:
+        axes.axhline(chart.target, color=INK, linewidth=1.0, linestyle=(0, (5, 3)), zorder=1.5)
+        axes.annotate(
+            chart.target_label,
+            xy=(0.0, chart.target),
+            xycoords=("axes fraction", "data"),
+            xytext=(4, 3),
+            textcoords="offset points",
+            va="bottom",
+            fontsize=_SMALL,
+            color=INK,
+        )
+    _limits(axes, chart)
+    axes.set_xlabel(chart.x_label, labelpad=2)
+    axes.set_title(chart.y_label, loc="left", fontsize=_SMALL, color=MUTED, pad=5)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=chart.x_label == "epochs", steps=_STEPS, min_n_ticks=2))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=_STEPS))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    _end_labels(axes, chart.series)
+    return figure
+
+
+def _axes(width: float, height: float, left: float, right: float, top: float, bottom: float) -> tuple[Figure, Axes]:
+    """A figure of `width` x `height` pixels with margins in pixels."""
+    figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+    box = (left / width, bottom / height, (width - left - right) / width, (height - top - bottom) / height)
+    return figure, figure.add_axes(box)
+
+
+def _margin(series: Sequence[Series]) -> float:
+    """Pixels on the right that the labels need."""
+    longest = max((len(_cut(one.label)) for one in series), default=0)
+    return max(24.0, 22 + longest * _LETTER * _SMALL)
+
+
+def _cut(text: str, limit: int = 22) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _headings(figure: Figure, title: str, labels: Sequence[str], width: float, height: float) -> None:
+    """Title above, labels and the reservation below: they go wherever the figure goes."""
+    figure.text(6 / width, 1 - 5 / height, _cut(title, 58), va="top", fontsize=TEXT_SIZE, fontweight="bold", color=INK)
+    below = " · ".join([*(_cut(label, 24) for label in labels[:4]), NOT_VERIFIED])
+    figure.text(6 / width, 5 / height, below, va="bottom", fontsize=_SMALL - 1, color=MUTED)
+
+
+def _plot(axes: Axes, series: Series) -> None:
+    """All paths of a series as one line with gaps, so that a hundred runs are one element of the SVG."""
+    xs: list[float] = []
+    ys: list[float] = []
+    for path in series.paths:
+        xs += [*(x for x, _ in path), math.nan]
+        ys += [*(y for _, y in path), math.nan]
+    longest = max(len(path) for path in series.paths)
+    many, width = len(series.paths) > 3, (1.6 if len(series.paths) == 1 else 1.1)
+    marked = len(xs) <= 60 or longest == 1
+    axes.plot(
+        xs,
+        ys,
+        color=MUTED if series.published else colour(series.slot),
+        linewidth=0.7 if many else width,
+        alpha=0.65 if many else 1.0,
+        linestyle=(0, (4, 2.5)) if series.published else "-",
+        marker=marker(series.slot) if marked else None,
+        markersize=2.6 if many else 4.2,
+        markerfacecolor=PAPER if series.published else colour(series.slot),
+        markeredgewidth=1.0 if series.published else 0.0,
+        solid_joinstyle="round",
+        zorder=2.5 if series.published else 3,
+    )
+
+
+def _limits(axes: Axes, chart: Chart) -> None:
+    ys = [y for series in chart.series for path in series.paths for _, y in path]
+    ys += [chart.target] if chart.target is not None else []
+    low, high = min(ys), max(ys)
+    pad = 0.06 * (high - low) or abs(high) * 0.1 or 1.0
+    axes.set_ylim(0.0 if chart.from_zero and low >= 0 else low - pad, high + pad)
+    xs = [x for series in chart.series for path in series.paths for x, _ in path]
+    left, right = min(0.0, *xs), max(xs)
+    axes.set_xlim(left, right + (0.02 * (right - left) or 1.0))
+
+
+def number_text(value: float) -> str:
+    """A tick: `0.05`, `250`, `1.5M`."""
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / (1e3 if letter == 'k' else size):g}{letter}"
+    return f"{value:.6g}"
+
+
+# --- labels at the ends of curves ---------------------------------------------------------------------------------------
+
+
+def _end_labels(axes: Axes, series: Sequence[Series]) -> None:
+    """Each curve's name right of the axes, at the height of its end, moved apart where they would overlap."""
+    wanted = []
+    for one in series[:_MAX_DIRECT]:
+        end = _last(one.paths)
+        wanted.append((_height(axes, end[1]), _cut(one.label), MUTED if one.published else colour(one.slot), end))
+    wanted.sort(key=lambda item: item[0])
+    width, height = _pixels(axes)
+    heights = spread([item[0] * height for item in wanted], gap=_SMALL * 1.28, top=height + 6)
+    for (_, text, ink, end), place in zip(wanted, heights, strict=True):
+        axes.annotate(
+            text,
+            xy=end,
+            xytext=(1.0 + 10 / width, place / height),
+            textcoords="axes fraction",
+            va="center",
+            ha="left",
+            fontsize=_SMALL,
+            color=ink,
+            arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": ink, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3},
+            annotation_clip=False,
+        )
+    if len(series) > _MAX_DIRECT:
+        axes.text(
+            1.0 + 10 / width,
+            -2.4 * _SMALL / height,
+            f"and {len(series) - _MAX_DIRECT} more",
+            fontsize=_SMALL,
+            color=MUTED,
+            transform=axes.transAxes,
+        )
+
+
+def _pixels(axes: Axes) -> tuple[float, float]:
+    """Width and height of the axes."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    box, (width, height) = axes.get_position(), figure.get_size_inches() * 72
+    return box.width * width, box.height * height
+
+
+def _last(paths: Sequence[Points]) -> tuple[float, float]:
+    """The end that lies furthest right."""
+    return max((path[-1] for path in paths), key=lambda point: point[0])
+
+
+def _height(axes: Axes, y: float) -> float:
+    """Of a value on the y axis, 0 to 1."""
+    low, high = axes.get_ylim()
+    if axes.get_yscale() == "log":
+        low, high, y = math.log(low), math.log(high), math.log(y)
+    return (y - low) / (high - low)
+
+
+def spread(heights: Sequence[float], gap: float, top: float) -> list[float]:
+    """Ascending heights, moved as little as needed to lie `gap` apart and below `top`."""
+    placed: list[float] = []
+    for height in heights:
+        placed.append(max(height, placed[-1] + gap) if placed else max(height, 0.0))
+    ceiling = top
+    for index in range(len(placed) - 1, -1, -1):
+        placed[index] = min(placed[index], ceiling)
+        ceiling = placed[index] - gap
+    return placed
+
+
+# --- time to target over devices ----------------------------------------------------------------------------------------
+
+
+def _draw_scaling(chart: ScalingChart) -> Figure:
+    width, height, margin = _SCALING_WIDTH, _SCALING_HEIGHT, _margin(chart.times)
+    figure, axes = _axes(width, height, left=48, right=margin, top=44, bottom=52)
+    _headings(figure, chart.title, chart.labels, width, height)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    for series in chart.times:
+        _ideal(axes, series.paths[0])
+        for x, low, high in series.ranges:
+            axes.plot([x, x], [low, high], color=colour(series.slot), linewidth=1.0, alpha=0.6, solid_capstyle="butt")
+        _plot(axes, series)
+    counts = sorted({x for series in chart.times for x, _ in series.paths[0]})
+    axes.set_xlim(counts[0] / 1.12, counts[-1] * 1.12)
+    _time_limits(axes, chart)
+    axes.set_xlabel("devices", labelpad=2)
+    axes.set_title("minutes to target (dotted: ideal)", loc="left", fontsize=_SMALL, color=MUTED, pad=5)
+    axes.xaxis.set_major_locator(FixedLocator(_apart(counts)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    _end_labels(axes, chart.times)
+    if chart.speedups:
+        _inset(axes, chart.speedups)
+    return figure
+
+
+def _ideal(axes: Axes, points: Points) -> None:
+    """Time on one number of devices over how many times more there are."""
+    if len(points) > 1:
+        (first, minutes), last = points[0], points[-1][0]
+        axes.plot(
+            [first, last], [minutes, minutes * first / last], color=MUTED, linewidth=0.9, linestyle=":", zorder=1.8
+        )
+
+
+def _time_limits(axes: Axes, chart: ScalingChart) -> None:
+    """Room above the curves for the inset."""
+    values = [y for series in chart.times for _, y in series.paths[0]]
+    values += [y for series in chart.times for _, low, high in series.ranges for y in (low, high)]
+    for series in chart.times:
+        first, last = series.paths[0][0], series.paths[0][-1]
+        values.append(first[1] * first[0] / last[0])
+    low, high = math.log10(min(values)), math.log10(max(values))
+    low, high = low - 0.08, high + 0.08
+    if high - low < 0.5:
+        low, high = (low + high) / 2 - 0.25, (low + high) / 2 + 0.25
+    above = (high - low) * 0.82 if chart.speedups else 0.0
+    axes.set_ylim(10**low, 10 ** (high + above))
+    span = high + above - low
+    subs = (1, 1.5, 2, 3, 5, 7) if span < 1 else (1, 2, 5) if span < 2.5 else (1,)
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=subs, numticks=20))
+
+
+def _apart(counts: Sequence[float]) -> list[float]:
+    """Device counts that have room for a tick: those at least a fifth larger than the one before."""
+    kept: list[float] = []
+    for count in counts:
+        if not kept or count / kept[-1] >= 1.2:
+            kept.append(count)
+    return kept
+
+
+def _inset(axes: Axes, speedups: Sequence[Series]) -> None:
+    inset = axes.inset_axes((0.47, 0.60, 0.53, 0.36), zorder=6)
+    inset.set_facecolor(PAPER)
+    largest = max(x for series in speedups for x, _ in series.paths[0])
+    highest = max(y for series in speedups for _, y in series.paths[0])
+    inset.plot([1, largest], [1, largest], color=MUTED, linewidth=0.9, linestyle=":")
+    for series in speedups:
+        _plot(inset, series)
+    inset.set_xlim(1 - 0.04 * largest, largest * 1.04)
+    inset.set_ylim(0, max(highest, largest) * 1.06)
+    inset.xaxis.set_major_locator(FixedLocator(_ticks(speedups, largest)))
+    inset.yaxis.set_major_locator(MaxNLocator(4, integer=largest > 3, steps=_STEPS))
+    for axis in (inset.xaxis, inset.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    inset.tick_params(labelsize=_SMALL - 0.5, pad=2)
+    inset.grid(color=GRID, linewidth=0.6)
+    inset.set_title("total speedup over devices", loc="left", fontsize=_SMALL - 0.5, color=MUTED, pad=3)
+
+
+def _ticks(speedups: Sequence[Series], largest: float) -> list[float]:
+    """Multiples of the devices that have room on a linear axis."""
+    kept: list[float] = []
+    for x in sorted({x for series in speedups for x, _ in series.paths[0]}, reverse=True):
+        if not kept or kept[-1] - x >= largest / 8:
+            kept.append(x)
+    return kept[::-1]

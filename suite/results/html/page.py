@@ -1,0 +1,143 @@
+"""Writes the report as one HTML file: no script, nothing from outside, everything from logs escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from suite import __version__
+from suite.results.collect import Run, collect
+from suite.results.groups import Row, rows
+from suite.results.html.charts import Chart, ScalingChart
+from suite.results.html.curves import labels_of, table_charts
+from suite.results.html.export import inline_svg, write_files
+from suite.results.html.figures import draw, settings
+from suite.results.html.runs import run_views
+from suite.results.html.scaling_curves import scaling_charts
+from suite.results.html.sections import beside, cards, overview, speedups
+from suite.results.measurement import Measurement, measurements
+from suite.results.report import NOT_VERIFIED, PROFILE_TEXT, failures, problems, table_constants, table_title, tables
+from suite.results.tables import Table, results
+
+MAX_DRAWN_TABLES = 20
+"""Tables that get figures: each costs about a second and 100 kB."""
+_MAX_FAILURES = 500
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure on the page."""
+
+    svg: Markup
+    labels: tuple[str, ...]
+    caption: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """One results table with everything about its runs."""
+
+    anchor: str
+    title: str
+    labels: tuple[str, ...]
+    text: str
+    constants: tuple[str, ...]
+    results: Table
+    speedups: Table | None
+    figures: tuple[Drawn, ...]
+
+
+def write_html(
+    paths: Sequence[Path], out: Path, published: Sequence[Measurement] = (), figures: Path | None = None
+) -> None:
+    """The report on all runs below `paths` as the new file `out`; its figures also as SVG and PNG in the folder `figures`.
+
+    Raises ValueError, before anything is written, for a path without logs, an `out` that exists, or a folder that is not empty.
+    """
+    _refuse(out, figures)
+    runs = collect(paths)
+    charts: list[Chart | ScalingChart] = []
+    page = _page(runs, published, charts)
+    try:
+        if figures is not None:
+            figures.mkdir(parents=True, exist_ok=True)
+            with settings():
+                for chart in charts:
+                    write_files(draw(chart), figures, chart.name)
+        with open(out, "x", encoding="utf-8") as stream:
+            stream.write(page)
+    except OSError as error:
+        raise ValueError(f"{error.filename or out} cannot be written ({error.strerror}); give another place") from error
+
+
+def _refuse(out: Path, figures: Path | None) -> None:
+    if out.exists() or out.is_symlink():
+        raise ValueError(f"--html {out} exists already, and nothing is overwritten; give another name")
+    if not out.absolute().parent.is_dir():
+        raise ValueError(
+            f"--html {out}: the folder {out.absolute().parent} does not exist; make it or give another place"
+        )
+    if figures is not None and figures.exists() and not (figures.is_dir() and not any(figures.iterdir())):
+        raise ValueError(f"--figures {figures} exists already and is not an empty folder; give a new one")
+
+
+def _page(runs: Sequence[Run], published: Sequence[Measurement], charts: list[Chart | ScalingChart]) -> str:
+    """The page; all charts on it are added to `charts`."""
+    found = rows(runs)
+    ours = measurements(found)
+    scaling = scaling_charts(ours, published)
+    charts += scaling
+    with settings():
+        first = [_draw(chart, f"s{index}") for index, chart in enumerate(scaling, start=1)]
+        sections = [_section(table, index, charts) for index, table in enumerate(tables(found), start=1)]
+    shown = run_views(runs)
+    failed = failures(runs, 300)
+    return _template().render(
+        not_verified=NOT_VERIFIED,
+        version=__version__,
+        overview=overview(runs),
+        cards=cards(found),
+        scaling=first,
+        beside=beside(ours, published),
+        sections=sections,
+        tables_without_figures=max(0, len(sections) - MAX_DRAWN_TABLES),
+        failures=failed[:_MAX_FAILURES],
+        failures_left_out=max(0, len(failed) - _MAX_FAILURES),
+        problems=problems(runs),
+        runs=shown,
+        runs_left_out=len(runs) - len(shown),
+    )
+
+
+def _section(table: list[Row], number: int, charts: list[Chart | ScalingChart]) -> Section:
+    drawn = table_charts(table, number) if number <= MAX_DRAWN_TABLES else []
+    charts += drawn
+    return Section(
+        anchor=f"table-{number}",
+        title=table_title(table),
+        labels=labels_of(table),
+        text=PROFILE_TEXT.get(table[0].group.profile, ""),
+        constants=tuple(table_constants(table)),
+        results=results(table),
+        speedups=speedups(table),
+        figures=tuple(_draw(chart, f"t{number}-{index}") for index, chart in enumerate(drawn, start=1)),
+    )
+
+
+def _draw(chart: Chart | ScalingChart, name: str) -> Drawn:
+    return Drawn(Markup(inline_svg(draw(chart), name, chart.title)), chart.labels, chart.note)
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2")

@@ -1,0 +1,205 @@
+"""Summary, speedups and comparison of the page, as plain text: the template escapes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from suite.results.bootstrap import Interval, count_text
+from suite.results.collect import Run
+from suite.results.groups import Row
+from suite.results.html.curves import labels_of
+from suite.results.measurement import Measurement, measurements
+from suite.results.names import TITLES, workload_name
+from suite.results.scaling import Pair, compare, pairs
+from suite.results.tables import NONE, Remarks, Table, factor, minutes, quantity
+from suite.results.text import clean
+
+MAX_PAIRS = 60
+"""Lines of one table of speedups."""
+_YEAR_3000_MS = 32_503_680_000_000.0
+
+
+@dataclass(frozen=True)
+class Card:
+    """One workload in the summary."""
+
+    title: str
+    labels: tuple[str, ...]
+    value: str
+    unit: str
+    text: str
+    """One sentence."""
+
+
+def overview(runs: Sequence[Run]) -> list[str]:
+    """What was run, in short phrases."""
+    records = [run.reading.record for run in runs if run.reading is not None]
+    settings = [run.settings for run in runs if run.settings is not None]
+    succeeded, running = sum(run.succeeded for run in runs), sum(run.running for run in runs)
+    texts = [_count(len(runs), "run"), f"{succeeded:,} finished as asked"]
+    failed = len(runs) - succeeded - running
+    texts += [f"{failed:,} without success"] if failed else []
+    texts += [f"{running:,} still running or cut off"] if running else []
+    workloads = {workload_name(item.workload) for item in settings if item.workload}
+    frameworks = {item.framework for item in settings if item.framework}
+    texts += [_count(len(workloads), "workload")] if workloads else []
+    texts += [_names(frameworks)] if frameworks else []
+    starts = [record.start_ms for record in records if record.start_ms and 0 < record.start_ms < _YEAR_3000_MS]
+    return texts + ([_dates(min(starts), max(starts))] if starts else [])
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _names(names: Iterable[str]) -> str:
+    known = sorted(clean(name, 30) for name in names)
+    return ", ".join(known[:5]) + (f" and {len(known) - 5} more" if len(known) > 5 else "")
+
+
+def _dates(first_ms: float, last_ms: float) -> str:
+    days = [f"{datetime.fromtimestamp(time / 1000, timezone.utc):%Y-%m-%d}" for time in (first_ms, last_ms)]
+    return days[0] if days[0] == days[1] else f"{days[0]} to {days[1]}"
+
+
+# --- summary ------------------------------------------------------------------------------------------------------------
+
+
+def cards(rows: Sequence[Row]) -> list[Card]:
+    """One card for each workload of each profile, with its best result."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.group.profile, workload_name(row.group.workload)), []).append(row)
+    return [_card(workload, members) for (_, workload), members in found.items()]
+
+
+def _card(workload: str, rows: Sequence[Row]) -> Card:
+    title = TITLES.get(workload, clean(workload, 60) or "unknown workload")
+    timed = [row for row in rows if row.group.to_target and row.score.seconds is not None]
+    rated = [row for row in rows if row.score.samples_per_second is not None and row.score.runs_successful]
+    attempts = sum(len(row.attempts) for row in rows)
+    failed = sum(row.score.runs_failed for row in rows)
+    tried = f" {_count(attempts, 'run')}" + (f", {failed:,} without success." if failed else ".")
+    if timed:
+        best = min(timed, key=lambda row: row.score.seconds or math.inf)
+        return Card(title, labels_of(rows), minutes(best.score.seconds or 0.0), "minutes", _sentence(best) + tried)
+    if rated:
+        best = max(rated, key=lambda row: row.score.samples_per_second or 0.0)
+        text = f"Best throughput, {_where(best)}{_against(best)}."
+        unit = clean(f"{best.group.sample_unit or 'samples'}/s", 30)
+        return Card(title, labels_of(rows), quantity(best.score.samples_per_second or 0.0), unit, text + tried)
+    return Card(title, labels_of(rows), NONE, "", "No run did what was asked." + tried)
+
+
+def _sentence(best: Row) -> str:
+    targets = " and ".join(f"{clean(name, 30)} {value:g}" for name, value in best.group.targets[:3])
+    epochs = f", in {best.score.epochs:.3g} epochs" if best.score.epochs is not None else ""
+    mean = f"{best.score.method} of {best.score.runs_retained}" if best.score.runs_successful > 1 else "one run"
+    return f"Fastest to {targets or 'the target'}: {_where(best)}{epochs} ({mean}){_against(best)}."
+
+
+def _where(row: Row) -> str:
+    group = row.group
+    parts = [
+        f"on {count_text(group.devices)}" if group.devices is not None else "",
+        f"with {clean(group.framework, 30)}" if group.framework else "",
+        f"on {clean(group.system, 50)}" if group.system else "",
+    ]
+    return " ".join(part for part in parts if part) or "settings unknown"
+
+
+def _against(row: Row) -> str:
+    speedup = row.speedup
+    if speedup is None or speedup.baseline_devices == row.group.devices:
+        return ""
+    ratio = speedup.total if row.group.to_target else speedup.throughput
+    return "" if ratio is None else f", {factor(ratio)} times the speed of {count_text(speedup.baseline_devices)}"
+
+
+# --- speedups -----------------------------------------------------------------------------------------------------------
+
+
+def speedups(rows: Sequence[Row]) -> Table | None:
+    """Speedup = throughput x efficiency for every pair of device counts; None where there is no pair."""
+    found = [pair for pair in pairs(measurements(rows)) if pair.total is not None or pair.throughput is not None]
+    if not found:
+        return None
+    remarks = Remarks()
+    header = ("series", "devices", "speedup", "= throughput", "× efficiency", "of linear", "scaling", "in words")
+    body = tuple(tuple(_pair(pair, remarks)) for pair in found[:MAX_PAIRS])
+    below = [
+        "speedup = throughput scaling (time per epoch) × statistical efficiency (epochs to target); in brackets 95 % "
+        "bootstrap intervals over runs. Of linear: throughput scaling over the ratio of devices. Strong scaling: same global "
+        "batch; weak: same batch per device; mixed: neither."
+    ]
+    below += remarks.lines()
+    below += [f"and {len(found) - MAX_PAIRS} more pairs"] if len(found) > MAX_PAIRS else []
+    return Table(header, body, (False, True, True, True, True, True, False, False), tuple(below))
+
+
+def _pair(pair: Pair, remarks: Remarks) -> Iterator[str]:
+    marks = [f"no interval: {pair.no_interval}"] if pair.no_interval else []
+    marks += [text for text in (*pair.flags, *pair.notes) if text]
+    yield clean(pair.series, 60) + "".join(f" {remarks.mark(clean(text, 160))}" for text in marks)
+    yield f"{pair.devices_from} → {pair.devices_to}"
+    yield _ratio(pair.total, pair.interval if pair.total is not None else None)
+    yield _ratio(pair.throughput, pair.interval_throughput)
+    yield _ratio(pair.efficiency, pair.interval_efficiency)
+    yield NONE if pair.scaling_efficiency is None else f"{100 * pair.scaling_efficiency:.0f} %"
+    yield pair.kind
+    yield clean(pair.verdict, 200)
+
+
+def _ratio(value: float | None, interval: Interval | None) -> str:
+    if value is None or interval is None:
+        return factor(value)
+    return f"{value:.2f} [{interval.low:.2f}–{interval.high:.2f}]"
+
+
+# --- published figures --------------------------------------------------------------------------------------------------
+
+
+def beside(ours: Sequence[Measurement], published: Sequence[Measurement]) -> Table | None:
+    """Our scores and published ones of the same workloads, with what differs; None where no workload is in both."""
+    shared = {item.workload for item in ours} & {item.workload for item in published}
+    if not shared:
+        return None
+    remarks = Remarks()
+    lines: list[tuple[str, ...]] = []
+    for workload in sorted(shared):
+        theirs = _sorted(item for item in published if item.workload == workload)
+        mine = _sorted(item for item in ours if item.workload == workload)
+        lines += [_beside(item, []) for item in theirs]
+        lines += [_beside(item, [remarks.mark(text) for text in _differences(item, theirs)]) for item in mine]
+    header = ("workload", "result", "devices", "minutes", "epochs", "target", "global batch", "clock", "device")
+    right = (False, False, True, True, True, False, True, False, False)
+    return Table(header, tuple(lines), right, tuple(remarks.lines()))
+
+
+def _sorted(items: Iterable[Measurement]) -> list[Measurement]:
+    return sorted(items, key=lambda item: (item.origin, item.series, item.devices, item.score.seconds or 0.0))
+
+
+def _beside(item: Measurement, marks: Sequence[str]) -> tuple[str, ...]:
+    said = [item.profile, *(label for label in item.labels if label != item.profile)]
+    whose = f"ours ({', '.join(said)}): {item.series}" if item.origin == "ours" else f"{item.origin}: {item.series}"
+    return (
+        clean(item.workload, 40),
+        " ".join([clean(whose, 120), *marks]),
+        str(item.devices),
+        NONE if item.score.seconds is None else minutes(item.score.seconds),
+        NONE if item.score.epochs is None else f"{item.score.epochs:.3g}",
+        clean(", ".join(f"{name} {value:g}" for name, value in item.targets.items()), 60) or NONE,
+        NONE if item.batch_size_global is None else f"{item.batch_size_global:,}",
+        clean(item.clock, 20) or NONE,
+        clean(item.hardware, 60) or NONE,
+    )
+
+
+def _differences(mine: Measurement, theirs: Sequence[Measurement]) -> list[str]:
+    """What differs from the published result on the nearest number of devices."""
+    nearest = min(theirs, key=lambda item: abs(math.log((item.devices or 1) / (mine.devices or 1))))
+    return [clean(text, 160) for text in compare(nearest, mine).flags]
