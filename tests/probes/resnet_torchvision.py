@@ -2,7 +2,7 @@
 
     python resnet_torchvision.py CASE OUT.npz
 
-An independent reference: torchvision's model, PyTorch's cross-entropy, the optimizers in NumPy (workloads/common/optimizers.py).
+An independent reference: its model, PyTorch's cross-entropy, the optimizers in NumPy (workloads/common/optimizers.py).
 Holds `logits`, `training_loss`, `losses` and `state/…` as resnet_probe.py does.
 """
 

@@ -1,0 +1,30 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.common.schedules import polynomial_decay, step_decay, warm_up
+
+
+def test_warm_up_is_linear_from_zero_and_ends():
+    assert [warm_up(step, 4, 0.8) for step in range(6)] == [0.0, 0.2, 0.4, pytest.approx(0.6), None, None]
+    assert warm_up(0, 0, 0.8) is None
+
+
+def test_step_decay_at_its_boundaries():
+    assert [step_decay(step, [3, 5], 1.0, 0.1) for step in (0, 2, 3, 4, 5, 99)] == [
+        1.0, 1.0, pytest.approx(0.1), pytest.approx(0.1), pytest.approx(0.01), pytest.approx(0.01)
+    ]  # fmt: skip
+
+
+@given(st.integers(0, 1000), st.integers(1, 1000), st.floats(0.1, 20), st.floats(0, 0.01), st.sampled_from([1.0, 2.0]))
+def test_polynomial_is_its_closed_form(first, steps, base, end, power):
+    assert polynomial_decay(first, first, steps, base, end, power) == pytest.approx(base)
+    assert polynomial_decay(first + steps, first, steps, base, end, power) == end
+    assert polynomial_decay(first + 2 * steps, first, steps, base, end, power) == end
+    middle = first + steps // 2
+    share = 1 - (steps // 2) / steps
+    assert polynomial_decay(middle, first, steps, base, end, power) == pytest.approx(
+        end + (base - end) * math.pow(share, power)
+    )

@@ -1,0 +1,137 @@
+import hashlib
+import os
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from workloads.resnet50 import demo
+
+LINEAR_LIMIT = 0.40
+SQUARE = 16
+"""Side of the pixels that the linear classifiers see; with 32 they do no better."""
+PENALTIES = (10.0, 100.0, 1000.0, 10000.0)
+DRAWN_SHA256 = "?"
+"""Of GOLDEN_IMAGES as drawn, before any JPEG: the same on every machine."""
+GOLDEN_IMAGES = [(split, index) for split in ("train", "val") for index in range(0, 300, 7)]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("imagenet-demo")
+    demo.write_images(folder)
+    return folder
+
+
+def files(root: Path, split: str) -> list[Path]:
+    return sorted((root / split).glob("*/*.JPEG"))
+
+
+def pixels(path: Path) -> np.ndarray:
+    """The centre square, averaged down to (SQUARE * SQUARE * 3,) float64 in [0, 1]."""
+    image = cv2.imread(str(path))
+    height, width = image.shape[:2]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    square = image[top : top + side, left : left + side]
+    return cv2.resize(square, (SQUARE, SQUARE), interpolation=cv2.INTER_AREA).reshape(-1) / 255.0
+
+
+def load(root: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """(n, SQUARE * SQUARE * 3) pixels and (n,) classes."""
+    paths = files(root, split)
+    kinds = {name: kind for kind, name in enumerate(sorted({path.parent.name for path in paths}))}
+    with ThreadPoolExecutor(2) as pool:
+        return np.stack(list(pool.map(pixels, paths))), np.array([kinds[path.parent.name] for path in paths])
+
+
+def ridge_top1(train: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray, penalty: float) -> float:
+    """Top-1 of least squares to one-hot targets with an L2 penalty."""
+    mean = train.mean(0)
+    targets = np.eye(10)[labels] - 0.1
+    centred = train - mean
+    weights = np.linalg.solve(centred.T @ centred + penalty * np.eye(centred.shape[1]), centred.T @ targets)
+    return float((((test - mean) @ weights).argmax(1) == truth).mean())
+
+
+def softmax_top1(train: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray) -> float:
+    """Best top-1 of multinomial logistic regression by gradient descent with momentum, looked at every 20 steps."""
+    mean, spread = train.mean(0), train.std(0)
+    train, test = (train - mean) / spread, (test - mean) / spread
+    targets, weights, bias = np.eye(10)[labels], np.zeros((train.shape[1], 10)), np.zeros(10)
+    speed, best = np.zeros_like(weights), 0.0
+    for step in range(1, 101):
+        scores = train @ weights + bias
+        chances = np.exp(scores - scores.max(1, keepdims=True))
+        chances /= chances.sum(1, keepdims=True)
+        speed = 0.9 * speed - 0.05 * (train.T @ (chances - targets) / len(train) + 1e-3 * weights)
+        weights += speed
+        bias -= 0.05 * (chances - targets).mean(0)
+        if step % 20 == 0:
+            best = max(best, float(((test @ weights + bias).argmax(1) == truth).mean()))
+    return best
+
+
+def test_layout_counts_and_balance(root):
+    assert sorted(path.name for path in root.iterdir()) == ["train", "val"]
+    assert demo.SIZES["train"] >= 4000
+    assert demo.SIZES["val"] >= 1000
+    for split, count in demo.SIZES.items():
+        per_class = Counter(path.parent.name for path in files(root, split))
+        assert per_class == {demo.wnid(kind): count // 10 for kind in range(10)}
+
+
+def test_sizes_vary_in_both_orientations(root):
+    shapes = [cv2.imread(str(path)).shape[:2] for path in files(root, "val")]
+    assert min(min(shape) for shape in shapes) == 88
+    assert 120 <= max(max(shape) for shape in shapes) <= 128
+    lying = sum(width > height for height, width in shapes)
+    standing = sum(height > width for height, width in shapes)
+    assert lying > 300
+    assert standing > 300
+    assert len(set(shapes)) > 200
+
+
+def test_no_image_repeats(root):
+    digests = {hashlib.sha256(path.read_bytes()).digest() for split in demo.SIZES for path in files(root, split)}
+    assert len(digests) == sum(demo.SIZES.values())
+
+
+def test_a_linear_classifier_on_raw_pixels_fails(root):
+    train, labels = load(root, "train")
+    test, truth = load(root, "val")
+    found = [ridge_top1(train, labels, test, truth, penalty) for penalty in PENALTIES]
+    found.append(softmax_top1(train, labels, test, truth))
+    assert max(found) < LINEAR_LIMIT
+    # The classifiers do work: beyond chance on new images, and on what they were fitted to.
+    assert min(found) > 0.15
+    assert ridge_top1(train, labels, train, labels, PENALTIES[0]) > 0.5
+
+
+def test_drawn_pixels_are_golden():
+    digest = hashlib.sha256()
+    for split, index in GOLDEN_IMAGES:
+        image = demo.draw(split, index)
+        digest.update(f"{image.shape}".encode() + image.tobytes())
+    assert digest.hexdigest() == DRAWN_SHA256
+
+
+def test_a_file_is_its_drawing(root):
+    for split, index in GOLDEN_IMAGES[::10]:
+        drawn, read = demo.draw(split, index), cv2.imread(str(root / demo.relative_path(split, index)))
+        assert read.shape == drawn.shape
+        assert np.abs(read.astype(int) - drawn).mean() < 12
+
+
+def test_writing_again_with_one_thread_gives_the_same_bytes(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(demo, "SIZES", {"train": 150, "val": 50})
+    demo.write_images(tmp_path)
+    for split, count in demo.SIZES.items():
+        again = files(tmp_path, split)
+        assert len(again) == count
+        for path in again:
+            assert path.read_bytes() == (root / path.relative_to(tmp_path)).read_bytes()

@@ -1,0 +1,59 @@
+import math
+
+import numpy as np
+import pytest
+
+from workloads.resnet50 import network
+from workloads.resnet50.settings import DEMO_MODEL, REFERENCE_MODEL
+
+
+def test_fifty_layers_have_the_published_parameters():
+    made = network.build(REFERENCE_MODEL)
+    assert network.parameter_count(made) == 25_557_032
+    assert network.parameter_count(network.build({**REFERENCE_MODEL, "classes": 1001})) == 25_559_081
+    norms = [math.prod(shape) for name, shape in network.shapes(made).items() if network.is_norm(name, made)]
+    assert sum(norms) == 53_120
+    assert len(list(made.convolutions)) + 1 == 54  # 49 and 4 projections, and the classifier
+
+
+def test_stride_sits_on_the_3x3_convolution():
+    made = network.build(REFERENCE_MODEL)
+    strided = [layer for layer in made.convolutions if layer.stride == 2]
+    assert [(layer.name, layer.kernel) for layer in strided] == [
+        ("conv1", 7),
+        ("layer2.0.conv2", 3), ("layer2.0.downsample.0", 1),
+        ("layer3.0.conv2", 3), ("layer3.0.downsample.0", 1),
+        ("layer4.0.conv2", 3), ("layer4.0.downsample.0", 1),
+    ]  # fmt: skip
+    assert made.blocks[0].shortcut is not None  # the first stage projects too
+    assert made.blocks[1].shortcut is None
+
+
+def test_channels_follow_on():
+    for model in (REFERENCE_MODEL, DEMO_MODEL):
+        made = network.build(model)
+        channels = made.stem.outputs
+        for block in made.blocks:
+            first, second, third = block.convolutions
+            assert (first.inputs, second.inputs, third.inputs) == (channels, first.outputs, second.outputs)
+            if block.shortcut is not None:
+                assert (block.shortcut.inputs, block.shortcut.outputs) == (channels, third.outputs)
+            else:
+                assert channels == third.outputs
+            channels = third.outputs
+        assert channels == made.features
+
+
+@pytest.mark.parametrize("gain", [1.0, 2.0])
+def test_initial_weights(gain):
+    made = network.build(REFERENCE_MODEL)
+    found = dict(network.initial_weights(made, gain, 1))
+    assert {name: value.shape for name, value in found.items()} == network.shapes(made)
+    for name in ("conv1", "layer3.2.conv2", "layer4.0.downsample.0"):
+        weight = found[f"{name}.weight"]
+        assert weight.std() * math.sqrt(math.prod(weight.shape[1:])) == pytest.approx(math.sqrt(gain), rel=0.02)
+    assert (found["layer1.2.bn3.weight"] == 1).all()  # no residual branch starts at zero
+    assert (found["bn1.bias"] == 0).all()
+    assert (found["fc.bias"] == 0).all()
+    assert found["fc.weight"].std() == pytest.approx(0.01, rel=0.01)
+    assert all(value.dtype == np.float32 for value in found.values())

@@ -1,0 +1,125 @@
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.workloads.resnet50 import resnet_made_up
+from workloads.api import Batch, Facts, Settings
+from workloads.common.optimizers import Rule
+from workloads.resnet50.settings import REFERENCE_MODEL, SETS
+from workloads.resnet50.workload import ResNet50
+
+IMAGENET = Facts(1_281_167, 50_000, {"classes": 1000}, "published")
+
+
+def made(set_name, facts=IMAGENET, rules="v0.7", **changes):
+    """The full workload with one of the sets."""
+    values = {name: setting.value for name, setting in SETS[set_name].items()}
+    batch = values.pop("batch_size_global")
+    settings = Settings(
+        workload="resnet50", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
+        devices_total=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
+        batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="imagenet", data_dir="",
+        model=REFERENCE_MODEL, targets={"top1": 0.759}, hyperparameter_set=set_name, hyperparameters=values,
+        hyperparameter_sources={}, options={},
+    )  # fmt: skip
+    return ResNet50(dataclasses.replace(settings, **changes), facts)
+
+
+def rates(workload, *epochs):
+    """Learning rate at the start of epochs counted from 0."""
+    return [workload.learning_rate(round(epoch * workload.steps_per_epoch)) for epoch in epochs]
+
+
+def test_reference_schedule():
+    workload = made("reference")
+    assert workload.steps_per_epoch == 1252
+    assert rates(workload, 0, 2.5, 5, 29, 30, 60, 80, 90) == pytest.approx(
+        [0, 0.256, 0.512, 0.512, 0.0512, 0.00512, 0.000512, 0.0000512]
+    )
+
+
+def test_published_lars_schedules():
+    """NVIDIA v0.6: 51,590 decay steps to 72 epochs of 770 steps; v0.7: 37 epochs."""
+    v06, v07 = made("nvidia_v0.6_dgx1"), made("nvidia_v0.7_dgx1")
+    assert v06.steps_per_epoch == 770
+    assert v06.decay_steps == 51_590
+    assert rates(v06, 0, 2.5, 5, 72, 80) == pytest.approx([0, 2.5, 5.0, 1e-4, 1e-4])
+    assert rates(v06, 5 + 67 / 2) == pytest.approx([1e-4 + (5 - 1e-4) / 4])
+    assert rates(v07, 1, 2, 37) == pytest.approx([3.7, 7.4, 1e-4])
+
+
+@pytest.mark.parametrize(
+    ("name", "epochs"), [("nvidia_v0.5_dgx1", [3, 7, 11]), ("nvidia_v0.6_dgx1", [4, 8, 12]), ("nvidia_v0.7_dgx1", [1, 5, 9])]
+)
+def test_evaluation_schedules(name, epochs):
+    workload = made(name)
+    steps = list(itertools.islice(workload.evaluation_steps(), 3))
+    assert [step / workload.steps_per_epoch for step in steps] == epochs
+
+
+def test_rules_of_the_optimizers():
+    sgd, lars = made("nvidia_v0.5_dgx1"), made("nvidia_v0.7_dgx1")
+    assert sgd.rule("layer1.0.conv1.weight") == Rule(1e-4, False)
+    assert sgd.rule("fc.bias") == Rule(1e-4, False)  # the reference decays it
+    assert sgd.rule("layer1.0.downsample.1.weight") == sgd.rule("bn1.bias") == Rule(0.0, False)
+    assert lars.rule("fc.weight") == Rule(1e-4, True)
+    assert lars.rule("fc.bias") == lars.rule("bn1.weight") == Rule(0.0, False)
+
+
+def test_target_follows_the_rules():
+    assert ResNet50.defaults("reference", "v0.5").targets == {"top1": 0.749}
+    assert ResNet50.defaults("reference", "v0.7").targets == {"top1": 0.759}
+    assert ResNet50.defaults("demo", "v0.7").targets == {"top1": 0.8}
+
+
+def test_every_field_of_every_set_has_a_source():
+    for name, values in SETS.items():
+        for key, setting in values.items():
+            assert setting.source.split(":")[0] in ("published", "derived", "presumed"), (name, key)
+        assert {"batch_size_global", "learning_rate", "lr_scaling", "max_epochs", "optimizer"} <= set(values)
+    assert SETS["dgx1_article_1gpu"]["batch_size_global"].source.startswith("published")
+    assert SETS["dgx1_article_1gpu"]["learning_rate"].source.startswith("derived")
+    assert SETS["dgx1_article_4gpu"]["weight_decay"].source.startswith("presumed")
+
+
+def test_batch_must_fit_devices_and_data():
+    with pytest.raises(ValueError, match=r"1664 cannot be shared equally by 3 devices .*; type batch=global:1665"):
+        made("nvidia_v0.5_dgx1", devices_total=3)
+    with pytest.raises(ValueError, match=r"1664 is larger than the data set \(1000 images\); type batch=global:1000"):
+        made("nvidia_v0.5_dgx1", facts=Facts(1000, 10, {"classes": 10}, "small"))
+
+
+def test_deviations():
+    closed = made("nvidia_v0.7_dgx1").settings
+    assert ResNet50.deviations(closed) == []
+    other = dataclasses.replace(closed, dataset="imagenet-demo", targets={"top1": 0.7}, options={"decode": "scaled"})
+    assert ResNet50.deviations(other) == ["data set imagenet-demo", "target 0.7", "decode scaled"]
+    assert ResNet50.deviations(made("reference").settings) == ["step decay, which the rules of v0.7 have not"]
+    assert ResNet50.deviations(made("reference", rules="v0.5").settings) == []
+
+
+def test_padding_is_not_counted():
+    workload = resnet_made_up.workload("sgd", "pytorch")
+    logits = np.zeros((4, 10), np.float32)
+    logits[np.arange(4), [1, 2, 3, 4]] = 1
+    arrays = {"label": np.array([1, 2, 0, 4], np.int32), "valid": np.array([True, True, True, False])}
+    assert workload.measure(Batch(arrays, 3, 3, 3), {"logits": logits})["correct"].tolist() == [True, True, False]
+
+
+def test_score_counts_every_image_once():
+    workload = resnet_made_up.workload("sgd", "pytorch")
+    assert workload.score({"correct": np.arange(96) < 72}) == {"top1": 0.75}
+    with pytest.raises(ValueError, match="saw 95 images of 96"):
+        workload.score({"correct": np.ones(95, bool)})
+
+
+def test_log_keys_of_both_optimizers():
+    lars = made("nvidia_v0.7_dgx1").log_keys()
+    assert lars["lars_opt_learning_rate_decay_steps"] == 35 * 770
+    assert lars["lars_opt_learning_rate_decay_poly_power"] == 2
+    assert lars["model_bn_span"] == 208
+    sgd = made("nvidia_v0.5_dgx1").log_keys()
+    assert sgd["opt_learning_rate_decay_boundary_epochs"] == [30, 60, 80]
+    assert not any(name.startswith("lars") for name in sgd)
