@@ -14,6 +14,7 @@ _ABOVE = (
     *("precision", "hyperparameter_set", "rules", "clock", "stop", "mode", "dataset", "data_fingerprint", "targets"),
 )
 """Fields that stand above a table where they are the same in all its rows, and are a column where they are not."""
+_NUMBERS = ("nodes", "cores_per_device", "batch_size_global")
 _WORDS = {
     "device_name": "device",
     "framework_version": "version",
@@ -139,7 +140,7 @@ def results(rows: Sequence[Row]) -> Table:
     else:
         header += ["samples/s", "throughput scaling"]
     body = tuple(tuple(_cells(row, names, remarks, rows)) for row in rows)
-    right = [False, True, *(False for _ in names), False]
+    right = [False, True, *(name in _NUMBERS for name in names), False]
     right += [False, False, True, True, True, True, True] if to_target else [True, True]
     return Table(tuple(header), body, tuple(right), (*_explain(rows), *remarks.lines()))
 

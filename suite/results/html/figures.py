@@ -21,9 +21,11 @@ _LETTER = 0.58
 """Width of a letter of DejaVu Sans over its size, about."""
 _MAX_DIRECT = 9
 """Curves that are labelled at their ends; with more, only as many are named as fit."""
+_LEADER = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
+"""Line from the end of a curve to its label."""
 _STEPS = (1, 2, 5, 10)
 """Ticks are multiples of these."""
-_SCALING_WIDTH, _SCALING_HEIGHT = 440.0, 400.0
+_SCALING_WIDTH, _SCALING_HEIGHT = 440.0, 430.0
 
 
 @contextmanager
@@ -105,7 +107,8 @@ def _plot(axes: Axes, series: Series) -> None:
         xs += [*(x for x, _ in path), math.nan]
         ys += [*(y for _, y in path), math.nan]
     longest = max(len(path) for path in series.paths)
-    many, width = len(series.paths) > 3, (1.6 if len(series.paths) == 1 else 1.1)
+    many = len(series.paths) > 3
+    width = 1.6 if len(series.paths) == 1 and longest <= 60 else 1.0
     marked = len(xs) <= 60 or longest == 1
     axes.plot(
         xs,
@@ -128,7 +131,8 @@ def _limits(axes: Axes, chart: Chart) -> None:
     ys += [chart.target] if chart.target is not None else []
     low, high = min(ys), max(ys)
     pad = 0.06 * (high - low) or abs(high) * 0.1 or 1.0
-    axes.set_ylim(0.0 if chart.from_zero and low >= 0 else low - pad, high + pad)
+    room = _SMALL * 1.5 / _pixels(axes)[1] * (high - low) if chart.target is not None else 0.0  # for the target's label
+    axes.set_ylim(0.0 if chart.from_zero and low >= 0 else low - pad, high + max(pad, room))
     xs = [x for series in chart.series for path in series.paths for x, _ in path]
     left, right = min(0.0, *xs), max(xs)
     axes.set_xlim(left, right + (0.02 * (right - left) or 1.0))
@@ -164,7 +168,7 @@ def _end_labels(axes: Axes, series: Sequence[Series]) -> None:
             ha="left",
             fontsize=_SMALL,
             color=ink,
-            arrowprops={"arrowstyle": "-", "linewidth": 0.5, "color": ink, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3},
+            arrowprops=_LEADER | {"color": ink},
             annotation_clip=False,
         )
     if len(series) > _MAX_DIRECT:

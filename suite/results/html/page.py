@@ -22,6 +22,7 @@ from suite.results.html.sections import beside, cards, overview, speedups
 from suite.results.measurement import Measurement, measurements
 from suite.results.report import NOT_VERIFIED, PROFILE_TEXT, failures, problems, table_constants, table_title, tables
 from suite.results.tables import Table, results
+from suite.results.text import clean
 
 MAX_DRAWN_TABLES = 20
 """Tables that get figures: each costs about a second and 100 kB."""
@@ -93,7 +94,7 @@ def _page(runs: Sequence[Run], published: Sequence[Measurement], charts: list[Ch
     charts += scaling
     with settings():
         first = [_draw(chart, f"s{index}") for index, chart in enumerate(scaling, start=1)]
-        sections = [_section(table, index, charts) for index, table in enumerate(tables(found), start=1)]
+        sections = [_section(*one, index, charts) for index, one in enumerate(_titled(tables(found)), start=1)]
     shown = run_views(runs)
     failed = failures(runs, 300)
     return _template().render(
@@ -113,12 +114,29 @@ def _page(runs: Sequence[Run], published: Sequence[Measurement], charts: list[Ch
     )
 
 
-def _section(table: list[Row], number: int, charts: list[Chart | ScalingChart]) -> Section:
+def _titled(found: Sequence[list[Row]]) -> list[tuple[list[Row], str]]:
+    """Tables with titles that tell them apart."""
+    titles = [table_title(table) for table in found]
+    for name in ("device_name", "device", "batch_rule", "sample_unit"):
+        if len(set(titles)) < len(titles):
+            more = [clean(str(getattr(table[0].group, name)), 40) for table in found]
+            same = [
+                titles.count(title) > 1 and len({m for t, m in zip(titles, more, strict=True) if t == title}) > 1
+                for title in titles
+            ]
+            titles = [
+                f"{title}, {text}" if again and text else title
+                for title, text, again in zip(titles, more, same, strict=True)
+            ]
+    return list(zip(found, titles, strict=True))
+
+
+def _section(table: list[Row], title: str, number: int, charts: list[Chart | ScalingChart]) -> Section:
     drawn = table_charts(table, number) if number <= MAX_DRAWN_TABLES else []
     charts += drawn
     return Section(
         anchor=f"table-{number}",
-        title=table_title(table),
+        title=title,
         labels=labels_of(table),
         text=PROFILE_TEXT.get(table[0].group.profile, ""),
         constants=tuple(table_constants(table)),

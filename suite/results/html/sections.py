@@ -172,23 +172,28 @@ def beside(ours: Sequence[Measurement], published: Sequence[Measurement]) -> Tab
     for workload in sorted(shared):
         theirs = _sorted(item for item in published if item.workload == workload)
         mine = _sorted(item for item in ours if item.workload == workload)
-        lines += [_beside(item, []) for item in theirs]
-        lines += [_beside(item, [remarks.mark(text) for text in _differences(item, theirs)]) for item in mine]
+        lines += [_beside(item, "") for item in theirs]
+        lines += [_beside(item, _mark(_differences(item, theirs), remarks)) for item in mine]
     header = ("workload", "result", "devices", "minutes", "epochs", "target", "global batch", "clock", "device")
     right = (False, False, True, True, True, False, True, False, False)
     return Table(header, tuple(lines), right, tuple(remarks.lines()))
+
+
+def _mark(text: str, remarks: Remarks) -> str:
+    return remarks.mark(text) if text else ""
 
 
 def _sorted(items: Iterable[Measurement]) -> list[Measurement]:
     return sorted(items, key=lambda item: (item.origin, item.series, item.devices, item.score.seconds or 0.0))
 
 
-def _beside(item: Measurement, marks: Sequence[str]) -> tuple[str, ...]:
+def _beside(item: Measurement, mark: str) -> tuple[str, ...]:
     said = [item.profile, *(label for label in item.labels if label != item.profile)]
-    whose = f"ours ({', '.join(said)}): {item.series}" if item.origin == "ours" else f"{item.origin}: {item.series}"
+    theirs = item.series if "article" in item.labels else f"{item.series}, {item.origin}"
+    whose = f"ours ({', '.join(said)}): {item.series}" if item.origin == "ours" else theirs
     return (
         clean(item.workload, 40),
-        " ".join([clean(whose, 120), *marks]),
+        f"{clean(whose, 120)} {mark}".strip(),
         str(item.devices),
         NONE if item.score.seconds is None else minutes(item.score.seconds),
         NONE if item.score.epochs is None else f"{item.score.epochs:.3g}",
@@ -199,7 +204,7 @@ def _beside(item: Measurement, marks: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _differences(mine: Measurement, theirs: Sequence[Measurement]) -> list[str]:
+def _differences(mine: Measurement, theirs: Sequence[Measurement]) -> str:
     """What differs from the published result on the nearest number of devices."""
     nearest = min(theirs, key=lambda item: abs(math.log((item.devices or 1) / (mine.devices or 1))))
-    return [clean(text, 160) for text in compare(nearest, mine).flags]
+    return "; ".join(clean(text, 160) for text in compare(nearest, mine).flags if not text.startswith("profile"))
