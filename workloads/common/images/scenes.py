@@ -27,8 +27,11 @@ Colour = tuple[float, float, float]
 CLASSES = tuple(OUTLINES)
 MARGIN = 2
 """Pixels around a polygon's box, for soft edges."""
+FINER = 4
+"""Outlines are filled on a grid that many times finer, then averaged."""
 SUBPIXEL_BITS = 6
-"""Polygon corners are rounded to 1/64 pixel."""
+"""Corners are rounded to 1/64 of the finer grid's pixels."""
+_LEVELS: Mask = (np.arange(FINER * FINER + 1) * 255 // (FINER * FINER)).astype(np.uint8)
 NOISE_LEVELS = 256
 BLOCK = 64
 """Draws hashed at a time."""
@@ -129,8 +132,8 @@ def any_look(draws: Draws) -> Look:
 
 
 def _colours(draws: Draws, texture: str, hue: float, saturation: float) -> Look:
-    """Two colours near `hue`, at least that saturated, whose values are 0.25–0.55 apart; texture scale 0.8–1.3."""
-    apart = draws.uniform(0.25, 0.55)
+    """Two colours near `hue`, at least that saturated, whose values are 0.3–0.6 apart; texture scale 0.8–1.3."""
+    apart = draws.uniform(0.3, 0.6)
     dark = draws.uniform(0.15, 1.0 - apart)
     values = (dark, dark + apart) if draws.chance(0.5) else (dark + apart, dark)
     first = hsv(hue, draws.uniform(saturation, 1.0), values[0])
@@ -139,16 +142,26 @@ def _colours(draws: Draws, texture: str, hue: float, saturation: float) -> Look:
 
 
 def polygon_mask(corners: npt.NDArray[np.float64], height: int, width: int) -> tuple[slice, slice, Mask]:
-    """(rows, columns, coverage 0 … 255) of a polygon: its box within the canvas and the soft mask there."""
+    """(rows, columns, coverage 0 … 255) of a polygon: its box within the canvas and the share of each pixel there."""
     low = np.maximum(np.floor(corners.min(0)).astype(int) - MARGIN, 0)
     high = np.minimum(np.ceil(corners.max(0)).astype(int) + MARGIN, (width, height))
     (left, top), (right, bottom) = low.tolist(), high.tolist()
     mask = np.zeros((max(bottom - top, 0), max(right - left, 0)), np.uint8)
     if mask.size:
+        fine = np.zeros((mask.shape[0] * FINER, mask.shape[1] * FINER), np.uint8)
         # OpenCV's coordinates are those of pixel centres.
-        points = np.rint((corners - low - 0.5) * (1 << SUBPIXEL_BITS)).astype(np.int32)
-        cv2.fillPoly(mask, [points], (255,), lineType=cv2.LINE_AA, shift=SUBPIXEL_BITS)
+        points = np.rint(((corners - low) * FINER - 0.5) * (1 << SUBPIXEL_BITS)).astype(np.int32)
+        cv2.fillPoly(fine, [points], (1,), shift=SUBPIXEL_BITS)
+        mask = _shares(fine)
     return slice(top, top + mask.shape[0]), slice(left, left + mask.shape[1]), mask
+
+
+def _shares(fine: Mask) -> Mask:
+    """0 … 255 for each square of FINER × FINER zeros and ones."""
+    rows = fine[0::FINER] + fine[1::FINER] + fine[2::FINER] + fine[3::FINER]
+    counts = rows[:, 0::FINER] + rows[:, 1::FINER] + rows[:, 2::FINER] + rows[:, 3::FINER]
+    levels: Mask = _LEVELS[counts]
+    return levels
 
 
 def draw_object(canvas: Canvas, outline: str, pose: Pose, look: Look, key: int) -> Mask:
