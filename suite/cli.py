@@ -16,6 +16,7 @@ COMMANDS = {
     "doctor": "look at devices, memory, load, disk and driver, and say what to do",
     "package": "write a submission tree from logs",
     "compare": "our results beside published ones, or two sets of ours",
+    "published": "figures of published rounds and articles",
     "report": "tables of time to target and speedup from logs",
     "advise": "what to run on how many devices",
     "tables": "tables 1-7 of the DGX-1 scaling article for our results",

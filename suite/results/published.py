@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import difflib
 import functools
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,9 +21,15 @@ from suite.results.scores import FIRST_CONVERGED, Score, TimedRun, score
 
 FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
 """Environment variable with one more folder of such files."""
+SHIPPED = PROJECT / "logs" / "published"
+"""Folder of the files that come with the project."""
+OWN_FILE = "own file"
+"""Label of figures that do not come with the project: nobody has looked at them."""
 ARTICLE = "dgx1-article"
 """Origin and `--to` name of the article's tables 1-6."""
 REQUIRED_COLUMNS = ("round", "submitter", "system", "chips", "framework", "benchmark", "minutes")
+_MAX = 1e15
+"""No column holds a larger number."""
 _METRICS: Mapping[str, str] = {
     "resnet50": "top1",
     "ssd": "map",
@@ -53,9 +60,14 @@ class PublishedResult:
 
 
 def folders() -> list[Path]:
-    """Where published figures are looked for."""
+    """Where published figures are looked for. Raises ValueError if the user's folder does not exist."""
     extra = os.environ.get(FOLDER_VARIABLE)
-    return [PROJECT / "logs" / "published", *([Path(extra)] if extra else [])]
+    if not extra:
+        return [SHIPPED]
+    own = Path(extra).expanduser()
+    if not own.is_dir():
+        raise ValueError(f"{FOLDER_VARIABLE}={extra}: no such folder; name one with results*.csv files, or unset it")
+    return [SHIPPED, own]
 
 
 def load(places: Sequence[Path] | None = None) -> list[PublishedResult]:
@@ -65,10 +77,14 @@ def load(places: Sequence[Path] | None = None) -> list[PublishedResult]:
 
 @functools.cache
 def _load(places: tuple[Path, ...]) -> tuple[PublishedResult, ...]:
-    runs: dict[tuple[str, ...], list[Mapping[str, str]]] = {}
+    runs: dict[tuple[str, ...], list[TimedRun]] = {}
     for path in _files(places, "runs*.csv"):
-        for _, row in _rows(path, ("round", "submitter", "system", "benchmark", "seconds", "status")):
-            runs.setdefault(_key(row), []).append(row)
+        for line, row in _rows(path, ("round", "submitter", "system", "benchmark", "seconds", "status")):
+            seconds = _number(path, line, row, "seconds")
+            if row["status"] == "success" and seconds:
+                started = _number(path, line, row, "run_start_unix_seconds") or 0.0
+                timed = TimedRun(seconds, _number(path, line, row, "epochs"), started * 1e3)
+                runs.setdefault(_key(row), []).append(timed)
     found = [
         _result(path, line, row, runs.get(_key(row), []))
         for path in _files(places, "results*.csv")
@@ -80,6 +96,18 @@ def _load(places: tuple[Path, ...]) -> tuple[PublishedResult, ...]:
         for line, row in _rows(path, ("benchmark", "chips", "batch", "minutes_per_epoch", "epochs"))
     ]
     return tuple(found)
+
+
+def throughput_rows() -> list[Mapping[str, str]]:
+    """The rows of all `throughput*.csv`, as text."""
+    needed = ("source", "system", "framework", "model", "chips", "metric", "value", "unit")
+    return [row for path in _files(folders(), "throughput*.csv") for _, row in _rows(path, needed)]
+
+
+def speedup_rows() -> list[Mapping[str, str]]:
+    """The article's table 7, as text."""
+    needed = ("benchmark", "chips_from", "chips_to", "speedup_printed")
+    return [row for _, row in _rows(SHIPPED / "dgx1_speedups.csv", needed)]
 
 
 def _files(places: Iterable[Path], pattern: str) -> Iterator[Path]:
@@ -111,9 +139,12 @@ def _number(path: Path, line: int, row: Mapping[str, str], name: str) -> float |
     if not text:
         return None
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
-        raise ValueError(f"{path} line {line}: {name} is {text[:40]!r}; give a number or leave it empty") from None
+        value = math.nan
+    if not 0 <= value <= _MAX:
+        raise ValueError(f"{path} line {line}: {name} is {text[:40]!r}; give a number from 0 on, or leave it empty")
+    return value
 
 
 def _count(path: Path, line: int, row: Mapping[str, str], name: str) -> int | None:
@@ -121,7 +152,7 @@ def _count(path: Path, line: int, row: Mapping[str, str], name: str) -> int | No
     return None if value is None else int(value)
 
 
-def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[Mapping[str, str]]) -> PublishedResult:
+def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[TimedRun]) -> PublishedResult:
     benchmark = workload_name(row["benchmark"])
     framework, hardware = framework_name(row["framework"], row["system"]), row.get("accelerator", "")
     minutes, epochs = _number(path, line, row, "minutes"), _number(path, line, row, "epochs")
@@ -129,7 +160,7 @@ def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[Mappin
     if seconds is None and minutes is not None:
         seconds = minutes * 60
     attempts, successful = _count(path, line, row, "runs"), _count(path, line, row, "runs_successful")
-    timed = tuple(sorted(_timed(runs), key=lambda run: run.start_ms))
+    timed = tuple(sorted(runs, key=lambda run: run.start_ms))
     times = [run.seconds for run in timed]
     failed = (attempts or 0) - (successful if successful is not None else attempts or 0)
     rescored = score(timed, failed, attempts, FIRST_CONVERGED if benchmark == "ncf" else None)
@@ -154,7 +185,7 @@ def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[Mappin
         clock="v0.5" if row["round"] == "v0.5" else "v0.7",
         targets={} if target is None else _targets(benchmark, target, _number(path, line, row, "target_mask")),
         profile="published",
-        labels=(),
+        labels=() if path == SHIPPED / "results.csv" else (OWN_FILE,),
         score=Score(
             runs_successful=successful if successful is not None else attempts or 1,
             runs_failed=failed,
@@ -173,13 +204,6 @@ def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[Mappin
         note=row.get("note", ""),
     )
     return PublishedResult(row["round"], row["submitter"], row["system"], benchmark, row, measurement)
-
-
-def _timed(runs: Sequence[Mapping[str, str]]) -> Iterator[TimedRun]:
-    for run in runs:
-        if run["status"] == "success" and run["seconds"]:
-            started = float(run.get("run_start_unix_seconds") or 0.0)
-            yield TimedRun(float(run["seconds"]), float(run["epochs"]) if run.get("epochs") else None, started * 1e3)
 
 
 def _targets(benchmark: str, target: float, mask: float | None) -> dict[str, float]:

@@ -1,0 +1,39 @@
+"""`suite published list`: figures of published rounds and articles, filtered."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+
+SUMMARY = "figures of published rounds and articles"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the words and options of `suite published`."""
+    words = parser.add_subparsers(dest="word", metavar="list", required=True)
+    listed = words.add_parser("list", help="published figures, filtered")
+    listed.add_argument("--round", metavar="R", help="v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, or dgx1-article")
+    listed.add_argument("--submitter", metavar="NAME", help="NVIDIA, Google, …; several with commas")
+    listed.add_argument(
+        "--workload", metavar="W", help="resnet50, ssd, maskrcnn, gnmt, transformer, ncf; several with commas"
+    )
+    listed.add_argument("--framework", metavar="F", help="pytorch, tensorflow, mxnet, or part of a framework's name")
+    listed.add_argument("--chips", metavar="N", help="8, a list 1,4,8 or a range 1-16 (0: CPU only)")
+    listed.add_argument("--system", metavar="TEXT", help="part of a system's name or description")
+    listed.add_argument("--division", metavar="D", help="closed or open")
+    listed.add_argument(
+        "--kind",
+        choices=("results", "throughput", "speedups"),
+        default="results",
+        help="results of rounds and of the DGX-1 article (default), throughput of other articles, or that article's speedups",
+    )
+    listed.add_argument("--format", choices=("table", "csv"), default="table", help="table (default) or csv")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the list; 0. Raises ValueError, in one line, for a value that nothing has."""
+    from suite.results.published_list import Filters, listing
+
+    filters = Filters(**{item.name: getattr(args, item.name) for item in fields(Filters)})
+    print(listing(args.kind, filters, args.format), end="")
+    return 0
