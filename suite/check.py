@@ -73,7 +73,7 @@ def find_rules(name: str) -> Path:
 def _load(path: Path) -> list[Mapping[str, Any]]:
     """The entries of a rule file, as text: code in it is run by the checker alone."""
     try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        entries = guard.parse_rules(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         first = str(error).splitlines()[0]
         raise ValueError(f"{path} is no rule file: {first}; start from {RULES / 'ncf_reference.yaml'}") from error
