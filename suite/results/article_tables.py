@@ -18,7 +18,7 @@ from suite.results.measurement import Measurement, by_family
 from suite.results.names import TITLES
 from suite.results.published import ARTICLE, folders, load
 from suite.results.report import NOT_VERIFIED
-from suite.results.scaling import Pair, PrintedSpeedup, check_printed, pairs, times
+from suite.results.scaling import Pair, PrintedSpeedup, check_printed, interval_text, interval_words, pairs
 from suite.results.tables import NONE, Remarks, factor, markdown_table
 from suite.results.text import clean, markdown_escape
 
@@ -291,13 +291,3 @@ def _devices(pair: Pair) -> str:
     one, other = pair.before.batch_size_global, pair.after.batch_size_global
     batch = f" with batch {one:,} → {other:,}" if pair.flags and one and other else ""
     return f"{pair.devices_from} → {pair.devices_to}{batch}"
-
-
-def interval_text(pair: Pair) -> str:
-    """`7.6–8.2`, or a dash."""
-    return NONE if pair.interval is None else f"{times(pair.interval.low)}–{times(pair.interval.high)}"
-
-
-def interval_words(pair: Pair) -> str:
-    """` (95 % interval 7.6–8.2)`, or nothing."""
-    return "" if pair.interval is None else f" (95 % interval {interval_text(pair)})"

@@ -162,8 +162,8 @@ def _timed(record: RunRecord) -> TimedRun:
     )
 
 
-def _speedup(row: Row, table: Sequence[Row]) -> Speedup | None:
-    """Compare with the smallest device count of the family; None where that is not one clear row."""
+def baseline(row: Row, table: Iterable[Row]) -> Row | None:
+    """What `row` is compared with: the smallest device count of its family; None where that is not one clear row."""
     measured = [other for other in table if other.group.family == row.group.family and _measured(other)]
     counts = [other.group.devices for other in measured if other.group.devices is not None]
     if not counts or not _measured(row) or row.group.devices is None:
@@ -171,13 +171,19 @@ def _speedup(row: Row, table: Sequence[Row]) -> Speedup | None:
     base = [other for other in measured if other.group.devices == min(counts)]
     if len(base) > 1:  # several settings on as many devices: only the same settings compare
         base = [other for other in base if other.group.hyperparameters == row.group.hyperparameters]
-    if len(base) != 1:
+    return base[0] if len(base) == 1 else None
+
+
+def _speedup(row: Row, table: Sequence[Row]) -> Speedup | None:
+    """Against the baseline; None where there is none."""
+    base = baseline(row, table)
+    if base is None or base.group.devices is None:
         return None
-    one, this = base[0].score, row.score
+    one, this = base.score, row.score
     if not row.group.to_target:
-        return Speedup(min(counts), None, _ratio(this.samples_per_second, one.samples_per_second), None)
+        return Speedup(base.group.devices, None, _ratio(this.samples_per_second, one.samples_per_second), None)
     return Speedup(
-        baseline_devices=min(counts),
+        baseline_devices=base.group.devices,
         total=_ratio(one.seconds, this.seconds),
         throughput=_ratio(one.seconds_per_epoch, this.seconds_per_epoch),
         efficiency=_ratio(one.epochs, this.epochs),

@@ -11,7 +11,9 @@ from itertools import groupby
 from pathlib import Path
 
 from suite.results.collect import Run, collect
-from suite.results.groups import Group, Row, rows
+from suite.results.groups import Group, Row, baseline, rows
+from suite.results.measurement import measurements
+from suite.results.scaling import compare, interval_words
 from suite.results.tables import constants, markdown_table, results_table
 from suite.results.text import clean, csv_cell, markdown_escape
 
@@ -52,7 +54,8 @@ def _section(table: Sequence[Row]) -> list[str]:
     title, above = (markdown_escape(text) for text in (table_title(table), " · ".join(table_constants(table))))
     parts = ["## " + title, PROFILE_TEXT.get(table[0].group.profile, "")]
     parts.append("\n".join(textwrap.wrap(above, _WIDTH, break_on_hyphens=False)))
-    return [part for part in (*parts, results_table(table)) if part]
+    verdicts = "\n".join(f"- {markdown_escape(line)}" for line in table_verdicts(table))
+    return [part for part in (*parts, results_table(table), verdicts) if part]
 
 
 def table_title(table: Sequence[Row]) -> str:
@@ -64,6 +67,29 @@ def table_title(table: Sequence[Row]) -> str:
     if not group.to_target:
         title += f": throughput, {clean(group.mode, 80)}, {clean(group.stop, 80)}"
     return title
+
+
+def table_verdicts(table: Sequence[Row]) -> list[str]:
+    """For each row with a baseline its speedup in words, with the interval where there are enough runs, as plain text."""
+    lines, reasons = [], []
+    for row in table:
+        base = baseline(row, table)
+        if base is None or base.group.devices == row.group.devices:
+            continue
+        before, after = measurements([base])[0], measurements([row])[0]
+        pair = compare(before, after)
+        several = sum(_framework_devices(other) == _framework_devices(row) for other in table) > 1
+        batch = f", batch {after.batch_size_global:,}" if several and after.batch_size_global else ""
+        labels = f" ({clean(', '.join(pair.labels), 80)})" if pair.labels else ""
+        name = f"{clean(row.group.framework, 80)}, {pair.devices_from} → {pair.devices_to} devices{batch}{labels}"
+        lines.append(f"{name}: {pair.verdict}{interval_words(pair)}")
+        if pair.no_interval and pair.no_interval not in reasons:
+            reasons.append(pair.no_interval)
+    return lines + ([f"No interval: {'; '.join(reasons)}."] if reasons else [])
+
+
+def _framework_devices(row: Row) -> tuple[object, ...]:
+    return (row.group.framework, row.group.devices)
 
 
 def table_constants(table: Sequence[Row]) -> list[str]:

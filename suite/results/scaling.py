@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from suite.results.bootstrap import Bootstrap, Ratios, count_text
+from suite.results.bootstrap import LEVEL, Bootstrap, Ratios, count_text
 from suite.results.bootstrap import Interval as Interval
 from suite.results.measurement import Measurement, by_family
 
@@ -220,6 +220,19 @@ def _factors(throughput: float, efficiency: float, digits: int) -> tuple[str, fl
         (parts if ratio >= 1 else divided).append(f"{text}× {above if ratio >= 1 else below}")
     joined = " ÷ ".join([" × ".join(parts) or "1", *divided])
     return f"{joined}, same number of epochs" if same else joined, product
+
+
+def interval_text(pair: Pair) -> str:
+    """`7.64–8.21`, or a dash."""
+    if pair.interval is None:
+        return "–"
+    digits = 1 if pair.interval.low >= 10 else 2
+    return f"{pair.interval.low:.{digits}f}–{pair.interval.high:.{digits}f}"
+
+
+def interval_words(pair: Pair) -> str:
+    """` (95 % interval 7.64–8.21)`, or nothing."""
+    return "" if pair.interval is None else f" ({LEVEL:.0%} interval {interval_text(pair)})".replace("%", " %")
 
 
 # --- printed speedups ---------------------------------------------------------------------------------------------------
