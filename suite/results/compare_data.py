@@ -11,7 +11,7 @@ from dataclasses import asdict
 from suite.results.compare import Comparison, Match
 from suite.results.compare_text import label, result_name
 from suite.results.convergence import Convergence
-from suite.results.ratios import EPOCHS, TIME, ratio_words
+from suite.results.ratios import EPOCHS, SAME, TIME, ratio_words
 from suite.results.report import NOT_VERIFIED
 from suite.results.text import csv_cell
 from workloads.api import Json
@@ -102,7 +102,7 @@ def json_text(comparison: Comparison) -> str:
 
 
 def _json_match(match: Match) -> Mapping[str, Json]:
-    names = match.names
+    names, time = match.names, match.ratio(TIME)
     return {
         "workload": match.ours.measurement.workload,
         "devices": match.ours.measurement.devices,
@@ -112,7 +112,7 @@ def _json_match(match: Match) -> Mapping[str, Json]:
         "differences": [asdict(item) for item in match.differences.known],
         "known_on_one_side": [asdict(item) for item in match.differences.unknown],
         "caveats": list(match.caveats),
-        "verdict": match.pair.verdict if match.ratio(TIME) is not None else None,
+        "verdict": match.pair.verdict if time is not None and abs(time.ratio - 1) >= SAME else None,
         "ratios": [{**asdict(item), "words": ratio_words(item, *names)} for item in match.ratios],
         "refused": [asdict(item) for item in match.refused],
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 from suite.registry import nearest
 from suite.results.bootstrap import count_text
 from suite.results.collect import Run, collect
-from suite.results.groups import Group, rows
+from suite.results.groups import Row, rows
 from suite.results.measurement import Measurement, measurements
 from suite.results.names import framework_name, workload_name
 from suite.results.published import PublishedResult, find, load
@@ -90,7 +90,7 @@ def logs_side(
             f"give --profile {profiles[0]}, or folders of one profile"
         )
     found = rows(runs)
-    entries = [_entry(row.group, item) for row in found for item in measurements([row])]
+    entries = [_entry(row, item) for row in found for item in measurements([row])]
     if not any(run.succeeded for run in runs):
         reasons = sorted({clean(run.reason or run.status, 60) for run in runs})
         raise ValueError(
@@ -128,12 +128,13 @@ def _only(runs: list[Run], name: str, wanted: Sequence[str], of: str, title: str
     return [run for run in runs if _kind(run, name) in wanted]
 
 
-def _entry(group: Group, item: Measurement) -> Entry:
-    ours = bool(group.profile)
+def _entry(row: Row, item: Measurement) -> Entry:
+    group = row.group
+    divisions = {run.reading.record.division for run in row.attempts if run.reading is not None}
     return Entry(
         measurement=item,
         name=item.series or item.system or "unknown system",
-        division=("open" if group.deviations else "closed") if ours else "",
+        division=" and ".join(sorted(divisions - {""})),
         stop=group.stop,
         mode=group.mode,
         dataset=group.dataset,
