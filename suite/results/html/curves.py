@@ -41,7 +41,7 @@ def row_labels(rows: Sequence[Row]) -> list[str]:
         if name not in names and len({getattr(group, name) for group in groups}) > 1:
             names.append(name)
             texts = [_label(group, names) for group in groups]
-    return [text or f"setting {index}" for index, text in enumerate(_unequal(texts), start=1)]
+    return _unequal([text or clean(row.group.system, 40) or "runs" for row, text in zip(rows, texts, strict=True)])
 
 
 def _label(group: Group, names: Sequence[str]) -> str:

@@ -17,10 +17,10 @@ from suite.results.html.theme import GRID, HEIGHT, INK, MUTED, PAPER, SETTINGS, 
 
 NOT_VERIFIED = "Not verified by MLCommons Association"
 _SMALL = TEXT_SIZE - 1.5
+_GAP = _SMALL * 1.28
+"""From one label to the next, pixels."""
 _LETTER = 0.58
 """Width of a letter of DejaVu Sans over its size, about."""
-_MAX_DIRECT = 9
-"""Curves that are labelled at their ends; with more, only as many are named as fit."""
 _LEADER = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
 """Line from the end of a curve to its label."""
 _STEPS = (1, 2, 5, 10)
@@ -88,7 +88,7 @@ def _margin(series: Sequence[Series]) -> float:
     return max(24.0, 22 + longest * _LETTER * _SMALL)
 
 
-def _cut(text: str, limit: int = 22) -> str:
+def _cut(text: str, limit: int = 24) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -151,13 +151,14 @@ def number_text(value: float) -> str:
 
 def _end_labels(axes: Axes, series: Sequence[Series]) -> None:
     """Each curve's name right of the axes, at the height of its end, moved apart where they would overlap."""
+    width, height = _pixels(axes)
+    named = series if len(series) <= height // _GAP else series[: int(height // _GAP) - 1]
     wanted = []
-    for one in series[:_MAX_DIRECT]:
+    for one in named:
         end = _last(one.paths)
         wanted.append((_height(axes, end[1]), _cut(one.label), MUTED if one.published else colour(one.slot), end))
     wanted.sort(key=lambda item: item[0])
-    width, height = _pixels(axes)
-    heights = spread([item[0] * height for item in wanted], gap=_SMALL * 1.28, top=height + 6)
+    heights = spread([item[0] * height for item in wanted], gap=_GAP, top=height + 6)
     for (_, text, ink, end), place in zip(wanted, heights, strict=True):
         axes.annotate(
             text,
@@ -171,15 +172,9 @@ def _end_labels(axes: Axes, series: Sequence[Series]) -> None:
             arrowprops=_LEADER | {"color": ink},
             annotation_clip=False,
         )
-    if len(series) > _MAX_DIRECT:
-        axes.text(
-            1.0 + 10 / width,
-            -2.4 * _SMALL / height,
-            f"and {len(series) - _MAX_DIRECT} more",
-            fontsize=_SMALL,
-            color=MUTED,
-            transform=axes.transAxes,
-        )
+    if len(series) > len(named):
+        x, y, more = 1.0 + 10 / width, -2.4 * _SMALL / height, f"and {len(series) - len(named)} more"
+        axes.text(x, y, more, fontsize=_SMALL, color=MUTED, transform=axes.transAxes)
 
 
 def _pixels(axes: Axes) -> tuple[float, float]:
@@ -267,9 +262,9 @@ def _time_limits(axes: Axes, chart: ScalingChart) -> None:
         low, high = (low + high) / 2 - 0.25, (low + high) / 2 + 0.25
     above = (high - low) * 0.82 if chart.speedups else 0.0
     axes.set_ylim(10**low, 10 ** (high + above))
-    span = high + above - low
-    subs = (1, 1.5, 2, 3, 5, 7) if span < 1 else (1, 2, 5) if span < 2.5 else (1,)
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=subs, numticks=20))
+    subs = (1, 1.5, 2, 3, 5, 7) if high - low < 1 else (1, 2, 5) if high - low < 2 else (1,)
+    ticks = LogLocator(base=10, subs=subs, numticks=20).tick_values(10**low, 10**high)
+    axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= 10**high]))
 
 
 def _apart(counts: Sequence[float]) -> list[float]:

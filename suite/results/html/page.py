@@ -104,6 +104,7 @@ def _page(runs: Sequence[Run], published: Sequence[Measurement], charts: list[Ch
         cards=cards(found),
         scaling=first,
         beside=beside(ours, published),
+        nothing_beside=bool(published) and beside(ours, published) is None,
         sections=sections,
         tables_without_figures=max(0, len(sections) - MAX_DRAWN_TABLES),
         failures=failed[:_MAX_FAILURES],

@@ -83,15 +83,18 @@ def _card(workload: str, rows: Sequence[Row]) -> Card:
     attempts = sum(len(row.attempts) for row in rows)
     failed = sum(row.score.runs_failed for row in rows)
     tried = f" {_count(attempts, 'run')}" + (f", {failed:,} without success." if failed else ".")
+    if len({row.group.targets for row in timed}) > 1:
+        tried += " Other targets: see the tables."
+    labels = labels_of(rows) if rows[0].group.profile else ("logs of other programs",)
     if timed:
         best = min(timed, key=lambda row: row.score.seconds or math.inf)
-        return Card(title, labels_of(rows), minutes(best.score.seconds or 0.0), "minutes", _sentence(best) + tried)
+        return Card(title, labels, minutes(best.score.seconds or 0.0), "minutes", _sentence(best) + tried)
     if rated:
         best = max(rated, key=lambda row: row.score.samples_per_second or 0.0)
         text = f"Best throughput, {_where(best)}{_against(best)}."
         unit = clean(f"{best.group.sample_unit or 'samples'}/s", 30)
-        return Card(title, labels_of(rows), quantity(best.score.samples_per_second or 0.0), unit, text + tried)
-    return Card(title, labels_of(rows), NONE, "", "No run did what was asked." + tried)
+        return Card(title, labels, quantity(best.score.samples_per_second or 0.0), unit, text + tried)
+    return Card(title, labels, NONE, "", "No run did what was asked." + tried)
 
 
 def _sentence(best: Row) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 # Okabe and Ito's hues (distinct for colour-blind readers), darkened until text in them has a contrast of 4.5 : 1 on white;
 # the style sheet has light counterparts for a dark page.
-SLOTS = ("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#56606b", "#1a7f9c")
+SLOTS = ("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c")
 INK, MUTED, GRID, PAPER = "#1d2530", "#5a6573", "#dfe3e8", "#ffffff"
 MARKERS = "os^DvPX"
 WIDTH, HEIGHT = 400.0, 290.0
