@@ -133,7 +133,7 @@ def _entry(row: Row, item: Measurement) -> Entry:
     divisions = {run.reading.record.division for run in row.attempts if run.reading is not None}
     return Entry(
         measurement=item,
-        name=item.series or item.system or "unknown system",
+        name=clean(item.series or item.system or "unknown system", 100),
         division=" and ".join(sorted(divisions - {""})),
         stop=group.stop,
         mode=group.mode,
