@@ -1,0 +1,70 @@
+"""What is wrong with image files, found by threads before any run needs them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import local
+
+from workloads.common.images.jpeg import BadImage, Header, Reader, read_header
+
+FILES_PER_TASK = 64
+HEADER_BYTES = 1 << 14
+"""Read at first; a header behind large metadata makes the whole file be read."""
+JPEG_END = b"\xff\xd9"
+
+
+def check_files(paths: Sequence[str | Path], full: bool = False, threads: int = 0) -> list[Header | str]:
+    """For each file its header, or one phrase about what is wrong with it.
+
+    Without `full`, a JPEG's header and its last bytes are looked at: truncation is found, damage inside is not. With `full`,
+    every image is decoded. `threads` 0: four for each core while waiting for a disk, one for each while decoding.
+    """
+    workers = threads or len(os.sched_getaffinity(0)) * (1 if full else 4)
+    mine = local()
+
+    def some(first: int) -> list[Header | str]:
+        if not hasattr(mine, "reader"):
+            mine.reader = Reader()
+        return [_check(mine.reader, path, full) for path in paths[first : first + FILES_PER_TASK]]
+
+    with ThreadPoolExecutor(workers, thread_name_prefix="check") as pool:
+        parts = pool.map(some, range(0, len(paths), FILES_PER_TASK))
+        return [found for part in parts for found in part]
+
+
+def _check(reader: Reader, path: str | Path, full: bool) -> Header | str:
+    try:
+        return _decoded(reader, path) if full else _header(reader, path)
+    except BadImage as error:
+        return str(error)
+
+
+def _decoded(reader: Reader, path: str | Path) -> Header:
+    data = reader.read(path)
+    header = read_header(data)
+    reader.decode(data)
+    return header
+
+
+def _header(reader: Reader, path: str | Path) -> Header:
+    """The header, after a look at the end. A JPEG that does not end as one should is decoded to know."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            start = file.read(HEADER_BYTES)
+            file.seek(max(0, size - len(JPEG_END)))
+            end = file.read()
+    except OSError as error:
+        raise BadImage(f"cannot be read ({error.strerror})") from None
+    try:
+        header = read_header(start)
+    except BadImage:
+        if size <= len(start):
+            raise
+        header = read_header(reader.read(path))
+    if header.kind == "png" or end != JPEG_END:
+        reader.decode(reader.read(path))
+    return header

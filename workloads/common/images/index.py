@@ -1,0 +1,87 @@
+"""The index of a prepared image data set: where each image lies, its label, its size. The images themselves stay put.
+
+Per split, in files that are mapped into memory, in the order of their paths: `SPLIT_names.npy` (the paths below the
+source folder, UTF-8, end to end), `SPLIT_ends.npy` int64 (n,) where each ends, `SPLIT_label.npy` int32 (n,),
+`SPLIT_width.npy` and `SPLIT_height.npy` int32 (n,) in pixels, `SPLIT_bytes.npy` int64 (n,).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+TYPES = {"names": "uint8", "ends": "int64", "label": "int32", "width": "int32", "height": "int32", "bytes": "int64"}
+
+
+@dataclass(frozen=True)
+class ImageIndex:
+    """One split; arrays as above."""
+
+    root: Path
+    names: npt.NDArray[np.uint8]
+    ends: npt.NDArray[np.int64]
+    label: npt.NDArray[np.int32]
+    width: npt.NDArray[np.int32]
+    height: npt.NDArray[np.int32]
+    bytes: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def name(self, number: int) -> str:
+        """Path of an image below the root."""
+        first = int(self.ends[number - 1]) if number else 0
+        return str(self.names[first : int(self.ends[number])].tobytes(), "utf-8", "surrogateescape")
+
+    def path(self, number: int) -> str:
+        """Full path of an image."""
+        return f"{self.root}/{self.name(number)}"
+
+
+def write(
+    folder: Path,
+    split: str,
+    names: Sequence[str],
+    label: npt.ArrayLike,
+    width: npt.ArrayLike,
+    height: npt.ArrayLike,
+    sizes: npt.ArrayLike,
+) -> None:
+    """Write one split's arrays below `folder`."""
+    encoded = [name.encode("utf-8", "surrogateescape") for name in names]
+    arrays = {
+        "names": np.frombuffer(b"".join(encoded), np.uint8),
+        "ends": np.cumsum([len(name) for name in encoded], dtype=np.int64),
+        "label": np.asarray(label, np.int32),
+        "width": np.asarray(width, np.int32),
+        "height": np.asarray(height, np.int32),
+        "bytes": np.asarray(sizes, np.int64),
+    }
+    for name, array in arrays.items():
+        np.save(folder / f"{split}_{name}.npy", array, allow_pickle=False)
+
+
+def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
+    """Map one split's arrays. Raises ValueError naming the file that is missing or something else."""
+    arrays = {name: _open(folder / f"{split}_{name}.npy", dtype) for name, dtype in TYPES.items()}
+    for name, array in arrays.items():
+        length = int(arrays["ends"][-1]) if name == "names" and count else count
+        if array.shape != (length,):
+            raise ValueError(
+                f"{folder / split}_{name}.npy: {array.shape} instead of ({length},); prepare the data again"
+            )
+    return ImageIndex(root, **arrays)
+
+
+def _open(path: Path, dtype: str) -> npt.NDArray[np.generic]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
+    if array.dtype != np.dtype(dtype) or array.ndim != 1:
+        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {dtype}; prepare the data again")
+    return np.asarray(array.view(np.ndarray))

@@ -1,0 +1,224 @@
+"""Image files to RGB pixels: JPEG by libjpeg-turbo, PNG (also under a JPEG's name) by OpenCV.
+
+`exact` decoding gives the pixels of libjpeg's defaults, whether the whole image is decoded or only a part. `scaled`
+decoding may decode at 1/2, 1/4 or 1/8 of the size: other, softer pixels in less time.
+
+All decoding releases the interpreter lock. Errors are `BadImage`: one line without the file's name, which the caller adds.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import simplejpeg
+
+from workloads.common.images import turbo
+
+UInt8s = npt.NDArray[np.uint8]
+Box = tuple[int, int, int, int]
+"""Left, top, width, height in pixels."""
+
+PNG = b"\x89PNG\r\n\x1a\n"
+MAX_PIXELS = 100_000_000
+"""Larger images are refused: 300 MB for each thread that decodes one. ImageNet's largest has about 61 million."""
+MAX_ASPECT = 100
+"""Longer side over shorter side; evaluation makes the shorter side 256, so the longer one stays below 25,600."""
+_HARMLESS = re.compile(
+    r"extraneous bytes before marker|unknown JFIF revision|Unknown Adobe color transform", re.IGNORECASE
+)
+"""Warnings of libjpeg that say nothing about the pixels; any other one means damage."""
+
+
+class BadImage(ValueError):
+    """What is wrong with an image file, in one line."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What an image says about itself without being decoded."""
+
+    width: int
+    height: int
+    kind: str
+    """`jpeg` or `png`."""
+    colours: str
+    """`rgb`, `grey` or `cmyk`; everything is decoded to RGB."""
+
+
+def read_header(data: bytes | memoryview) -> Header:
+    """The header of an image file's content, or of its beginning if that is long enough. Raises BadImage."""
+    start = bytes(data[:26])
+    if not start:
+        raise BadImage("empty (0 bytes)")
+    if start.startswith(PNG):
+        if len(start) < 26:
+            raise BadImage("not a whole PNG header")
+        width, height, _, colour = struct.unpack(">IIBB", start[16:26])
+        return _checked(Header(width, height, "png", "grey" if colour in (0, 4) else "rgb"))
+    if not start.startswith(b"\xff\xd8"):
+        raise BadImage(f"neither a JPEG nor a PNG file (it begins with {start[:8]!r})")
+    try:
+        height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
+    except ValueError as error:
+        raise BadImage(f"damaged JPEG header ({error})") from None
+    return _checked(Header(width, height, "jpeg", {"Gray": "grey", "CMYK": "cmyk", "YCCK": "cmyk"}.get(colours, "rgb")))
+
+
+def _checked(header: Header) -> Header:
+    """The header of an image that is neither empty nor too large."""
+    width, height = header.width, header.height
+    if min(width, height) < 1:
+        raise BadImage(f"{width} x {height} pixels")
+    if width * height > MAX_PIXELS:
+        raise BadImage(f"{width:,} x {height:,} pixels; at most {MAX_PIXELS:,} in all are allowed")
+    if max(width, height) > MAX_ASPECT * min(width, height):
+        raise BadImage(f"{width:,} x {height:,} pixels; at most {MAX_ASPECT} times as long as wide is allowed")
+    return header
+
+
+class Reader:
+    """Reads and decodes images for one thread, in buffers that grow to the largest image and are used again.
+
+    What `decode` and `decode_part` return is valid until the next call.
+    """
+
+    def __init__(self) -> None:
+        self._file = np.empty(1 << 18, np.uint8)
+        self._pixels = np.empty(1 << 20, np.uint8)
+        self._regions = turbo.RegionDecoder() if turbo.library() else None
+
+    def read(self, path: str | Path, size: int | None = None) -> memoryview:
+        """A file's content, valid until the next call. Raises BadImage if it cannot be read or is not `size` bytes long."""
+        try:
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise BadImage(f"cannot be opened ({error.strerror})") from None
+        try:
+            found = os.fstat(file).st_size
+            if size is not None and found != size:
+                raise BadImage(f"{found:,} bytes, but {size:,} when it was prepared")
+            if found > self._file.size:
+                self._file = np.empty(found * 5 // 4, np.uint8)
+            content = memoryview(self._file)[:found]
+            done = 0
+            while done < found:
+                count = os.readv(file, [content[done:]])
+                if not count:
+                    raise BadImage(f"ends after {done:,} of {found:,} bytes")
+                done += count
+        except OSError as error:
+            raise BadImage(f"cannot be read ({error.strerror})") from None
+        finally:
+            os.close(file)
+        return content
+
+    def decode(self, data: memoryview) -> UInt8s:
+        """A whole image as (height, width, 3) uint8 RGB. Raises BadImage."""
+        header = read_header(data)
+        if header.kind == "png":
+            return _decode_png(data, header)
+        if header.colours == "cmyk":
+            return _decode_cmyk(data)
+        return decode_jpeg(data, self._room(header.height * header.width * 3))
+
+    def decode_part(self, data: memoryview, box: Box, width: int, height: int, denominator: int = 1) -> UInt8s:
+        """The pixels of `box` of an image that is known to be `width` x `height`, uint8 RGB.
+
+        With `denominator` 2, 4 or 8: the same part at that fraction of the size (rounded outwards) if the image is a JPEG,
+        else as if it were 1. Raises BadImage, also if the image has another size.
+        """
+        left, top, box_width, box_height = box
+        if self._regions is not None and data[:2] == b"\xff\xd8":
+            part = self._decode_region(data, box, width, height, denominator)
+            if part is not None:
+                return part
+        header = read_header(data)
+        _same_size(header.width, header.height, width, height)
+        if denominator > 1 and header.kind == "jpeg" and header.colours != "cmyk":
+            limits = (-(-height // denominator), -(-width // denominator))
+            pixels = decode_jpeg(data, self._room(limits[0] * limits[1] * 3), limits)
+            left, top, box_width, box_height = reduced(box, denominator)
+        else:
+            pixels = self.decode(data)
+        return pixels[top : top + box_height, left : left + box_width]
+
+    def _decode_region(self, data: memoryview, box: Box, width: int, height: int, denominator: int) -> UInt8s | None:
+        """`decode_part` by the library that can crop; None if it cannot crop this image."""
+        assert self._regions is not None
+        array = np.frombuffer(data, np.uint8)
+        address = array.ctypes.data
+        try:
+            header = self._regions.header(address, array.size)
+            _same_size(header[0], header[1], width, height)
+            if not header[2]:
+                return None
+            if denominator > 1:
+                box = reduced(box, denominator)
+            first, stop = self._regions.columns(header, box[0], box[2], denominator)
+            room = self._room((stop - first) * box[3] * 3)
+            return self._regions.decode(address, array.size, header, box, room, denominator)
+        except turbo.Complaint as complaint:
+            if complaint.warning and _HARMLESS.search(str(complaint)):
+                return None
+            raise BadImage(f"damaged JPEG ({complaint})") from None
+
+    def _room(self, size: int) -> UInt8s:
+        """The buffer for pixels, at least `size` bytes."""
+        if size > self._pixels.size:
+            self._pixels = np.empty(size, np.uint8)
+        return self._pixels
+
+
+def reduced(box: Box, denominator: int) -> Box:
+    """A box in the pixels of an image at 1 / `denominator` of the size, rounded outwards."""
+    left, top, width, height = box
+    right, bottom = -(-(left + width) // denominator), -(-(top + height) // denominator)
+    left, top = left // denominator, top // denominator
+    return left, top, right - left, bottom - top
+
+
+def decode_jpeg(data: memoryview, room: UInt8s, size: tuple[int, int] | None = None) -> UInt8s:
+    """A JPEG that is not CMYK, decoded into `room`; `size` = (height, width) of a reduced image. Raises BadImage.
+
+    A recoverable error is an error here, unless it says nothing about the pixels.
+    """
+    height, width = size or (0, 0)
+    options = {"min_height": height, "min_width": width, "buffer": room}
+    try:
+        return np.asarray(simplejpeg.decode_jpeg(data, **options))
+    except ValueError as error:
+        if not _HARMLESS.search(str(error)):
+            raise BadImage(f"damaged JPEG ({error})") from None
+    return np.asarray(simplejpeg.decode_jpeg(data, strict=False, **options))
+
+
+def _decode_png(data: memoryview, header: Header) -> UInt8s:
+    """A PNG; an alpha channel is dropped, 16 bits become 8."""
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)
+    if pixels is None:
+        raise BadImage("damaged PNG")
+    _same_size(pixels.shape[1], pixels.shape[0], header.width, header.height)
+    return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_BGR2RGB), np.uint8)
+
+
+def _decode_cmyk(data: memoryview) -> UInt8s:
+    """A CMYK or YCCK JPEG. Adobe's, which say so in a marker, hold inverted inks: red = C·K / 255."""
+    try:
+        inks = simplejpeg.decode_jpeg(data, colorspace="CMYK")
+    except ValueError as error:
+        raise BadImage(f"damaged JPEG ({error})") from None
+    if b"\xff\xee\x00\x0eAdobe" not in bytes(data[:65536]):
+        inks = 255 - inks
+    return np.asarray(cv2.multiply(inks[:, :, :3], cv2.merge([inks[:, :, 3]] * 3), scale=1 / 255), np.uint8)
+
+
+def _same_size(width: int, height: int, expected_width: int, expected_height: int) -> None:
+    if (width, height) != (expected_width, expected_height):
+        raise BadImage(f"{width} x {height} pixels instead of {expected_width} x {expected_height}")

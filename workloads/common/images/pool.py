@@ -1,0 +1,124 @@
+"""Batches of images made by threads ahead of the consumer, each image written straight into its place in the batch.
+
+Memory is bounded by the batches in work plus those that the consumer still refers to.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Lock, local
+from typing import Generic, TypeVar
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.images.jpeg import Reader
+
+T = TypeVar("T")
+
+IMAGES_PER_TASK = 8
+"""About five milliseconds of work: little overhead, and threads finish a batch at nearly the same time."""
+BATCHES_AHEAD = 3
+"""Batches in work or finished beside the one that the consumer has."""
+
+
+class Buffers:
+    """Memory for uint8 arrays of one shape; it is used again once nothing refers to an array any more.
+
+    A view of an array, or a tensor of a framework that shares its memory, keeps it alive: nothing is overwritten that
+    anybody can still see.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+        self._bytes = int(np.prod(shape))
+        self._free: list[npt.NDArray[np.uint8]] = []
+        self.allocated = 0
+        """How many have been made in all."""
+
+    def take(self) -> npt.NDArray[np.uint8]:
+        """An array with undefined content."""
+        try:
+            memory = self._free.pop()
+        except IndexError:
+            memory = np.empty(self._bytes, np.uint8)
+            self.allocated += 1
+        # Not a view of `memory`: NumPy would make its own views refer to `memory` directly, past this array.
+        array = np.frombuffer(memoryview(memory), np.uint8)
+        weakref.finalize(array, self._free.append, memory).atexit = False
+        return array.reshape(self.shape)
+
+
+class ReaderPool:
+    """Threads, each with a `Reader` of its own."""
+
+    def __init__(self, threads: int) -> None:
+        cv2.setNumThreads(1)
+        self.threads = threads
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="images")
+        self._local = local()
+
+    def start(self, work: Callable[[Reader, int], None], count: int) -> list[Future[None]]:
+        """Begin `work(reader, i)` for i in 0 … count - 1, some at a time."""
+        ranges = [range(first, min(first + IMAGES_PER_TASK, count)) for first in range(0, count, IMAGES_PER_TASK)]
+        return [self._executor.submit(self._run, work, numbers) for numbers in ranges]
+
+    def _run(self, work: Callable[[Reader, int], None], numbers: range) -> None:
+        try:
+            reader = self._local.reader
+        except AttributeError:
+            reader = self._local.reader = Reader()
+        for number in numbers:
+            work(reader, number)
+
+    def close(self) -> None:
+        """Drop what has not begun and wait for the rest."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
+
+
+class Ahead(Generic[T]):
+    """An iterator that begins up to `depth` items ahead of the consumer.
+
+    `begin` yields (item, the tasks that complete it). The first task that failed raises its error in the consumer.
+    """
+
+    def __init__(self, begin: Iterator[tuple[T, list[Future[None]]]], depth: int = BATCHES_AHEAD) -> None:
+        self._begin = begin
+        self._depth = depth
+        self._waiting: deque[tuple[T, list[Future[None]]]] = deque()
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        with self._lock:
+            self._fill()
+            if not self._waiting:
+                raise StopIteration
+            item, tasks = self._waiting.popleft()
+            for task in tasks:
+                task.result()
+            # Only now: the item that is handed out is not counted as one of those ahead.
+            self._fill()
+        return item
+
+    def _fill(self) -> None:
+        while len(self._waiting) < self._depth:
+            following = next(self._begin, None)
+            if following is None:
+                return
+            self._waiting.append(following)
+
+    def close(self) -> None:
+        """Begin nothing more; cancel what waits."""
+        self._begin = iter(())
+        with self._lock:
+            for _, tasks in self._waiting:
+                for task in tasks:
+                    task.cancel()
+            self._waiting.clear()

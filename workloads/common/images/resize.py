@@ -1,0 +1,37 @@
+"""Resizing into a slot of a batch: plain bilinear, pixel centres at one half, no smoothing before shrinking.
+
+That is `tf.image.resize(method="bilinear", antialias=False)` of the reference, rounded to uint8, and OpenCV's INTER_LINEAR.
+"""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+UInt8s = npt.NDArray[np.uint8]
+
+
+def resize_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
+    """Resize `source` (h, w, 3) to the size of `out` (H, W, 3, contiguous), in place; `flip` mirrors left and right."""
+    cv2.resize(source, (out.shape[1], out.shape[0]), dst=out, interpolation=cv2.INTER_LINEAR)
+    if flip:
+        cv2.flip(out, 1, dst=out)
+
+
+def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
+    """(height, width) with the shorter side `shorter` and the aspect kept.
+
+    The longer side is rounded down, as in the reference (imagenet_preprocessing.py, `_smallest_size_at_least`).
+    """
+    if height <= width:
+        return shorter, width * shorter // height
+    return height * shorter // width, shorter
+
+
+def central_into(source: UInt8s, out: UInt8s, shorter: int) -> None:
+    """Resize so that the shorter side is `shorter`, and write the centre to `out` (S, S, 3), S ≤ `shorter`."""
+    height, width = evaluation_size(source.shape[0], source.shape[1], shorter)
+    resized = cv2.resize(source, (width, height), interpolation=cv2.INTER_LINEAR)
+    top, left = (height - out.shape[0]) // 2, (width - out.shape[1]) // 2
+    out[:] = resized[top : top + out.shape[0], left : left + out.shape[1]]

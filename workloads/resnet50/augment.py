@@ -1,0 +1,72 @@
+"""Random crops and flips of the reference, as integer hashes of (seed, epoch, image): equal in every framework.
+
+The crop is that of `tf.image.sample_distorted_bounding_box` with the whole image as the only object, as the reference
+calls it (imagenet_preprocessing.py): an aspect ratio is drawn, then a height between those of the smallest and the
+largest area, then the place. So heights are uniform, not areas.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.randomness import bits, fold, integers, stream, uniform
+
+ASPECTS = (0.75, 1.33)
+"""Width over height."""
+LARGEST_AREA = 1.0
+LEAST_COVERED = 0.1
+"""Share of the object, here the image, that a crop must cover: with it, crops below a tenth of the image are drawn again."""
+ATTEMPTS = 100
+"""Then the whole image is taken."""
+
+Int64s = npt.NDArray[np.int64]
+
+
+def crop_boxes(
+    seed: int, epoch: int, images: npt.ArrayLike, widths: npt.ArrayLike, heights: npt.ArrayLike, area_minimum: float
+) -> Int64s:
+    """Boxes (n, 4) of left, top, width, height in pixels, for images (n,) of the given sizes."""
+    image, width, height = (np.asarray(given, np.int64) for given in (images, widths, heights))
+    boxes = np.stack([np.zeros_like(width), np.zeros_like(height), width, height], axis=1)
+    key = stream(seed, "image crop", epoch)
+    open_rows = np.arange(len(image))
+    for attempt in range(ATTEMPTS):
+        if not open_rows.size:
+            break
+        found, fits = _attempt(fold(key, attempt), image[open_rows], width[open_rows], height[open_rows], area_minimum)
+        boxes[open_rows[fits]] = found[fits]
+        open_rows = open_rows[~fits]
+    return boxes
+
+
+def flips(seed: int, epoch: int, images: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Whether each image (n,) is mirrored left and right: one half of them."""
+    return integers(bits(stream(seed, "image flip", epoch), np.asarray(images, np.int64)), 2).astype(bool)
+
+
+def _attempt(
+    key: np.uint64, image: Int64s, width: Int64s, height: Int64s, area_minimum: float
+) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+    """Boxes (n, 4) of one attempt, and which of them meet the conditions."""
+    aspect = ASPECTS[0] + (ASPECTS[1] - ASPECTS[0]) * uniform(bits(key, 0, image))
+    area = (width * height).astype(np.float64)
+    smallest, largest = area_minimum * area, LARGEST_AREA * area
+    tallest = np.minimum(np.rint(np.sqrt(largest / aspect)), height)
+    too_wide = np.rint(tallest * aspect) > width
+    tallest = np.where(too_wide, np.floor((width + 0.4999999) / aspect), tallest)
+    tallest -= np.rint(tallest * aspect) > width
+    shortest = np.minimum(np.rint(np.sqrt(smallest / aspect)), tallest)
+    box_height = shortest + np.floor(uniform(bits(key, 1, image)) * (tallest - shortest + 1))
+    box_width = np.rint(box_height * aspect)
+    # Rounding may leave the range of areas by a little: one pixel more or less, as the reference does.
+    box_height += box_width * box_height < smallest
+    box_width = np.rint(box_height * aspect)
+    box_height -= box_width * box_height > largest
+    box_width = np.rint(box_height * aspect)
+    covered = box_width * box_height
+    fits = (covered >= smallest) & (covered <= largest) & (covered >= LEAST_COVERED * area)
+    fits &= (box_width <= width) & (box_height <= height) & (box_width >= 1) & (box_height >= 1)
+    left = np.floor(uniform(bits(key, 2, image)) * (width - box_width))
+    top = np.floor(uniform(bits(key, 3, image)) * (height - box_height))
+    return np.stack([left, top, box_width, box_height], axis=1).astype(np.int64), fits

@@ -1,0 +1,154 @@
+"""Images in ImageNet's folders: train/<wnid>/*.JPEG, and val/ either the same or flat with a file of labels.
+
+Classes are numbered in the order of their names (WordNet ids); other images in a class folder's subfolders are not looked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SUFFIXES = (".jpeg", ".jpg", ".png")
+LABEL_FILES = ("val_labels.txt", "imagenet_2012_validation_synset_labels.txt", "LOC_val_solution.csv", "val.txt")
+"""Looked for beside val/ and in it."""
+
+
+@dataclass
+class Listing:
+    """The images of one split, sorted by class and name; paths are relative to the source folder."""
+
+    names: list[str] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    """Bytes."""
+    labels: list[int] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    """(path, what is wrong): what --skip-bad leaves out."""
+
+    def take(self, keep: list[int]) -> Listing:
+        """Only some of the images."""
+        names, sizes, labels = (
+            [self.names[i] for i in keep],
+            [self.sizes[i] for i in keep],
+            [self.labels[i] for i in keep],
+        )
+        return Listing(names, sizes, labels, self.problems)
+
+
+def classes_of(source: Path) -> list[str]:
+    """Names of the folders in train/, sorted: class 0, 1, … Raises ValueError if there is none."""
+    if not source.is_dir():
+        raise ValueError(f"{source}: no such folder")
+    train = source / "train"
+    if not train.is_dir():
+        raise ValueError(f"{source} has no folder train; expected train/<wnid>/*.JPEG and val/")
+    found = sorted(entry.name for entry in _entries(train) if entry.is_dir())
+    if not found:
+        raise ValueError(f"{train} has no class folders; expected {train}/<wnid>/*.JPEG")
+    return found
+
+
+def list_folders(source: Path, split: str, classes: list[str]) -> Listing:
+    """The images of a split that has one folder per class; a folder that is no class of train/ is a problem."""
+    listing = Listing()
+    numbers = {name: number for number, name in enumerate(classes)}
+    folders = sorted(entry.name for entry in _entries(source / split) if entry.is_dir())
+    for name in folders:
+        if name not in numbers:
+            listing.problems.append((f"{split}/{name}", f"is not one of the {len(classes):,} classes of train"))
+            continue
+        before = len(listing.names)
+        _list_images(source, f"{split}/{name}", numbers[name], listing)
+        if len(listing.names) == before:
+            listing.problems.append((f"{split}/{name}", "class folder without images"))
+    return listing
+
+
+def list_validation(source: Path, classes: list[str]) -> Listing:
+    """The images of val/: with a folder per class, or flat with a file of labels. Raises ValueError."""
+    folder = source / "val"
+    if not folder.is_dir():
+        raise ValueError(f"{source} has no folder val; expected val/<wnid>/*.JPEG, or val/*.JPEG with {LABEL_FILES[0]}")
+    if any(entry.is_dir() for entry in _entries(folder)):
+        return list_folders(source, "val", classes)
+    found = Listing()
+    _list_images(source, "val", -1, found)
+    path = _label_file(source)
+    wnids = read_labels(path, [Path(name).name for name in found.names])
+    numbers = {name: number for number, name in enumerate(classes)}
+    keep = []
+    for i, name in enumerate(found.names):
+        wnid = wnids[Path(name).name]
+        found.labels[i] = numbers.get(wnid, -1)
+        if wnid in numbers:
+            keep.append(i)
+        else:
+            found.problems.append((name, f"its class {wnid} ({path.name}) is not one of the {len(classes):,} of train"))
+    return found.take(keep)
+
+
+def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:
+    """File name to WordNet id for each of `names` (sorted). Raises ValueError naming file and line.
+
+    Lines are `NAME WNID …`, separated by blanks or commas, the name with or without suffix; or `WNID` alone, one for each
+    image in the order of their names.
+    """
+    rows = [line.replace(",", " ").split() for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
+    rows = [row for row in rows if row and row[0] != "ImageId"]
+    if rows and all(len(row) == 1 for row in rows):
+        if len(rows) != len(names):
+            raise ValueError(f"{path}: {len(rows):,} labels for {len(names):,} images")
+        if all(row[0].isdigit() for row in rows):
+            raise ValueError(
+                f"{path}: numbers follow an order of classes that is not in this file; give a WordNet id (n01440764) per line"
+            )
+        return {name: row[0] for name, row in zip(names, rows, strict=True)}
+    given = {}
+    for number, row in enumerate(rows, 1):
+        if len(row) < 2:
+            raise ValueError(f"{path}: line {number}: expected NAME WNID, found {row[0][:80]!r}")
+        given[Path(row[0]).stem] = row[1]
+    missing = [name for name in names if Path(name).stem not in given]
+    if missing:
+        raise ValueError(f"{path}: no label for {missing[0]} ({len(missing):,} of {len(names):,} images)")
+    return {name: given[Path(name).stem] for name in names}
+
+
+def _label_file(source: Path) -> Path:
+    for folder in (source, source / "val"):
+        for name in LABEL_FILES:
+            if (folder / name).is_file():
+                return folder / name
+    raise ValueError(
+        f"{source / 'val'} has no class folders and there is no file of labels; put {LABEL_FILES[0]} beside it, "
+        f"with lines NAME WNID (ILSVRC2012_val_00000001.JPEG n01751748)"
+    )
+
+
+def _list_images(source: Path, folder: str, label: int, listing: Listing) -> None:
+    """Append the images directly in `folder`; hidden files and known files of labels are passed over."""
+    for entry in sorted(_entries(source / folder), key=lambda entry: entry.name):
+        name = f"{folder}/{entry.name}"
+        if entry.name.startswith(".") or entry.name in LABEL_FILES or entry.is_dir():
+            continue
+        if not entry.name.lower().endswith(SUFFIXES):
+            listing.problems.append((name, f"does not end in {', '.join(SUFFIXES)}"))
+            continue
+        try:
+            size = entry.stat().st_size
+        except OSError as error:
+            listing.problems.append((name, f"cannot be read ({error.strerror})"))
+            continue
+        listing.names.append(name)
+        listing.sizes.append(size)
+        listing.labels.append(label)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in a folder. Raises ValueError naming it if it cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError as error:
+        raise ValueError(f"{folder}: cannot be read ({error.strerror})") from None
