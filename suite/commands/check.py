@@ -20,7 +20,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--werror", action="store_true", help="a warning (a key logged twice with one value) fails too")
     parser.add_argument(
-        "--rules", metavar="NAME|PATH", help="rules instead of those that the log calls for: ncf_demo, … (not for trees)"
+        "--rules",
+        metavar="NAME|PATH",
+        help="rules instead of those that the log calls for: ncf_demo, … (not for trees)",
     )
 
 
@@ -33,15 +35,19 @@ def run(args: argparse.Namespace) -> int:
         if not path.is_file() and not path.is_dir():
             raise ValueError(f"{path} is no file or folder; give a log, a folder of runs, or a submission tree")
         if args.rules is not None and path.is_dir() and is_tree(path):
-            raise ValueError(f"--rules cannot be used on {path}: a submission tree is held against the rules of its round")
+            raise ValueError(
+                f"--rules cannot be used on {path}: a submission tree is held against the rules of its round"
+            )
     if args.rules is not None:
         find_rules(args.rules)  # a wrong name is said before anything is printed
-    passed = True
+    passed = []
     for path in args.files:
         for verdict in _verdicts(path, args.rules, args.werror):
             print("\n".join(lines(verdict)))
-            passed = passed and verdict.passed
-    return 0 if passed else 1
+            passed.append(verdict.passed)
+    if len(passed) > 1:
+        print(f"{sum(passed)} of {len(passed)} pass (not verified by MLCommons Association)")
+    return 0 if all(passed) else 1
 
 
 def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:

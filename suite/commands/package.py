@@ -15,9 +15,13 @@ SUMMARY = "write a submission tree from logs"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite package`."""
-    parser.add_argument("logs", nargs="+", type=Path, metavar="LOGS", help="folder with runs (searched below), or a log")
+    parser.add_argument(
+        "logs", nargs="+", type=Path, metavar="LOGS", help="folder with runs (searched below), or a log"
+    )
     parser.add_argument("out", type=Path, metavar="OUT", help="folder to write; must not exist")
-    parser.add_argument("--submitter", default="", metavar="ORG", help="organization; unset: submission_org of the logs")
+    parser.add_argument(
+        "--submitter", default="", metavar="ORG", help="organization; unset: submission_org of the logs"
+    )
     parser.add_argument("--system", default="", metavar="NAME", help="name of the system; needed for logs of others")
     parser.add_argument(
         "--division",
@@ -31,7 +35,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="availability of the system; auto: submission_status of the logs",
     )
-    parser.add_argument("--code", type=Path, metavar="DIR", help="the code that ran, for logs that the suite did not write")
+    parser.add_argument(
+        "--code", type=Path, metavar="DIR", help="the code that ran, for logs that the suite did not write"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,7 +66,9 @@ def lines(packaged: Packaged) -> list[str]:
     for path, fields in packaged.unknown:
         if fields:
             texts.append(f"fill in what the runs do not tell, in {clean(path, 500)}:")
-            texts += textwrap.wrap(", ".join(fields), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+            texts += textwrap.wrap(
+                ", ".join(fields), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+            )
     texts.append(f"check again with: suite check {clean(str(out), 500)}")
     texts.append("Not verified by MLCommons Association")
     return texts

@@ -66,9 +66,13 @@ def _fit(run: Run) -> RunRecord:
     if settings.profile not in ("", "reference"):
         why = {"demo": "its target has no relation to MLPerf", "synthetic": "it learns nothing"}
         reason = why.get(settings.profile, "only reference runs can be submitted")
-        raise ValueError(f"{name} is of profile {clean(settings.profile, 40)}: {reason}; type profile=reference and run again")
+        raise ValueError(
+            f"{name} is of profile {clean(settings.profile, 40)}: {reason}; type profile=reference and run again"
+        )
     if record.format != "MLLOG":
-        what = f"holds :::{record.format} lines" if record.format else f"is no log ({clean(run.reason or record.reason)})"
+        what = (
+            f"holds :::{record.format} lines" if record.format else f"is no log ({clean(run.reason or record.reason)})"
+        )
         raise ValueError(f"{name} {what}; a package is made of :::MLLOG logs (round v0.7)")
     if record.status == "truncated":
         raise ValueError(
@@ -76,9 +80,13 @@ def _fit(run: Run) -> RunRecord:
             "the other logs and say in the submission why this one is missing"
         )
     if problems:
-        raise ValueError(f"{name}: {clean(str(problems[0]))}; a log with such lines cannot be submitted, nor may it be edited")
+        raise ValueError(
+            f"{name}: {clean(str(problems[0]))}; a log with such lines cannot be submitted, nor may it be edited"
+        )
     if not settings.to_target:
-        raise ValueError(f"{name} has {clean(settings.stop, 40)}, {clean(settings.mode, 40)}: only runs to the target count")
+        raise ValueError(
+            f"{name} has {clean(settings.stop, 40)}, {clean(settings.mode, 40)}: only runs to the target count"
+        )
     if record.start_ms is None:
         raise ValueError(f"{name} has no run_start; give logs of whole runs")
     return record

@@ -44,7 +44,9 @@ def write_code(folder: Path, benchmark: str, records: Sequence[RunRecord], given
         return []
     if not settings.profile:
         readme = f"# {benchmark}\n\nThe logs were not written by this suite: put the code that ran here, with its settings,\n"
-        (folder / "README.md").write_text(readme + "scripts for setup and runs, and which commit it is.\n", encoding="utf-8")
+        (folder / "README.md").write_text(
+            readme + "scripts for setup and runs, and which commit it is.\n", encoding="utf-8"
+        )
         place = "/".join(folder.parts[-4:])
         return [f"{benchmark}: the code that ran is not known: put it into {place}, or give --code DIR"]
     paths, notes = _paths(settings)
@@ -74,7 +76,9 @@ def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) ->
     known = [commit for commit in commits if _COMMIT.fullmatch(commit) and _listing(commit, paths)]
     if commits != known:
         _copy_paths(folder, paths)
-        return ["the commit that ran is not in this checkout: source/ holds the files of today, hold them against the run"]
+        return [
+            "the commit that ran is not in this checkout: source/ holds the files of today, hold them against the run"
+        ]
     if len({_listing(commit, paths) for commit in known}) > 1:
         shown = ", ".join(commit[:12] for commit in known[:5])
         raise ValueError(f"the runs are of commits whose code differs ({shown}); package each of them apart")
@@ -91,7 +95,9 @@ def _changed(record: RunRecord) -> bool:
 def _git(*arguments: str) -> bytes:
     """Standard output of git in the repository; empty if it fails."""
     try:
-        return subprocess.run(["git", "-C", str(PROJECT), *arguments], capture_output=True, timeout=60, check=True).stdout
+        return subprocess.run(
+            ["git", "-C", str(PROJECT), *arguments], capture_output=True, timeout=60, check=True
+        ).stdout
     except (OSError, subprocess.SubprocessError):
         return b""
 
@@ -198,7 +204,10 @@ def _script(path: Path, lines: Sequence[str]) -> None:
 
 def _setup(environment: str) -> list[str]:
     if not good_name(environment) or not (PROJECT / "environments" / f"{environment}.txt").is_file():
-        return ["make .venv/.ready", "# the runs used an environment of the user's own: its versions stand in systems/*.json"]
+        return [
+            "make .venv/.ready",
+            "# the runs used an environment of the user's own: its versions stand in systems/*.json",
+        ]
     return ["make .venv/.ready", f".venv/bin/python -m suite.cli env create {shlex.quote(environment)}"]
 
 

@@ -83,7 +83,7 @@ def _field_complaints(value: Mapping[str, Json]) -> Iterator[Complaint]:
 def _against_logs(folder: Path, system: str, value: Mapping[str, Json]) -> Iterator[Complaint]:
     """Name and division must be those of the results."""
     if isinstance(value.get("system_name"), str) and value["system_name"] != system:
-        found = clean(str(value["system_name"]), 100)
+        found = clean(str(value["system_name"]), 100) or "empty"
         do = "give file, folder of results and system_name one name"
         yield Complaint("system_name", 0, found, clean(system, 100), do, warning=True)
     place = folder / RESULTS / system

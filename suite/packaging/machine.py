@@ -141,7 +141,9 @@ def _caches(value: Json) -> str:
 def _stack(topology: Machine, versions: Machine) -> dict[str, Json]:
     """Versions of everything that was recorded beside the framework."""
     found = {clean(str(name), 60): _words(value) for name, value in list(versions.items())[:50]}
-    found |= {name: _words(topology.get(name)) for name in ("driver_version", "cuda_driver_version", "kernel", "container")}
+    found |= {
+        name: _words(topology.get(name)) for name in ("driver_version", "cuda_driver_version", "kernel", "container")
+    }
     return {name: value for name, value in found.items() if value}
 
 

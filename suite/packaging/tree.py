@@ -126,7 +126,9 @@ def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdi
     elif failed:
         needed = f"at most {allowed} of the set" if len(failed) > 1 else ""
         found = f"{len(failed)} logs that do not pass"
-        complaints.append(Complaint(place.name, 0, found, needed, "see each log; run again what failed, all of the set"))
+        complaints.append(
+            Complaint(place.name, 0, found, needed, "see each log; run again what failed, all of the set")
+        )
     good = f"{len(logs)} runs of one setting"
     whole = verdict(place, "result set", good, complaints, werror)
     return [*verdicts, whole, *([check_seeds(place, logs, records, werror)] if logs else [])]

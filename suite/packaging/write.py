@@ -93,7 +93,9 @@ def _check_links(given: Sequence[Path], logs: Sequence[Path]) -> None:
     roots = [path.resolve() for path in given]
     for log in logs:
         if not any(log.resolve().is_relative_to(root) for root in roots):
-            raise ValueError(f"{clean(str(log), 300)} is a link to a file elsewhere; give the folder of that file instead")
+            raise ValueError(
+                f"{clean(str(log), 300)} is a link to a file elsewhere; give the folder of that file instead"
+            )
 
 
 def _systems(chosen: Sequence[Chosen], wanted: Wanted) -> dict[str, list[RunRecord]]:
@@ -154,7 +156,9 @@ def _description(name: str, records: Sequence[RunRecord], wanted: Wanted) -> tup
     if division == "closed" and any(record.settings.deviations for record in records):
         raise ValueError("the logs say closed and name deviations from the rules; such logs cannot be submitted")
     if not wanted.submitter and organizations == _NO_ORG:
-        raise ValueError("the runs name no organization; give --submitter ORG (for later runs: profile.submission_org=ORG)")
+        raise ValueError(
+            "the runs name no organization; give --submitter ORG (for later runs: profile.submission_org=ORG)"
+        )
     fields = fields_of(records)
     fields["submitter"] = clean(wanted.submitter or organizations, 100)
     fields["division"] = division

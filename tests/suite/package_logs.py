@@ -14,7 +14,7 @@ HOUR_MS = 3_600_000
 
 
 def derived(source, target, start_hours=0, seed=1, **values):
-    """A copy of a log with another start, seed, and values of keys (`eval_accuracy=0.1`), or of metadata (`status="aborted"`)."""
+    """A copy of a log with another start, seed, and values of keys (`eval_accuracy=0.1`); `status` is that of run_stop."""
     lines = []
     for line in Path(source).read_text(encoding="latin-1").splitlines():
         match = _RECORD.search(line)
@@ -74,7 +74,7 @@ def our_run(job, index, suite_run=SUITE_RUN, machine=None, **values):
 
 
 MACHINE = {
-    **{name: None for name in topology()},
+    **dict.fromkeys(topology()),
     "kernel": "6.8.0",
     "cpu": {
         "model": "Test CPU 9000", "sockets": 2, "cores": 40, "threads": 80, "governor": "performance", "clock_max_mhz": 3500,

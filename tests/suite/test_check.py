@@ -292,9 +292,29 @@ def test_command_prints_one_verdict_a_file(tmp_path, capsys):
 
 
 def test_command_with_a_wrong_path(tmp_path):
-    for path in (tmp_path, tmp_path / "none.txt"):
-        with pytest.raises(ValueError, match="is no file"):
-            run(DEMO, path)
+    with pytest.raises(ValueError, match="is no file or folder"):
+        run(DEMO, tmp_path / "none.txt")
+    with pytest.raises(ValueError, match="holds no log"):
+        run(DEMO, tmp_path)
+
+
+def test_every_log_below_a_folder_of_runs_is_checked(tmp_path, capsys):
+    for name, source in (("a", DEMO), ("b", SETUP_FIRST)):
+        (tmp_path / name / "run_0").mkdir(parents=True)
+        (tmp_path / name / "run_0" / "result_0.txt").write_bytes(source.read_bytes())
+    assert run(tmp_path) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert [line[:4] for line in out[:2]] == ["PASS", "PASS"]
+    assert all("log format valid; demo target has no relation to MLPerf" in line for line in out[:2])
+    assert out[2] == "2 of 2 pass (not verified by MLCommons Association)"
+    for name, status in (("running", "running"), ("died", "rank_died")):
+        (tmp_path / name / "run_0").mkdir(parents=True)
+        (tmp_path / name / "run_0" / "status.json").write_text(json.dumps({"status": status, "reason": "why"}))
+    assert run(tmp_path) == 1
+    out = capsys.readouterr().out
+    assert "the run has not ended; check it again when it has" in out
+    assert "there is no log to check: rank_died, why" in out
+    assert "2 of 4 pass" in out
 
 
 def test_hostile_text_is_printed_clean(tmp_path, capsys):

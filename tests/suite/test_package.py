@@ -153,13 +153,17 @@ def test_two_copies_of_a_run_are_refused(tmp_path):
 def test_equal_seeds_are_refused(tmp_path):
     logs = log_set(tmp_path / "logs", "ssd")
     derived(DATA / "0.7.0" / "ssd.txt", logs[4], 4000, 101)
-    refused([tmp_path / "logs"], tmp_path / "out", "seed_checker 1.0.0: seed: seed 101 in result_1.txt and result_4.txt")
+    refused(
+        [tmp_path / "logs"], tmp_path / "out", "seed_checker 1.0.0: seed: seed 101 in result_1.txt and result_4.txt"
+    )
 
 
 def test_a_run_that_breaks_a_rule_is_refused(tmp_path):
     logs = log_set(tmp_path / "logs", "ssd")
     derived(logs[2], logs[2], 1, 7, max_samples=7)
-    refused([tmp_path / "logs"], tmp_path / "out", "result_2.txt fails the rules .*max_samples: 7, needed: one of 1, 50")
+    refused(
+        [tmp_path / "logs"], tmp_path / "out", "result_2.txt fails the rules .*max_samples: 7, needed: one of 1, 50"
+    )
 
 
 def test_a_log_that_cannot_be_read_in_part_is_refused(tmp_path):
@@ -416,7 +420,13 @@ def test_no_content_of_topology_fails(tmp_path_factory, value):
 
 def test_hostile_text_becomes_no_command_and_no_path(tmp_path):
     hostile = "$(touch ran); `touch ran` \n../../x \x1b[2J<script>"
-    changed = {"framework": hostile, "system": "../../up", "dataset": hostile, "git_commit": "--output=x", "workload": hostile}
+    changed = {
+        "framework": hostile,
+        "system": "../../up",
+        "dataset": hostile,
+        "git_commit": "--output=x",
+        "workload": hostile,
+    }
     for index in range(100):
         our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed})
     packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted())
