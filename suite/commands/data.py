@@ -10,6 +10,8 @@ from suite.registry import DATASETS, load_dataset, names
 from workloads.api import Dataset
 
 SUMMARY = "prepare, verify and generate data sets"
+ATTRIBUTES = {"min_ratings": "minimum_ratings", "subset": "subset", "skip_bad": "skip_bad", "full": "full"}
+"""Options of `prepare` to the attribute of a data set that takes them."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,8 +24,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for word in (prepare, verify, make_demo):
         word.add_argument("name", metavar="NAME", help="name of the data set (see: suite data list)")
         word.add_argument("--to", type=Path, metavar="DIR", help="folder of the prepared form (default: DATA/NAME)")
-    prepare.add_argument("--from", dest="source", type=Path, required=True, metavar="FILE_OR_ZIP", help="the download")
+    prepare.add_argument("--from", dest="source", type=Path, required=True, metavar="PATH", help="the download")
     prepare.add_argument("--min-ratings", type=int, metavar="N", help="MovieLens: drop users with fewer (default: 20)")
+    prepare.add_argument("--subset", type=int, metavar="N", help="images: keep N for training, spread over the classes")
+    prepare.add_argument("--skip-bad", action="store_true", default=None, help="images: leave out what cannot be used")
+    prepare.add_argument("--full", action="store_true", default=None, help="images: decode all instead of checking headers")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,10 +52,13 @@ def _carry_out(args: argparse.Namespace, dataset: Dataset, destination: Path) ->
         return dataset.verify(destination)
     if args.word == "make-demo":
         return dataset.make_demo(destination)
-    if args.min_ratings is not None:
-        if not hasattr(dataset, "minimum_ratings"):
-            raise ValueError(f"--min-ratings means nothing for {args.name}; leave it out")
-        dataset.minimum_ratings = args.min_ratings
+    for option, attribute in ATTRIBUTES.items():
+        value = getattr(args, option)
+        if value is None:
+            continue
+        if not hasattr(dataset, attribute):
+            raise ValueError(f"--{option.replace('_', '-')} means nothing for {args.name}; leave it out")
+        setattr(dataset, attribute, value)
     return dataset.prepare(args.source, destination)
 
 
