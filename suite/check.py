@@ -6,6 +6,7 @@ the user; text of a log never becomes code, and can name no file outside these f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -51,7 +52,10 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if not known:
         return Verdict(path, False, _why_unreadable(record, problems), name, ())
     complaints = [_broken(problem) for problem in problems]
-    complaints += _run_rules(known, chosen, werror)
+    last = list({event.line: event for event in known}.values())
+    counts = Counter(event.line for event in known)
+    complaints += [_glued(line) for line, count in counts.items() if count > 1][:20]
+    complaints += _run_rules(last, chosen, werror)
     if record.status == "truncated":  # what else is missing follows from the cut
         complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     passed = not any(werror or not complaint.warning for complaint in complaints)
@@ -113,6 +117,18 @@ def _broken(problem: Problem) -> Complaint:
         found=problem.text,
         needed="every :::MLLOG line holds one JSON object with time_ms, key, value and metadata",
         do="if the run was cut off or the disk was full, run again; never edit a log",
+    )
+
+
+def _glued(line: int) -> Complaint:
+    """The checker reads the last record of a line alone: whatever else stood there is missing for it."""
+    return Complaint(
+        key="",
+        line=line,
+        found="several records on one line, of which the checker reads the last alone",
+        needed="one record a line",
+        do="log from one process, and end each record with a new line",
+        warning=True,
     )
 
 

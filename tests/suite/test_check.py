@@ -196,6 +196,16 @@ def test_truncated_log_says_so_and_no_more(tmp_path):
     assert "broken JSON" in verdict.complaints[0].found
 
 
+@pytest.mark.parametrize("key", ["init_start", "opt_weight_decay", "eval_start"])
+def test_of_glued_records_the_last_counts_as_for_the_checker(tmp_path, key):
+    path = tmp_path / "result_0.txt"
+    lines = (DATA / "0.7.0" / "ssd.txt").read_text().splitlines()
+    path.write_text("".join(line + ("" if f'"{key}"' in line else "\n") for line in lines))
+    verdict = check_file(path)
+    assert verdict.passed == (stock(path) == 0)
+    assert any(item.found.startswith("several records on one line") for item in verdict.complaints)
+
+
 def test_broken_line_in_the_middle_fails(tmp_path):
     log = edited(tmp_path, DEMO, ('"key": "tracked_stats", "value": {', '"key": "tracked_stats", "value": {{'))
     verdict = check_file(log)
