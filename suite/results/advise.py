@@ -23,6 +23,9 @@ ASSUMPTION = (
 WORTH_SPREADING = 0.5
 """Ours: where an added device adds less than half of what the first ones give, a job belongs on the fewest devices."""
 
+ROUNDING = 1.0 + 1e-6
+"""A printed `1.0` minutes, taken times sixty, may come out a little above a deadline of 60 s."""
+
 
 class Belongs(str, Enum):
     """Where the jobs of a workload belong."""
@@ -83,6 +86,8 @@ class Advice:
     profile: str
     labels: tuple[str, ...]
     machine_devices: int
+    extrapolated: bool
+    """The machine has more devices than any measurement kept busy: its jobs per hour go beyond what was seen."""
     choices: tuple[Choice, ...]
     pair: Pair | None
     """Fewest against most devices; None with one count."""
@@ -170,6 +175,11 @@ def _advice(
     best, notes = _fastest_of_each(family, machine)
     choices = tuple(_choice(item, machine) for item in best)
     pair = compare(best[0], best[-1]) if len(best) > 1 else None
+    busiest = max(item.devices for item in family)
+    if machine > busiest:
+        notes.append(
+            f"extrapolated: jobs/h on {count_text(machine)}, when no more than {busiest} were busy in any measurement"
+        )
     if machine not in [item.devices for item in best]:
         measured = ", ".join(str(item.devices) for item in best)
         notes.append(f"{count_text(machine)} were not measured for one job; only measured counts are used ({measured})")
@@ -188,6 +198,7 @@ def _advice(
         profile=family[0].profile,
         labels=tuple(dict.fromkeys(label for item in best for label in item.labels)),
         machine_devices=machine,
+        extrapolated=machine > busiest,
         choices=choices,
         pair=pair,
         belongs=_belongs(choices, pair),
@@ -245,5 +256,5 @@ def _belongs(choices: Sequence[Choice], pair: Pair | None) -> Belongs:
 
 
 def _cheapest_in(choices: Sequence[Choice], deadline_seconds: float) -> Choice | None:
-    meeting = [choice for choice in choices if choice.seconds <= deadline_seconds]
+    meeting = [choice for choice in choices if choice.seconds <= deadline_seconds * ROUNDING]
     return min(meeting, key=lambda choice: (choice.device_hours, choice.seconds), default=None)

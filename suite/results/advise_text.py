@@ -8,7 +8,7 @@ import json
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from suite.results.advise import ASSUMPTION, Advice, Belongs, Choice
+from suite.results.advise import ASSUMPTION, ROUNDING, Advice, Belongs, Choice
 from suite.results.bootstrap import count_text
 from suite.results.measurement import Measurement
 from suite.results.names import TITLES
@@ -45,7 +45,8 @@ def heading(advice: Advice) -> str:
     tags = [tag for tag in dict.fromkeys((advice.profile, *advice.labels)) if tag and tag != "published"]
     labels = f" ({clean(', '.join(tags), 120)})" if tags else ""
     settings = f", {advice.settings}" if advice.settings else ""
-    return f"{name}: {clean(advice.series, 80)}{labels}{settings}; machine of {count_text(advice.machine_devices)}"
+    machine = count_text(advice.machine_devices) + (", extrapolated" if advice.extrapolated else "")
+    return f"{name}: {clean(advice.series, 80)}{labels}{settings}; machine of {machine}"
 
 
 def verdict(advice: Advice) -> str:
@@ -134,7 +135,7 @@ def _deadline(advice: Advice) -> str:
         )
     text = f"deadline {limit}: {count_text(chosen.devices)}, {duration(chosen.seconds)}, {hours(chosen.device_hours)}: "
     text += "the fewest device-hours that meet it"
-    if chosen.slowest_seconds is not None and chosen.slowest_seconds > advice.deadline.seconds:
+    if chosen.slowest_seconds is not None and chosen.slowest_seconds > advice.deadline.seconds * ROUNDING:
         text += f"; on average only: its slowest run took {duration(chosen.slowest_seconds)}"
     return text
 
@@ -222,7 +223,7 @@ def _row(advice: Advice, choice: Choice) -> dict[str, object]:
         "series": csv_cell(advice.series),
         "settings": csv_cell(advice.settings),
         "profile": csv_cell(advice.profile),
-        "labels": csv_cell("; ".join(advice.labels)),
+        "labels": csv_cell("; ".join((*advice.labels, *(("extrapolated",) if advice.extrapolated else ())))),
         "machine_devices": advice.machine_devices,
         "devices": choice.devices,
         "train_seconds": choice.seconds,
@@ -236,7 +237,7 @@ def _row(advice: Advice, choice: Choice) -> dict[str, object]:
         "fastest_single_job": choice is advice.fastest,
         "most_jobs_per_hour": choice is advice.queue,
         "fewest_device_hours": choice is advice.cheapest,
-        "meets_deadline": None if deadline is None else choice.seconds <= deadline.seconds,
+        "meets_deadline": None if deadline is None else choice.seconds <= deadline.seconds * ROUNDING,
         "deadline_choice": None if deadline is None else choice is deadline.choice,
         "belongs": advice.belongs.value,
         "note": side_by_side,
@@ -261,6 +262,7 @@ def advice_json(found: Sequence[Advice]) -> str:
             "settings": advice.settings,
             "profile": advice.profile,
             "labels": [clean(label) for label in advice.labels],
+            "extrapolated": advice.extrapolated,
             "machine_devices": advice.machine_devices,
             "belongs": advice.belongs.value,
             "verdict": verdict(advice),

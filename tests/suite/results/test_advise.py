@@ -83,6 +83,7 @@ def test_deadline_takes_the_fewest_device_hours_that_meet_it():
     assert found["ssd"].deadline.choice.devices == 4
     assert found["ncf"].deadline.choice.devices == 1
     assert found["resnet50"].deadline.choice is None
+    assert article(deadline_seconds=60.0)["ncf"].deadline.choice.devices == 4  # printed as 1.0 minutes
     text = advice_text([found["resnet50"]])
     assert "deadline 60.0 min: no measured device count meets it; the fastest is 8 devices with 2.3 h" in text
 
@@ -99,8 +100,13 @@ def test_a_machine_of_another_size_uses_measured_counts_only():
     assert [choice.devices for choice in ncf.choices] == [1, 4]
     assert [(choice.jobs_at_once, choice.idle_devices) for choice in ncf.choices] == [(6, 0), (1, 2)]
     assert "6 devices were not measured for one job; only measured counts are used (1, 4)" in ncf.notes
+    assert not ncf.extrapolated
     wide = article(devices=16)["resnet50"]
     assert [choice.jobs_at_once for choice in wide.choices] == [16, 4, 2]
+    assert "machine of 16 devices, extrapolated" in advice_text([wide])
+    assert "extrapolated: jobs/h on 16 devices, when no more than 8 were busy in any measurement" in wide.notes
+    assert "article; extrapolated" in advice_csv([wide])
+    assert "extrapolated" not in advice_csv([article()["resnet50"]])
     assert wide.belongs is Belongs.SPREAD
 
 
