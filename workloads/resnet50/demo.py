@@ -15,9 +15,12 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common import manifest as manifests
 from workloads.common.images import scenes
 from workloads.common.images.scenes import CLASSES, Draws
+from workloads.common.manifest import Manifest
 from workloads.common.randomness import fold, stream
+from workloads.resnet50.dataset import ImageFolders
 
 SEED = 1
 """Of the data set; runs have seeds of their own."""
@@ -31,6 +34,8 @@ TEXTURE_LOYALTY, HUE_LOYALTY = 0.92, 0.5
 """How often an object wears its kind's texture and hue: the knobs of difficulty."""
 CLUTTER, OCCLUDERS = (1, 4), (0, 2)
 JPEG_QUALITY = 90
+IMAGES = "images"
+"""Folder of the images below that of the prepared data."""
 
 
 def wnid(kind: int) -> str:
@@ -77,7 +82,7 @@ def _size(draws: Draws) -> tuple[int, int]:
 
 
 def write_images(root: Path) -> None:
-    """All JPEGs below `root`: train/<wnid>/*.JPEG and val/<wnid>/*.JPEG; about 25 MB."""
+    """All JPEGs below `root`: train/<wnid>/*.JPEG and val/<wnid>/*.JPEG; 19 MB."""
     for split in SIZES:
         for kind in range(len(CLASSES)):
             (root / split / wnid(kind)).mkdir(parents=True)
@@ -99,3 +104,40 @@ def _write(root: Path, split: str, indices: range) -> None:
         fine, data = cv2.imencode(".jpg", draw(split, index), [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
         assert fine, "OpenCV could not write a JPEG"
         (root / relative_path(split, index)).write_bytes(data.tobytes())
+
+
+class ImageNetDemo(ImageFolders):
+    """The generated data set: folders like the real ones, through the same preparation, beside their index."""
+
+    name = "imagenet-demo"
+    generated = True
+
+    def prepare(self, source: Path, destination: Path) -> list[str]:
+        """Refused: this data set is generated."""
+        raise ValueError(f"{self.name} is generated, not read; type: {self.how()}")
+
+    def make_demo(self, destination: Path) -> list[str]:
+        """Write `images/` and their index; a few seconds. Two processes may do so at once."""
+        present = manifests.read(destination)
+        if present is not None:
+            if present.dataset != self.name:
+                raise ValueError(f"{destination} holds {present.dataset}; name another folder with --to, or remove it")
+            return [f"{self.name}: already generated in {destination}"]
+        with manifests.workspace(destination) as folder:
+            images = folder / IMAGES
+            write_images(images)
+            classes, listings = self.listed(images)
+            begun = self.manifest(IMAGES, classes, listings)
+            complete, _ = self.write(images, folder, begun, classes, listings)
+            manifest = manifests.publish(folder, destination, complete)
+        return self.lines(manifest, destination)
+
+    def lines(self, manifest: Manifest, destination: Path) -> list[str]:
+        """What to tell after generating."""
+        counts = manifest.counts
+        sizes = f"{counts['train']:,} training and {counts['val']:,} validation images of {counts['classes']:,} classes"
+        return [f"{self.name}: {sizes}, generated in {destination}"]
+
+    def how(self) -> str:
+        """The command that makes this data set."""
+        return f"suite data make-demo {self.name}"

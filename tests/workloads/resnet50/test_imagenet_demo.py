@@ -1,4 +1,5 @@
 import hashlib
+import multiprocessing
 import os
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +9,11 @@ import cv2
 import numpy as np
 import pytest
 
+from workloads.common import manifest as manifests
+from workloads.common.images import index
 from workloads.resnet50 import demo
+from workloads.resnet50.demo import ImageNetDemo
+from workloads.resnet50.facts import read_facts, source_folder
 
 LINEAR_LIMIT = 0.40
 SQUARE = 16
@@ -20,10 +25,21 @@ GOLDEN_IMAGES = [(split, index) for split in ("train", "val") for index in range
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("imagenet-demo")
-    demo.write_images(folder)
+def prepared(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "imagenet-demo"
+    ImageNetDemo().make_demo(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def root(prepared) -> Path:
+    return prepared / "images"
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """A data set of 60 + 20 images."""
+    monkeypatch.setattr(demo, "SIZES", {"train": 60, "val": 20})
 
 
 def files(root: Path, split: str) -> list[Path]:
@@ -113,15 +129,15 @@ def test_a_linear_classifier_on_raw_pixels_fails(root):
 
 def test_drawn_pixels_are_golden():
     digest = hashlib.sha256()
-    for split, index in GOLDEN_IMAGES:
-        image = demo.draw(split, index)
+    for split, number in GOLDEN_IMAGES:
+        image = demo.draw(split, number)
         digest.update(f"{image.shape}".encode() + image.tobytes())
     assert digest.hexdigest() == DRAWN_SHA256
 
 
 def test_a_file_is_its_drawing(root):
-    for split, index in GOLDEN_IMAGES[::10]:
-        drawn, read = demo.draw(split, index), cv2.imread(str(root / demo.relative_path(split, index)))
+    for split, number in GOLDEN_IMAGES[::10]:
+        drawn, read = demo.draw(split, number), cv2.imread(str(root / demo.relative_path(split, number)))
         assert read.shape == drawn.shape
         assert np.abs(read.astype(int) - drawn).mean() < 12
 
@@ -135,3 +151,76 @@ def test_writing_again_with_one_thread_gives_the_same_bytes(root, tmp_path, monk
         assert len(again) == count
         for path in again:
             assert path.read_bytes() == (root / path.relative_to(tmp_path)).read_bytes()
+
+
+def test_it_is_prepared_as_the_real_data_set_is(prepared, root):
+    facts = read_facts(prepared)
+    assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (4000, 1000, {"classes": 10})
+    assert facts.notes == ()
+    manifest = manifests.read(prepared)
+    assert source_folder(prepared, manifest) == root
+    for split, count in demo.SIZES.items():
+        images = index.read(prepared, split, root, count)
+        assert np.bincount(images.label).tolist() == [count // 10] * 10
+        for number in range(0, count, 97):
+            path = Path(images.path(number))
+            assert path.is_relative_to(root)
+            assert path.parent.name == demo.wnid(int(images.label[number]))
+    assert ImageNetDemo().verify(prepared)[-1].startswith("imagenet-demo: sound")
+
+
+def test_generating_again_leaves_it(prepared):
+    before = (prepared / "manifest.json").stat()
+    assert ImageNetDemo().make_demo(prepared) == [f"imagenet-demo: already generated in {prepared}"]
+    assert (prepared / "manifest.json").stat() == before
+
+
+def test_it_can_be_moved(few, tmp_path):
+    ImageNetDemo().make_demo(tmp_path / "a")
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert "sound" in ImageNetDemo().verify(tmp_path / "b")[-1]
+
+
+def test_a_changed_image_is_found(few, tmp_path):
+    ImageNetDemo().make_demo(tmp_path / "a")
+    victim = tmp_path / "a" / "images" / demo.relative_path("val", 3)
+    content = bytearray(victim.read_bytes())
+    content[-100] ^= 1
+    victim.write_bytes(content)
+    with pytest.raises(ValueError, match=victim.name):
+        ImageNetDemo().verify(tmp_path / "a")
+
+
+def test_a_folder_of_another_data_set_is_refused(tmp_path):
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "x").write_text("x")
+    manifests.publish(made, tmp_path / "ml", manifests.Manifest("ml-demo", {}, {}, {}))
+    with pytest.raises(ValueError, match="holds ml-demo; name another folder"):
+        ImageNetDemo().make_demo(tmp_path / "ml")
+
+
+def test_processes_at_the_same_time_agree(tmp_path):
+    destination = tmp_path / "data" / "imagenet-demo"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=make_few, args=(destination,)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    ImageNetDemo().verify(destination)
+    assert [path.name for path in destination.parent.iterdir()] == ["imagenet-demo"]
+
+
+def make_few(destination: Path) -> None:
+    demo.SIZES = {"train": 60, "val": 20}
+    ImageNetDemo().make_demo(destination)
+
+
+def test_it_is_generated_and_not_read(tmp_path):
+    assert ImageNetDemo.generated
+    with pytest.raises(ValueError, match="type: suite data make-demo imagenet-demo"):
+        ImageNetDemo().prepare(tmp_path / "x", tmp_path / "y")
+    with pytest.raises(ValueError, match="type: suite data make-demo imagenet-demo"):
+        ImageNetDemo().verify(tmp_path / "y")
