@@ -70,6 +70,10 @@ def retain(
     attempts = len(runs) + failed
     complete = required is not None and attempts >= required
     notes = [] if complete or required is None else [f"fewer runs than the rules ask ({attempts} of {required})"]
+    if required is not None and attempts > required:
+        notes.append(
+            f"more runs than the rules ask ({attempts} for {required}): which of them count was not fixed before"
+        )
     if complete and first_converged is not None and len(runs) >= first_converged:
         runs = sorted(runs, key=lambda run: run.start_ms)[:first_converged]
         notes.append(f"first {first_converged} successful runs")

@@ -336,6 +336,13 @@ def test_all_shipped_scores_come_out_of_their_shipped_runs():
     assert compared == 445
 
 
+def test_more_runs_than_the_rules_ask_are_marked():
+    timed = [TimedRun(float(value), 10.0) for value in range(1, 8)]
+    assert score(timed, required=7).notes == ()
+    (note,) = score(timed, required=5).notes
+    assert note == "more runs than the rules ask (7 for 5): which of them count was not fixed before"
+
+
 def test_published_pairs_hold_together():
     found = pairs([item.measurement for item in load()])
     assert len(found) > 300
