@@ -42,7 +42,8 @@ def differences(ours: Entry, theirs: Entry) -> Differences:
     found = [item for item in found if item.ours != item.theirs and _differs(item, ours, theirs)]
     found += _hyperparameters(ours.measurement, theirs.measurement)
     unsaid = [item for item in found if UNKNOWN in (item.ours, item.theirs)]
-    return Differences(tuple(item for item in found if item not in unsaid), tuple(unsaid))
+    known = tuple(item for item in found if item not in unsaid)
+    return Differences(known, tuple(item for item in unsaid if item.name not in _OF_OUR_LOGS))
 
 
 def same_target(ours: Measurement, theirs: Measurement) -> bool | None:
@@ -133,10 +134,13 @@ _TEXTS: Mapping[str, Callable[[Entry], str]] = {
     "clock rule": _clock,
     "round": lambda entry: entry.measurement.rules,
     "data set": lambda entry: entry.dataset,
+    "data fingerprint": lambda entry: entry.data_fingerprint[:12],
     "global batch": _batch,
     "batch rule": lambda entry: entry.measurement.batch_rule,
+    "learning-rate scaling": lambda entry: entry.lr_scaling,
     "precision": lambda entry: entry.measurement.precision,
     "hardware": lambda entry: entry.measurement.hardware,
+    "cores per device": lambda entry: "" if entry.cores_per_device is None else str(entry.cores_per_device),
     "framework": _framework,
     "runs": _runs,
     "profile": lambda entry: {"published": "reference"}.get(entry.measurement.profile, entry.measurement.profile),
@@ -148,6 +152,8 @@ _TEXTS: Mapping[str, Callable[[Entry], str]] = {
     "hyperparameter set": lambda entry: entry.hyperparameter_set,
 }
 """Name of a difference to its text on one side, in the order in which they are shown."""
+_OF_OUR_LOGS = ("data fingerprint", "batch rule", "learning-rate scaling", "cores per device", "hyperparameter set")
+"""Said by our logs alone: not worth a word where one side does not say them."""
 
 
 def _hyperparameters(ours: Measurement, theirs: Measurement) -> Iterator[Difference]:

@@ -33,6 +33,10 @@ class Entry:
     stop: str = "target"
     mode: str = "train"
     dataset: str = ""
+    data_fingerprint: str = ""
+    lr_scaling: str = ""
+    cores_per_device: int | None = None
+    """Of devices that are cores of a CPU."""
     framework_version: str = ""
     hyperparameter_set: str = ""
     deviations: tuple[str, ...] = ()
@@ -138,6 +142,9 @@ def _entry(row: Row, item: Measurement) -> Entry:
         stop=group.stop,
         mode=group.mode,
         dataset=group.dataset,
+        data_fingerprint=group.data_fingerprint,
+        lr_scaling=group.lr_scaling,
+        cores_per_device=group.cores_per_device if group.device == "cpu" else None,
         framework_version=group.framework_version,
         hyperparameter_set=group.hyperparameter_set,
         deviations=group.deviations,

@@ -222,9 +222,13 @@ def test_same_framework_is_matched_and_the_rest_is_named(tmp_path):
 def test_settings_and_hyperparameters_that_differ_are_listed(tmp_path):
     runs(tmp_path / "a", [12.0])
     changed = {"precision": "bf16", "batch_size_global": 8192, "framework_version": "2.12.0", "system": "server"}
+    changed |= {"data_fingerprint": "f" * 64, "lr_scaling": "linear", "cores_per_device": 2}
     runs(tmp_path / "b", [12.0], keys={"opt_base_learning_rate": 0.004}, **changed)
     (match,) = two_sets(tmp_path / "a", tmp_path / "b").matches
     assert known(match) == {
+        "data fingerprint": ("abcdef012345", "f" * 12),
+        "learning-rate scaling": ("none", "linear"),
+        "cores per device": ("1", "2"),
         "global batch": ("4,096 user-item pairs", "8,192 user-item pairs"),
         "precision": ("fp32", "bf16"),
         "framework": ("pytorch 2.11.0", "pytorch 2.12.0"),
