@@ -69,6 +69,8 @@ def _fit(run: Run) -> RunRecord:
         raise ValueError(
             f"{name} is of profile {clean(settings.profile, 40)}: {reason}; type profile=reference and run again"
         )
+    if "not an MLPerf result" in record.org:  # conf/profile/demo.yaml and synthetic.yaml
+        raise ValueError(f"{name} says {clean(record.org, 60)}: such runs cannot be submitted; run profile=reference")
     if record.format != "MLLOG":
         what = (
             f"holds :::{record.format} lines" if record.format else f"is no log ({clean(run.reason or record.reason)})"

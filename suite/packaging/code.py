@@ -39,7 +39,7 @@ def write_code(folder: Path, benchmark: str, records: Sequence[RunRecord], given
     """
     folder.mkdir(parents=True)
     settings = records[0].settings
-    if given is not None:
+    if given is not None and not settings.profile:
         _copy(given, folder)
         return []
     if not settings.profile:
@@ -50,6 +50,8 @@ def write_code(folder: Path, benchmark: str, records: Sequence[RunRecord], given
         place = "/".join(folder.parts[-4:])
         return [f"{benchmark}: the code that ran is not known: put it into {place}, or give --code DIR"]
     paths, notes = _paths(settings)
+    if given is not None:
+        notes.append("--code was not used: the runs say which code it was")
     notes += _source(folder / "source", paths, records)
     recorded = machine(records[0])
     (folder / "settings.json").write_text(_settings(records), encoding="utf-8")

@@ -43,8 +43,8 @@ def fields_of(records: Sequence[RunRecord]) -> dict[str, Json]:
         for name in _SAME:
             if other[name] != first[name]:
                 raise ValueError(
-                    f"the runs are of different machines: {name} is {first[name]!r} in {clean(str(records[0].path), 200)} and "
-                    f"{other[name]!r} in {clean(str(record.path), 200)}; package each machine apart"
+                    f"the runs of one system differ: {name} is {first[name]!r} in {clean(str(records[0].path), 200)} and "
+                    f"{other[name]!r} in {clean(str(record.path), 200)}; package them apart"
                 )
     return {name: first[name] if all(other[name] == first[name] for other in found) else "" for name in FIELDS}
 

@@ -182,8 +182,8 @@ def _one_result(place: Path, records: list[RunRecord]) -> Iterator[Complaint]:
             do = f"move {record.path.name} to the folder of its benchmark"
             yield Complaint("submission_benchmark", 0, clean(record.benchmark, 80), place.name, do)
             return
-        if record.settings.profile not in ("", "reference"):
-            found = f"profile {clean(record.settings.profile, 80)} in {record.path.name}"
+        if record.settings.profile not in ("", "reference") or "not an MLPerf result" in record.org:
+            found = f"profile {clean(record.settings.profile, 80)}, {clean(record.org, 80)} in {record.path.name}"
             yield Complaint("suite_run", 0, found, "profile reference", "demo and synthetic runs cannot be submitted")
             return
     if records and (text := difference(records)):

@@ -18,6 +18,7 @@ from suite.packaging.tree import check_tree
 from suite.results.collect import collect
 from suite.results.record import RunRecord
 from suite.results.text import clean
+from suite.resume import SUPERSEDED
 from workloads.api import Json
 
 _NO_ORG = "not submitted"
@@ -118,6 +119,10 @@ def _system(record: RunRecord, wanted: Wanted) -> str:
 
 def _write(folder: Path, chosen: Sequence[Chosen], systems: dict[str, list[RunRecord]], wanted: Wanted) -> Packaged:
     notes = list(dict.fromkeys(note for item in chosen for note in item.notes))
+    if aside := _set_aside(chosen):
+        notes.append(
+            f"not counted: {aside} attempts that resume=true set aside; say in the submission why they ended early"
+        )
     missing = []
     (folder / SYSTEMS).mkdir()
     for name, records in systems.items():
@@ -140,6 +145,12 @@ def _write(folder: Path, chosen: Sequence[Chosen], systems: dict[str, list[RunRe
             notes.append("ncf: mlperf-logging has no rules for it after round v0.5; those of suite/rules were used")
         sets.append((system, item.benchmark, len(item.records)))
     return Packaged(folder, tuple(sets), tuple(missing), tuple(notes))
+
+
+def _set_aside(chosen: Sequence[Chosen]) -> int:
+    """Attempts of the same jobs that were interrupted and run again."""
+    jobs = {record.path.parent.parent for item in chosen for record in item.records if record.settings.profile}
+    return sum(path.is_dir() for job in jobs for path in (job / SUPERSEDED).glob("*"))
 
 
 def _description(name: str, records: Sequence[RunRecord], wanted: Wanted) -> tuple[dict[str, Json], list[str]]:

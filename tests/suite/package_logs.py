@@ -51,10 +51,10 @@ SUITE_RUN = {
 """`suite_run` of a run that could be submitted."""
 
 
-def our_run(job, index, suite_run=SUITE_RUN, machine=None, **values):
-    """One run of ours in `job`/run_N: the project's NCF log with `suite_run`, and the files beside it."""
+def our_run(job, index, suite_run=SUITE_RUN, machine=None, source=DATA / "custom_ncf" / "ncf_mllog.txt", **values):
+    """One run of ours in `job`/run_N: a log (NCF's) with `suite_run`, and the files beside it."""
     folder = job / f"run_{index}"
-    log = derived(DATA / "custom_ncf" / "ncf_mllog.txt", folder / f"result_{index}.txt", index, 100 + index, **values)
+    log = derived(source, folder / f"result_{index}.txt", index, 100 + index, **values)
     settings = {"git_commit": git_state()["commit"] or "", **suite_run, "run_index": index}
     lines = log.read_text().splitlines()
     record = json.loads(_RECORD.search(lines[5])[1])

@@ -15,6 +15,7 @@ from suite.packaging.machine import fields_of
 from suite.packaging.write import Wanted, package
 from suite.results.collect import collect
 from suite.results.reader import read
+from suite.source import git_state
 from tests.helpers import suite
 from tests.suite.package_logs import COUNTS, DATA, MACHINE, SUITE_RUN, derived, log_set, our_run
 
@@ -125,6 +126,11 @@ def test_of_more_runs_the_first_by_start_are_taken(tmp_path):
 def test_demo_and_synthetic_are_refused(tmp_path, profile):
     our_run(tmp_path / "logs" / "job", 0, {**SUITE_RUN, "profile": profile})
     refused([tmp_path / "logs"], tmp_path / "out", f"profile {profile}: .*type profile=reference")
+
+
+def test_a_demo_log_without_its_settings_is_refused(tmp_path):
+    log_set(tmp_path / "logs", "ssd", submission_org="DEMO - not an MLPerf result")
+    refused([tmp_path / "logs"], tmp_path / "out", "such runs cannot be submitted")
 
 
 @pytest.mark.parametrize(
@@ -371,7 +377,9 @@ def test_the_code_that_ran_is_in_the_package(ours):
     place = ours.folder / "benchmarks" / "ncf" / "implementations" / "pytorch"
     assert {"README.md", "settings.json", "setup.sh", "run_and_time.sh"} <= set(files(place))
     for path in ("workloads/ncf/workload.py", "suite/loop.py", "conf/workload/ncf.yaml", "environments/torch.txt"):
-        committed = subprocess.run(["git", "show", f"HEAD:{path}"], capture_output=True, cwd=Path(__file__).parents[2])
+        committed = subprocess.run(
+            ["git", "show", f"{git_state()['commit']}:{path}"], capture_output=True, cwd=Path(__file__).parents[2]
+        )
         if committed.returncode == 0:
             assert (place / "source" / path).read_bytes() == committed.stdout
         assert (place / "source" / path).stat().st_size > 0
@@ -386,6 +394,44 @@ def test_the_code_that_ran_is_in_the_package(ours):
     assert len(json.loads((place / "settings.json").read_text())["seeds"]) == 100
 
 
+def test_runs_of_ours_that_the_package_checker_knows(tmp_path):
+    """ResNet-50: all of mlperf-logging's rules hold for it, and all of our files are beside the logs."""
+    changed = {"workload": "resnet50", "targets": {"top1": 0.759}, "batch_size_global": 3264, "device": "cpu"}
+    for index in range(5):
+        our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed}, source=DATA / "0.7.0" / "resnet.txt")
+    aside = tmp_path / "logs" / "job" / "superseded" / "run_3-1"
+    aside.mkdir(parents=True)
+    packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted(code=tmp_path))
+    assert_passes_the_tools(tmp_path / "out", tmp_path)
+    assert "resnet: --code was not used: the runs say which code it was" in packaged.notes
+    assert any(note.startswith("not counted: 1 attempts") for note in packaged.notes)
+    ((path, unknown),) = packaged.unknown
+    assert json.loads(Path(path).read_text())["accelerators_per_node"] == "0"
+    assert not any("accelerator" in name for name in unknown)
+
+
+def test_code_of_other_commits(tmp_path):
+    for index in range(5):
+        commit = {"git_commit": "0" * 40}
+        our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **commit, "targets": {"top1": 0.759}},
+                source=DATA / "0.7.0" / "resnet.txt")  # fmt: skip
+    packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted())
+    assert any("the commit that ran is not in this checkout" in note for note in packaged.notes)
+    (loop,) = (tmp_path / "out").rglob("source/suite/loop.py")
+    assert loop.read_bytes() == (Path(__file__).parents[2] / "suite" / "loop.py").read_bytes()
+
+
+def test_runs_of_commits_whose_code_differs_are_refused(tmp_path):
+    history = ["git", "rev-list", "HEAD", "--", "suite/loop.py"]
+    commits = subprocess.run(history, capture_output=True, text=True, cwd=Path(__file__).parents[2]).stdout.split()
+    if len(commits) < 2:
+        pytest.skip("no git history")
+    for index in range(5):
+        changed = {"git_commit": commits[0] if index < 4 else commits[1], "targets": {"top1": 0.759}}
+        our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed}, source=DATA / "0.7.0" / "resnet.txt")
+    refused([tmp_path / "logs"], tmp_path / "out", "are of commits whose code differs", Wanted())
+
+
 def test_half_of_the_ncf_runs_may_miss(tmp_path):
     for index in range(100):
         missed = {"eval_accuracy": 0.6, "status": "aborted"} if index < 50 else {}
@@ -398,7 +444,7 @@ def test_half_of_the_ncf_runs_may_miss(tmp_path):
 def test_different_machines_are_refused(tmp_path):
     one = our_run(tmp_path / "job", 0)
     other = our_run(tmp_path / "job", 1, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "model": "Other CPU"}})
-    with pytest.raises(ValueError, match="different machines: host_processor_model_name is 'Test CPU 9000'"):
+    with pytest.raises(ValueError, match="one system differ: host_processor_model_name is 'Test CPU 9000'"):
         fields_of([read(one).record, read(other).record])
 
 
