@@ -1,0 +1,62 @@
+"""A ResNet-50 training step as one would write it by hand. Imports nothing of the suite.
+
+    python resnet_pytorch.py CORES bare|stock fp32|bf16 STEPS
+
+bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. Batch 32, 224 pixels, made-up
+float images that lie ready. Prints JSON: images_per_second, the median over steps.
+"""
+
+import contextlib
+import json
+import statistics
+import sys
+import time
+
+import torch
+from torch import nn
+
+BATCH = 32
+
+
+def unit(inputs, outputs, kernel, stride=1):
+    return nn.Sequential(nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(outputs))
+
+
+class Block(nn.Module):
+    def __init__(self, inputs, width, stride, project):
+        super().__init__()
+        self.one, self.two, self.three = unit(inputs, width, 1), unit(width, width, 3, stride), unit(width, 4 * width, 1)
+        self.shortcut = unit(inputs, 4 * width, 1, stride) if project else nn.Identity()
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        return self.relu(self.three(self.relu(self.two(self.relu(self.one(x))))) + self.shortcut(x))
+
+
+def resnet():
+    layers, inputs = [unit(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)], 64
+    for stage, (count, width) in enumerate(zip((3, 4, 6, 3), (64, 128, 256, 512), strict=True)):
+        for number in range(count):
+            layers.append(Block(inputs, width, 2 if stage and not number else 1, not number))
+            inputs = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000))
+
+
+cores, kind, precision, steps = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+torch.set_num_threads(cores)
+if kind == "stock":
+    import torchvision
+
+model = (resnet() if kind == "bare" else torchvision.models.resnet50()).to(memory_format=torch.channels_last)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
+images = torch.randn(BATCH, 3, 224, 224).contiguous(memory_format=torch.channels_last)
+labels, seconds = torch.zeros(BATCH, dtype=torch.long), []
+for _ in range(steps + 1):
+    begin = time.perf_counter()
+    with torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext():
+        loss = nn.functional.cross_entropy(model(images).float(), labels)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    seconds.append(time.perf_counter() - begin)
+print(json.dumps({"images_per_second": BATCH / statistics.median(seconds[1:])}))
