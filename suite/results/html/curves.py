@@ -31,32 +31,37 @@ _SENSORS: Mapping[str, tuple[str, str]] = {
 
 def row_labels(rows: Sequence[Row]) -> list[str]:
     """One short label for each row, of what tells it from the others: `pytorch, 2 devices`."""
-    groups = [row.group for row in rows]
-    names = [name for name in ("framework", "devices") if any(getattr(group, name) for group in groups)]
-    others = [name for name in _FEW if name not in names] + [item.name for item in fields(Group)]
-    texts = [_label(group, names) for group in groups]
-    for name in others:
+    known = [_values(row.group) for row in rows]
+    every = list(dict.fromkeys(name for values in known for name in values))
+    names: list[str] = [name for name in ("framework", "devices") if name in every]
+    texts = [_label(values, names) for values in known]
+    for name in (*_FEW, *every):
         if len(set(texts)) == len(texts):
             break
-        if name not in names and len({getattr(group, name) for group in groups}) > 1:
+        if name not in names and len({values.get(name) for values in known}) > 1:
             names.append(name)
-            texts = [_label(group, names) for group in groups]
+            texts = [_label(values, names) for values in known]
     return _unequal([text or clean(row.group.system, 40) or "runs" for row, text in zip(rows, texts, strict=True)])
 
 
-def _label(group: Group, names: Sequence[str]) -> str:
-    return clean(", ".join(_word(group, name) for name in names if getattr(group, name) not in (None, "", ())), 60)
+def _values(group: Group) -> dict[str, object]:
+    """What is known about a row; each hyperparameter counts by itself."""
+    values = {item.name: getattr(group, item.name) for item in fields(Group) if item.name != "hyperparameters"}
+    return {name: value for name, value in values.items() if value not in (None, "", ())} | dict(group.hyperparameters)
 
 
-def _word(group: Group, name: str) -> str:
-    value = getattr(group, name)
+def _label(values: Mapping[str, object], names: Sequence[str]) -> str:
+    return clean(", ".join(_word(name, values[name]) for name in names if name in values), 60)
+
+
+def _word(name: str, value: object) -> str:
     if name == "devices":
         return f"{value} device" if value == 1 else f"{value} devices"
     if name == "batch_size_global":
         return f"batch {value:,}"
-    if name == "hyperparameters":
-        return "other hyperparameters"
-    return str(value) if isinstance(value, str) else clean(repr(value), 20)
+    if name.startswith(("opt_", "model_")):
+        return f"{name.split('_', 1)[1]} {value}"
+    return value if isinstance(value, str) else clean(repr(value), 20)
 
 
 def _unequal(texts: Sequence[str]) -> list[str]:

@@ -94,7 +94,7 @@ def _cut(text: str, limit: int = 24) -> str:
 
 def _headings(figure: Figure, title: str, labels: Sequence[str], width: float, height: float) -> None:
     """Title above, labels and the reservation below: they go wherever the figure goes."""
-    figure.text(6 / width, 1 - 5 / height, _cut(title, 58), va="top", fontsize=TEXT_SIZE, fontweight="bold", color=INK)
+    figure.text(6 / width, 1 - 5 / height, _cut(title, 44), va="top", fontsize=TEXT_SIZE, fontweight="bold", color=INK)
     below = " · ".join([*(_cut(label, 24) for label in labels[:4]), NOT_VERIFIED])
     figure.text(6 / width, 5 / height, below, va="bottom", fontsize=_SMALL - 1, color=MUTED)
 

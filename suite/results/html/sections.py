@@ -99,7 +99,8 @@ def _card(workload: str, rows: Sequence[Row]) -> Card:
 
 def _sentence(best: Row) -> str:
     targets = " and ".join(f"{clean(name, 30)} {value:g}" for name, value in best.group.targets[:3])
-    epochs = f", in {best.score.epochs:.3g} epochs" if best.score.epochs is not None else ""
+    count = best.score.epochs
+    epochs = "" if count is None else f", in {count:.3g} epoch{'' if count == 1 else 's'}"
     mean = f"{best.score.method} of {best.score.runs_retained}" if best.score.runs_successful > 1 else "one run"
     return f"Fastest to {targets or 'the target'}: {_where(best)}{epochs} ({mean}){_against(best)}."
 
