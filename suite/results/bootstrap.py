@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,8 @@ FEWEST_RUNS = 3
 """Single runs that each side needs for an interval; two give three different resamples, which say nothing."""
 SEED = 20_181_212
 """Fixed, so that a table made twice from the same logs is the same."""
+_BLOCK = 1 << 20
+"""Draws at a time."""
 _Floats = npt.NDArray[np.float64]
 
 
@@ -58,7 +60,11 @@ class Bootstrap:
     def ratios(self, before: Measurement, after: Measurement) -> tuple[str, Ratios]:
         """(why there is no interval, intervals); both sides are resampled independently. Order of runs changes nothing."""
         why = _too_few(before) or _too_few(after)
-        return (why, Ratios()) if why else ("", _intervals(self._side(before, 0), self._side(after, 1)))
+        if why:
+            return why, Ratios()
+        with np.errstate(all="ignore"):  # a log may hold numbers whose sums overflow
+            found = _intervals(self._side(before, 0), self._side(after, 1))
+        return ("", found) if found.total or found.throughput else ("the runs hold numbers out of range", found)
 
     def _side(self, item: Measurement, side: int) -> _Resampled:
         key = (id(item), side)
@@ -112,19 +118,30 @@ def _resample(item: Measurement, random: np.random.Generator) -> _Resampled:
         return _Resampled(None, None, _rates(item.runs, random))
     runs, fast, slow = scored
     runs = sorted(runs, key=lambda run: (run.seconds, run.epochs or 0.0))
-    seconds = np.array([run.seconds for run in runs])
-    drawn = np.sort(random.integers(len(runs), size=(RESAMPLES, len(runs))))  # runs are in order of seconds
-    kept = drawn[:, fast : len(runs) - slow]
     known = all(run.epochs for run in runs)
-    epochs = np.array([run.epochs for run in runs])[kept].mean(axis=1) if known else None
-    return _Resampled(seconds[kept].mean(axis=1), epochs, None)
+    values = np.array([(run.seconds, run.epochs or 0.0) for run in runs])
+    means = [  # runs are in order of seconds, so sorted draws are too, and the fastest and slowest stand at the ends
+        values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in _draws(len(runs), random)
+    ]
+    seconds, epochs = np.concatenate(means).T
+    return _Resampled(seconds, epochs if known else None, None)
+
+
+def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
+    """Indices of drawn runs, (resamples, runs), in blocks that together have RESAMPLES rows and never fill the memory."""
+    left = RESAMPLES
+    while left:
+        rows = min(left, max(1, _BLOCK // runs))
+        yield random.integers(runs, size=(rows, runs))
+        left -= rows
 
 
 def _rates(runs: Sequence[TimedRun], random: np.random.Generator) -> _Floats:
     """Samples per second of the resamples: all samples over all training seconds."""
-    counted = sorted((run.samples, run.train_seconds) for run in runs if run.samples and run.train_seconds)
-    values = np.array(counted)[random.integers(len(counted), size=(RESAMPLES, len(counted)))].sum(axis=1)
-    rates: _Floats = values[:, 0] / values[:, 1]
+    counted = np.array(sorted((run.samples, run.train_seconds) for run in runs if run.samples and run.train_seconds))
+    sums = [counted[drawn].sum(axis=1) for drawn in _draws(len(counted), random)]
+    samples, seconds = np.concatenate(sums).T
+    rates: _Floats = samples / seconds
     return rates
 
 
@@ -140,6 +157,8 @@ def _intervals(before: _Resampled, after: _Resampled) -> Ratios:
     return Ratios(_interval(total), _interval(total / efficiency), _interval(efficiency))
 
 
-def _interval(ratios: _Floats) -> Interval:
+def _interval(ratios: _Floats) -> Interval | None:
+    if not np.isfinite(ratios).all():
+        return None
     low, high = np.quantile(ratios, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(low), float(high))

@@ -163,6 +163,15 @@ def test_energy_only_where_every_run_has_it():
     assert article()["ncf"].least_energy is None
 
 
+def test_energy_comes_from_the_telemetry_beside_the_log(tmp_path):
+    for devices in (1, 2):
+        folder = write_run(tmp_path, f"{devices}", devices=devices)
+        samples = [{"seconds": float(second), "gpu_power_watts": [300.0] * devices} for second in range(7)]
+        (folder / "telemetry.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    table = json.loads(suite(tmp_path, "--format", "json").stdout)["advice"][0]["choices"]
+    assert [row["energy_joules_per_job"] for row in table] == [1800.0, 3600.0]
+
+
 def test_profiles_never_mix(tmp_path):
     write_run(tmp_path, "a", devices=1)
     write_run(tmp_path, "b", devices=2, profile="reference", labels=["cpu"])

@@ -213,6 +213,16 @@ def test_interval_is_the_one_of_a_plain_loop():
     assert RESAMPLES == 10_000
 
 
+def test_many_runs_are_drawn_in_blocks(monkeypatch):
+    numbers = np.random.default_rng(3)
+    sides = [measured(1, ordinary(numbers, 400, 600)), measured(4, ordinary(numbers, 300, 180))]
+    whole = pairs(sides)[0].interval
+    monkeypatch.setattr("suite.results.bootstrap._BLOCK", 1234)
+    blocks = pairs(sides)[0].interval
+    assert blocks.low == pytest.approx(whole.low, rel=0.005)
+    assert blocks.high == pytest.approx(whole.high, rel=0.005)
+
+
 def test_too_few_runs_are_said():
     (pair,) = pairs([measured(1, [(100.0, 10.0)] * 5), measured(2, [(60.0, 10.0)] * 2)])
     assert (pair.interval, pair.no_interval) == (None, "too few runs on 2 devices: 2, and 3 are needed")
@@ -300,6 +310,14 @@ def test_runs_of_fixed_length_give_a_throughput_with_an_interval(tmp_path):
     assert pair.throughput == pytest.approx(1.8)
     assert pair.interval.low < 1.8 < pair.interval.high
     assert pair.verdict.startswith("1.80× faster training (samples/s)")
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_out_of_range_give_no_interval(tmp_path):
+    for index, devices in [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]:
+        write_run(tmp_path, f"{devices}", index, devices=devices, stop="epochs:3", samples=1e308)
+    (pair,) = pairs(measurements(rows(collect([tmp_path]))))
+    assert (pair.interval, pair.no_interval) == (None, "the runs hold numbers out of range")
 
 
 def test_our_logs_give_the_speedup_of_the_report(tmp_path):
