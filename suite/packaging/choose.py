@@ -51,7 +51,7 @@ def _never_started(run: Run) -> bool:
 
 
 def _unlogged(run: Run) -> str:
-    return f"left out: {clean(run.name)} ended before its clock started ({clean(run.status, 40)})"
+    return f"left out: {clean(run.name)} has no log in which the clock started ({clean(run.status, 40)})"
 
 
 def _fit(run: Run) -> RunRecord:

@@ -24,10 +24,11 @@ from suite.results.text import clean
 def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
     """Everything about a tree, in the order in which to repair it. Nothing in the tree makes it fail.
 
-    Links and special files are never opened: a tree that holds any is looked at no further.
+    Links and special files are never opened: a tree that holds any, or a file without permission to read it, is looked at
+    no further.
     """
     names = check_names(folder, werror)
-    if any(complaint.found.startswith(_NOT_A_FILE) for complaint in names.complaints):
+    if any(complaint.found in (_NOT_A_FILE, _NOT_READABLE) for complaint in names.complaints):
         return [names]
     systems = [check_description(folder, name, werror) for name in _names(folder)]
     verdicts = [names, *systems]
@@ -42,7 +43,8 @@ def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
     return verdicts
 
 
-_NOT_A_FILE = "a symbolic link or special file"
+_NOT_A_FILE = "a symbolic link or special file, not opened"
+_NOT_READABLE = "no permission to read it"
 
 
 def check_names(folder: Path, werror: bool = False) -> Verdict:
@@ -55,12 +57,14 @@ def check_names(folder: Path, werror: bool = False) -> Verdict:
             complaints.append(
                 Complaint(shown, 0, f"the name {clean(path.name)}", "no spaces, no dot at the front", "rename it")
             )
-        if information is None or stat.S_ISDIR(information.st_mode):
+        if information is None:
+            continue
+        if not stat.S_ISLNK(information.st_mode) and not os.access(folder / path, os.R_OK):
+            complaints.append(Complaint(shown, 0, _NOT_READABLE, "files that you may read", f"chmod u+rX {shown}"))
+        if stat.S_ISDIR(information.st_mode):
             continue
         if not stat.S_ISREG(information.st_mode):
-            complaints.append(
-                Complaint(shown, 0, f"{_NOT_A_FILE}, not opened", "ordinary files", "put the file itself in its place")
-            )
+            complaints.append(Complaint(shown, 0, _NOT_A_FILE, "ordinary files", "put the file itself in its place"))
         elif information.st_size > FILE_BYTES_LIMIT:
             found = f"{information.st_size / (1 << 20):.0f} MiB"
             complaints.append(Complaint(shown, 0, found, "at most 50 MiB a file", "leave it out, or make it smaller"))

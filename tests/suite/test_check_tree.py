@@ -266,6 +266,14 @@ def test_links_and_pipes_are_never_opened(tree, tmp_path, kind):
     assert complaint.found == "a symbolic link or special file, not opened"
 
 
+def test_a_file_without_permission_is_named(tree, monkeypatch):
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("result_2.txt") and access(path, mode))
+    (verdict,) = check_tree(tree)
+    (complaint,) = verdict.complaints
+    assert (complaint.key, complaint.found) == ("results/box/ssd/result_2.txt", "no permission to read it")
+
+
 @pytest.mark.parametrize("key", ["submission_benchmark", "submission_division", "opt_name"])
 def test_text_of_a_log_in_a_tree_names_no_rule_file(tmp_path, key):
     """The package checker runs the rule files that logs ask for: it must find none outside its own folder."""

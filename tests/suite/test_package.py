@@ -206,7 +206,7 @@ def test_a_run_without_a_log_is_left_out_and_named(tmp_path):
     folder.mkdir(parents=True)
     (folder / "status.json").write_text('{"status": "oom", "reason": "out of memory"}')
     packaged = package([tmp_path / "logs"], tmp_path / "out", WANTED)
-    assert "left out: job/run_9 ended before its clock started (oom)" in packaged.notes
+    assert "left out: job/run_9 has no log in which the clock started (oom)" in packaged.notes
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 5000, b"no record\n" * 10])
