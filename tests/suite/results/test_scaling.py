@@ -168,9 +168,12 @@ def test_interval_contains_the_point_for_ordinary_runs(seed, runs_before, runs_a
     sides = [measured(1, ordinary(numbers, runs_before, 600)), measured(4, ordinary(numbers, runs_after, 180))]
     (pair,) = pairs(sides)
     assert pair.no_interval == ""
-    assert pair.interval.low <= pair.total <= pair.interval.high
-    assert pair.interval_throughput.low <= pair.throughput <= pair.interval_throughput.high
-    assert pair.interval_efficiency.low <= pair.efficiency <= pair.interval_efficiency.high
+    ratios = (pair.total, pair.throughput, pair.efficiency)
+    intervals = (pair.interval, pair.interval_throughput, pair.interval_efficiency)
+    for ratio, interval in zip(
+        ratios, intervals, strict=True
+    ):  # three runs: the end may be the point itself, but for rounding
+        assert interval.low * (1 - 1e-9) <= ratio <= interval.high * (1 + 1e-9)
 
 
 @settings(deadline=None, max_examples=20)
