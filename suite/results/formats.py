@@ -71,8 +71,8 @@ def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, in
     time_ms = number(time)
     if time_ms is None or not isinstance(key, str):
         raise ValueError("time_ms is not a number" if time_ms is None else "key is not text")
-    if remark or not time_ms:
-        remark = _zero(time_ms, remark)
+    if remark or not time_ms or isinstance(time, str):
+        remark = _zero(time_ms, "; ".join(filter(None, (remark, "time as text" if isinstance(time, str) else ""))))
     return Event(line, "MLLOG", time_ms, key, value, _metadata(metadata), text[token:end], "", remark), end
 
 

@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from suite.results.events import Event, Problem, Remarks, number
 from suite.results.formats import MARKS, PARSERS, TOKEN
+from suite.results.text import clean
 
 __all__ = ["MAX_LINE_BYTES", "MAX_PROBLEMS", "Event", "Problem", "Remarks", "number", "read_events"]
 
@@ -170,6 +171,8 @@ def _records(raw: bytes, line: int) -> Iterator[Event | Problem]:
                 event = event._replace(remark="; ".join(filter(None, (event.remark, "not UTF-8, read as latin-1"))))
             yield event
             after = event.format
+    if not position and ":::ML" in text:
+        yield Problem(line, f"no record of a known form: {clean(text[text.index(':::ML') :], 40)}")
     if after in ("MLLOG", "MLPerf") and text[position:].strip():
         yield Problem(line, "text behind the record")
 

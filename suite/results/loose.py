@@ -15,7 +15,7 @@ _TOKEN = re.compile(
       (?P<mark>[{}\[\](),:])
     | (?P<single>'(?:[^'\\]|\\.)*')
     | (?P<double>"(?:[^"\\]|\\.)*")
-    | (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)(?P<percent>%?)(?![\w.%])
+    | (?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)(?P<percent>%?)(?![\w.%])
     | (?P<word>[A-Za-z_][\w./+-]*)
     )""",
     re.VERBOSE,
@@ -79,7 +79,7 @@ class _Reader:
         if percent:
             self.tolerated["percent as a fraction"] = None
             return float(text) / 100.0
-        return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+        return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
 
     def mapping(self, depth: int) -> Json:
         found: dict[str, Json] = {}

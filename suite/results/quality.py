@@ -103,6 +103,8 @@ def read_quality(event: Event, targets: Mapping[str, float], benchmark: str, rem
             value = inner
         numbers = {str(name): number(item) for name, item in value.items()}
         found = {name: item for name, item in numbers.items() if item is not None}
+        if any(isinstance(value[name], str) for name in found):
+            remarks.add(event.line, f"{event.key} holds text, read as the number in it")
         if len(found) == len(targets) == 1 and found.keys() != targets.keys():
             remarks.add(
                 event.line,

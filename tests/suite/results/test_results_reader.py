@@ -12,8 +12,10 @@ from fake_logs import KEYS, START_MS, demo_log, line, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from suite.results import lines as lines_module
 from suite.results import read
 from suite.results.lines import MAX_LINE_BYTES, MAX_PROBLEMS, number
+from suite.results.loose import read_loose
 
 
 def read_lines(tmp_path, lines):
@@ -175,6 +177,7 @@ def json_message(text):
         '{"time_ms": 1, "key": "x", "value": 1, "metadata": []}',
         '{"time_ms": 1, "key": "x", "value": ' + "[" * 100_000,
         '{"time_ms": 1, "key": "x", "value": ' + "9" * 100_000 + "}",
+        '{"time_ms": 1, "key": "x", "value": ' + "9" * 500_000 + "x}",
         "__import__('os').system('true')",
     ],
 )
@@ -356,7 +359,7 @@ BOTH = {"BBOX": 0.4, "SEGM": 0.35}
     ("value", "said"),
     [
         (BOTH, ""),
-        ({"BBOX": "0.4", "SEGM": "0.35"}, ""),
+        ({"BBOX": "0.4", "SEGM": "0.35"}, "holds text"),
         ({"accuracy": BOTH}, ""),
         ([0.4, 0.35], "holds a pair, read as BBOX and SEGM"),
         ([["BBOX", 0.4], ["SEGM", 0.35]], "holds a list of pairs"),
@@ -473,22 +476,24 @@ def test_a_log_cut_anywhere_reads_as_a_prefix_of_itself(tmp_path, share):
 
 GROW = """
 import sys, time
-with open(sys.argv[1], "a", buffering=1 << 16) as stream:
-    for number in range(10**9):
-        stream.write(sys.argv[2].replace("@", str(number % 1000)) + "\\n")
-        if number == 100:
-            stream.flush()
-            print("on", flush=True)
+with open(sys.argv[1], "a") as stream:
+    for number in range(400):
+        stream.write(sys.argv[2] + "\\n" + sys.argv[2][:90])
+        stream.flush()
+        print("on", flush=True)
+        stream.write(sys.argv[2][90:] + "\\n")
+        time.sleep(0.005)
 """
+"""Appends lines in two pieces, 160 kB in all, so that a reader meets a half-written one."""
 
 
 def test_a_log_that_grows_while_it_is_read_ends(tmp_path):
     path = write(tmp_path / "result_0.txt", demo_log()[:-1])
-    more = line(9_000, "tracked_stats", {"samples": "@"})
+    more = line(9_000, "tracked_stats", {"samples": 1})
     writer = subprocess.Popen([sys.executable, "-c", GROW, str(path), more], stdout=subprocess.PIPE, text=True)
     try:
         assert writer.stdout.readline() == "on\n"
-        for _ in range(3):
+        for _ in range(20):
             reading = read(path)
             assert reading.record.status == "truncated"
             assert len(reading.record.evaluations) == 3
@@ -549,3 +554,52 @@ def test_retinanet_under_the_name_ssd_has_no_target_of_ssd(tmp_path):
     reading = read_lines(tmp_path, [text for text in lines if '"suite_run"' not in text])
     assert reading.record.targets == {}
     assert any("RetinaNet" in text for text in texts(reading))
+
+
+@pytest.mark.parametrize("text", [":::MLPv0.7.0 ncf 1.5 (a.py:1) run_stop", ":::MLLOG", ":::MLX {}"])
+def test_a_token_that_is_not_known_is_said(tmp_path, text):
+    lines = [*demo_log(), "x " + text]
+    assert texts(read_lines(tmp_path, lines)) == [f"line {len(lines)}: no record of a known form: {text}"]
+
+
+def test_a_time_that_is_text_is_said(tmp_path):
+    lines = [text.replace(f'"time_ms": {START_MS},', f'"time_ms": "{START_MS}",') for text in demo_log()]
+    reading = read_lines(tmp_path, lines)
+    assert reading.record.start_ms == START_MS
+    assert [text for text in texts(reading) if "time as text" in text]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from("{}[](),:'\"\\ab1.5e9%NoneTrue+- \n"), max_size=60))
+def test_loose_notation_gives_a_value_or_one_line(text):
+    problem = ""
+    try:
+        value, end, tolerated = read_loose(text, 0)
+    except ValueError as error:
+        problem = str(error)
+    else:
+        assert 0 < end <= len(text)
+        assert tolerated.startswith("not JSON: ")
+        json.dumps(value)
+    assert "\n" not in problem
+
+
+PRINTED = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.text("abz '\"\\\n{}[],:é", max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab' ", max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(PRINTED)
+def test_loose_notation_reads_what_python_prints(value):
+    assert read_loose(repr(value), 0)[:2] == (value, len(repr(value)))
+
+
+def test_no_more_is_read_than_the_file_held_when_it_was_opened(tmp_path):
+    path = write(tmp_path / "result_0.txt", b"x" * 5000)
+    file = lines_module._File()
+    with open(path, "rb") as stream:
+        file.size = 3000
+        assert sum(map(len, file._blocks(stream))) == 3000
