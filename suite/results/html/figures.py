@@ -54,19 +54,10 @@ def _draw_lines(chart: Chart) -> Figure:
         _plot(axes, series)
     if chart.target is not None:
         axes.axhline(chart.target, color=INK, linewidth=1.0, linestyle=(0, (5, 3)), zorder=1.5)
-        axes.annotate(
-            chart.target_label,
-            xy=(0.0, chart.target),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 3),
-            textcoords="offset points",
-            va="bottom",
-            fontsize=_SMALL,
-            color=INK,
-        )
     _limits(axes, chart)
     axes.set_xlabel(chart.x_label, labelpad=2)
-    axes.set_title(chart.y_label, loc="left", fontsize=_SMALL, color=MUTED, pad=5)
+    target = f" (dashed: {_cut(chart.target_label)})" if chart.target is not None else ""
+    axes.set_title(chart.y_label + target, loc="left", fontsize=_SMALL, color=MUTED, pad=5)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=chart.x_label == "epochs", steps=_STEPS, min_n_ticks=2))
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=_STEPS))
     for axis in (axes.xaxis, axes.yaxis):
@@ -131,8 +122,7 @@ def _limits(axes: Axes, chart: Chart) -> None:
     ys += [chart.target] if chart.target is not None else []
     low, high = min(ys), max(ys)
     pad = 0.06 * (high - low) or abs(high) * 0.1 or 1.0
-    room = _SMALL * 1.5 / _pixels(axes)[1] * (high - low) if chart.target is not None else 0.0  # for the target's label
-    axes.set_ylim(0.0 if chart.from_zero and low >= 0 else low - pad, high + max(pad, room))
+    axes.set_ylim(0.0 if chart.from_zero and low >= 0 else low - pad, high + pad)
     xs = [x for series in chart.series for path in series.paths for x, _ in path]
     left, right = min(0.0, *xs), max(xs)
     axes.set_xlim(left, right + (0.02 * (right - left) or 1.0))
@@ -222,7 +212,8 @@ def _draw_scaling(chart: ScalingChart) -> Figure:
     for series in chart.times:
         _ideal(axes, series.paths[0])
         for x, low, high in series.ranges:
-            axes.plot([x, x], [low, high], color=colour(series.slot), linewidth=1.0, alpha=0.6, solid_capstyle="butt")
+            ink = MUTED if series.published else colour(series.slot)
+            axes.plot([x, x], [low, high], color=ink, linewidth=1.0, alpha=0.6, solid_capstyle="butt")
         _plot(axes, series)
     counts = sorted({x for series in chart.times for x, _ in series.paths[0]})
     axes.set_xlim(counts[0] / 1.12, counts[-1] * 1.12)

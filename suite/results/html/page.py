@@ -69,10 +69,20 @@ def write_html(
             with settings():
                 for chart in charts:
                     write_files(draw(chart), figures, chart.name)
-        with open(out, "x", encoding="utf-8") as stream:
-            stream.write(page)
+        _write_new(out, page)
     except OSError as error:
         raise ValueError(f"{error.filename or out} cannot be written ({error.strerror}); give another place") from error
+
+
+def _write_new(out: Path, page: str) -> None:
+    """A whole file or none: half a page would look like a report."""
+    with open(out, "x", encoding="utf-8") as stream:
+        try:
+            stream.write(page)
+            stream.flush()
+        except OSError:
+            out.unlink()
+            raise
 
 
 def _refuse(out: Path, figures: Path | None) -> None:
@@ -119,16 +129,14 @@ def _titled(found: Sequence[list[Row]]) -> list[tuple[list[Row], str]]:
     """Tables with titles that tell them apart."""
     titles = [table_title(table) for table in found]
     for name in ("device_name", "device", "batch_rule", "sample_unit"):
-        if len(set(titles)) < len(titles):
-            more = [clean(str(getattr(table[0].group, name)), 40) for table in found]
-            same = [
-                titles.count(title) > 1 and len({m for t, m in zip(titles, more, strict=True) if t == title}) > 1
-                for title in titles
-            ]
-            titles = [
-                f"{title}, {text}" if again and text else title
-                for title, text, again in zip(titles, more, same, strict=True)
-            ]
+        values = [clean(str(getattr(table[0].group, name)), 40) for table in found]
+        known = dict.fromkeys(zip(titles, values, strict=True))
+        again = {title for title in titles if sum(title == other for other, _ in known) > 1}
+        word = "batch " if name == "batch_rule" else ""
+        titles = [
+            f"{title}, {word}{value}" if title in again and value else title
+            for title, value in zip(titles, values, strict=True)
+        ]
     return list(zip(found, titles, strict=True))
 
 

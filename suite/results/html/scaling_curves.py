@@ -81,8 +81,13 @@ def _names(firsts: Sequence[Measurement]) -> list[str]:
 
 
 def _joined(item: Measurement, names: Sequence[str]) -> str:
-    shown = [str(getattr(item, name)) for name in names] or [item.framework or item.workload]
+    shown = [_word(item, name) for name in names] or [item.framework or item.workload]
     return clean(", ".join(text for text in shown if text), 60)
+
+
+def _word(item: Measurement, name: str) -> str:
+    value = str(getattr(item, name))
+    return f"batch {value}" if name == "batch_rule" and value else value
 
 
 def _published_name(item: Measurement, several: bool) -> str:

@@ -141,7 +141,18 @@ def speedups(rows: Sequence[Row]) -> Table | None:
     ]
     below += remarks.lines()
     below += [f"and {len(found) - MAX_PAIRS} more pairs"] if len(found) > MAX_PAIRS else []
-    return Table(header, body, (False, True, True, True, True, True, False, False), tuple(below))
+    return _without_empty(Table(header, body, (False, True, True, True, True, True, False, False), tuple(below)))
+
+
+def _without_empty(table: Table) -> Table:
+    """Without the columns that say nothing in any row."""
+    kept = [index for index in range(len(table.header)) if any(cells[index] != NONE for cells in table.body)]
+    return Table(
+        header=tuple(table.header[index] for index in kept),
+        body=tuple(tuple(cells[index] for index in kept) for cells in table.body),
+        right=tuple(table.right[index] for index in kept),
+        below=table.below,
+    )
 
 
 def _pair(pair: Pair, remarks: Remarks) -> Iterator[str]:

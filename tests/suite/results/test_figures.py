@@ -188,7 +188,7 @@ def test_hostile_text_is_drawn_as_it_is(tmp_path):
     tree = ElementTree.fromstring(text)
     texts = ["".join(element.itertext()) for element in tree.iter("text")]
     assert HOSTILE[:20] in " ".join(texts)
-    assert "$x" in texts
+    assert "top1 (dashed: $x)" in texts
     assert not [
         element.tag
         for element in tree.iter()

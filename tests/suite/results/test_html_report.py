@@ -151,6 +151,30 @@ def test_profiles_are_never_in_one_figure(tmp_path):
     assert [("demo" in svg) for svg in scaling] == [False, True]
 
 
+def test_strong_and_weak_scaling_have_titles_and_curves_of_their_own(tmp_path):
+    root = tmp_path / "logs"
+    for devices in (1, 2):
+        write_run(root, f"strong-{devices}", devices=devices)
+        write_run(root, f"weak-{devices}", devices=devices, batch_rule="per_device:64", batch_size_global=64 * devices)
+    found = page(root, tmp_path)
+    headings = re.findall(r"<h2>([^<]*)</h2>", found.source)
+    assert headings[2:4] == ["ncf on laptop (demo), batch per_device:64", "ncf on laptop (demo), batch set"]
+    scaling = found.source.split("</svg>")[0]
+    assert ">batch set<" in scaling
+    assert ">batch per_device:64<" in scaling
+
+
+def test_runs_of_fixed_length_show_throughput_alone(tmp_path):
+    root = tmp_path / "logs"
+    sweep(root, stop="epochs:2", profile="synthetic", labels=["synthetic"], samples=100)
+    found = page(root, tmp_path)
+    assert "100 user-item pairs/s" in found.text
+    assert "Time to target over devices" not in found.text
+    header = re.findall(r"<th[^>]*>([^<]*)</th>", found.source)
+    assert {"speedup", "× efficiency", "minutes"}.isdisjoint(header)
+    assert {"= throughput", "in words"} <= set(header)
+
+
 def test_published_figures_stand_beside_ours_dashed(tmp_path):
     root = tmp_path / "logs"
     sweep(root)
@@ -265,6 +289,22 @@ def test_nothing_is_overwritten(tmp_path):
     assert not (tmp_path / "new.html").exists()
     with pytest.raises(ValueError, match="does not exist"):
         write_html([root], tmp_path / "no" / "new.html")
+
+
+def test_a_full_disk_leaves_no_half_page(tmp_path):
+    write_run(tmp_path / "logs", "ncf-1")
+    code = "import resource, signal, sys; from pathlib import Path; from suite.cli import main;"
+    code += (
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000));"
+    )
+    code += "sys.exit(main(['report', sys.argv[1], '--html', sys.argv[2]]))"
+    out = tmp_path / "out.html"
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "logs"), str(out)], capture_output=True, text=True
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == f"suite report: {out} cannot be written (File too large); give another place\n"
+    assert not out.exists()
 
 
 @pytest.mark.parametrize("folder", ["empty", "missing"])
