@@ -1,4 +1,4 @@
-"""What every MXNet trainer shares: contexts, key-value store, bounded queue of steps, errors, a sharded Adam.
+"""What every MXNet trainer shares: contexts, key-value store, bounded queue of steps, errors, sum of gradients, a sharded Adam.
 
 One process drives every replica, one context each. MXNet's engine is asynchronous: calls only enqueue work, each
 context's worker computes it in order, and errors appear where a result is read.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import mxnet as mx
 import numpy as np
@@ -111,6 +111,27 @@ class MXNetTrainer(Trainer):
             mx.nd.waitall()
 
 
+class GradientSum:
+    """Sums flat gradients, one per context, in place; each context sums one segment for all."""
+
+    def __init__(self, gradients: Sequence[mx.nd.NDArray]) -> None:
+        size, count = gradients[0].size, len(gradients)
+        self.store = mx.kv.create("device") if count > 1 else None
+        segments = [slice(size * number // count, size * (number + 1) // count) for number in range(count)]
+        self.segments = [[vector[segment] for vector in gradients] for segment in segments]
+        if self.store is not None:
+            for owner, parts in enumerate(self.segments):
+                self.store.init(owner, parts[owner])
+
+    def reduce(self) -> None:
+        """Enqueue the sum; afterwards every context has it in place of its own gradient."""
+        if self.store is not None:
+            for owner, parts in enumerate(self.segments):
+                self.store.push(owner, parts)
+            for owner, parts in enumerate(self.segments):
+                self.store.pull(owner, out=parts)
+
+
 class ShardedAdam:
     """Adam on flat vectors, one per context, all equal; each context updates one segment for all.
 
@@ -182,6 +203,16 @@ class ShardedAdam:
         self.steps = 0
         for moment in (moment for pair in self.moments for moment in pair):
             moment[:] = 0.0
+
+
+def views(flat: mx.nd.NDArray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, mx.nd.NDArray]:
+    """Name to its part of a flat vector, in its shape."""
+    found, first = {}, 0
+    for name, shape in shapes.items():
+        stop = first + math.prod(shape)
+        found[name] = flat[first:stop].reshape(shape)
+        first = stop
+    return found
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import mxnet as mx
 import numpy as np
 
 from workloads.api import Array, Arrays, Batch, Place, Workload
-from workloads.common.mxnet import MXNetTrainer, ShardedAdam, memory_errors
+from workloads.common.mxnet import MXNetTrainer, ShardedAdam, memory_errors, views
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 32_768
@@ -66,7 +66,7 @@ class Replica:
         self.context = context
         self.flat = mx.nd.zeros((size,), ctx=context)
         self.gradient = mx.nd.zeros((size,), ctx=context)
-        self.parameters = _views(self.flat, shapes)
+        self.parameters = views(self.flat, shapes)
         self.arguments, gradients = _with_tables(self.flat, shapes), _with_tables(self.gradient, shapes)
         mx.autograd.mark_variables(list(self.arguments.values()), list(gradients.values()), grad_reqs="add")
 
@@ -186,16 +186,6 @@ class NCFTrainer(MXNetTrainer):
         self.adam.load_state(state)
 
 
-def _views(flat: mx.nd.NDArray, shapes: dict[str, tuple[int, ...]]) -> dict[str, mx.nd.NDArray]:
-    """Name to its part of a flat vector, in its shape."""
-    found, first = {}, 0
-    for name, shape in shapes.items():
-        stop = first + int(np.prod(shape))
-        found[name] = flat[first:stop].reshape(shape)
-        first = stop
-    return found
-
-
 def _with_tables(flat: mx.nd.NDArray, shapes: dict[str, tuple[int, ...]]) -> dict[str, mx.nd.NDArray]:
     """The same, with `mlp_tables` (users + items, E) in place of the two MLP tables, which lie one behind the other."""
     merged: dict[str, tuple[int, ...]] = {}
@@ -204,4 +194,4 @@ def _with_tables(flat: mx.nd.NDArray, shapes: dict[str, tuple[int, ...]]) -> dic
             merged["mlp_tables"] = (shape[0] + shapes["mlp_item"][0], shape[1])
         elif name != "mlp_item":
             merged[name] = shape
-    return _views(flat, merged)
+    return views(flat, merged)

@@ -36,7 +36,7 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
         batch_size_global=chosen["batch"], batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train",
         dataset="imagenet-demo", data_dir="", model=chosen["model"], targets={"top1": 0.8},
         hyperparameter_set=chosen["set"], hyperparameters=values, hyperparameter_sources={},
-        options={"evaluation_batch_size": chosen["batch"], "compile": "off"},
+        options={"evaluation_batch_size": chosen["batch"], "compile": "auto" if framework == "mxnet" else "off"},
     )  # fmt: skip
     facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "made up")
     return ResNet50(dataclasses.replace(settings, **changes), facts)
