@@ -15,7 +15,7 @@ from suite.results.record import RunRecord
 from suite.results.recorded import telemetry
 from suite.results.text import clean
 
-_TELEMETRY_RUNS = 6
+_TELEMETRY_RUNS = 3
 """Runs of a series whose telemetry is drawn."""
 _SHORT_SECONDS = 180.0
 """Runs up to this long are drawn in seconds, longer ones in minutes."""
