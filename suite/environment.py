@@ -4,7 +4,6 @@ A venv, the running interpreter, `docker run …`, `apptainer exec …` and `sru
 else, so nothing else in the runner knows which of them it starts.
 """
 
-import difflib
 import json
 import logging
 import os
@@ -17,6 +16,7 @@ from typing import Any
 
 from suite import locks, venvs
 from suite.paths import env_root
+from suite.registry import nearest
 
 LOG = logging.getLogger(__name__)
 
@@ -135,9 +135,7 @@ def _check_name(name: str) -> None:
     """Refuse a name that is neither reserved nor a venv that exists or can be made."""
     known = sorted({*RESERVED, *locks.framework_locks(), *venvs.existing(env_root())})
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"environment.name={name} is unknown; allowed: {', '.join(known)}{hint}")
+        raise ValueError(f"environment.name={name} is unknown; allowed: {', '.join(known)}{nearest(name, known)}")
 
 
 def _venv_python(name: str) -> Path:

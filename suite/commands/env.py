@@ -1,7 +1,6 @@
 """`suite env`: create, list, check and remove framework environments."""
 
 import argparse
-import difflib
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from suite import envcheck, locks, venvs
 from suite.locks import Lock
 from suite.paths import env_root
+from suite.registry import nearest
 
 SUMMARY = "create, list, check and remove framework environments"
 
@@ -56,9 +56,7 @@ def _known(name: str) -> None:
     """Refuse a name without a lock."""
     names = list(locks.framework_locks())
     if name not in names:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ValueError(f"environment {name} has no lock; allowed: {', '.join(names)}{hint}")
+        raise ValueError(f"environment {name} has no lock; allowed: {', '.join(names)}{nearest(name, names)}")
 
 
 def _check(name: str) -> int:

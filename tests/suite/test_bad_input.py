@@ -11,7 +11,7 @@ from tests.helpers import PROJECT, TOY_RUN, run_suite
 NCF = ("workload=ncf", "profile=demo")
 
 CASES = {
-    "workload": (("workload=nfc",), "workload=nfc: allowed: ncf, toy (did you mean 'ncf'?)"),
+    "workload": (("workload=nfc",), "workload=nfc: allowed: ncf, resnet50, toy (did you mean 'ncf'?)"),
     "no workload": (("gpus=1",), "no workload given: type workload=NAME"),
     "framework": ((*NCF, "framework=pytroch"), "(did you mean 'pytorch'?)"),
     "profile": (
@@ -52,7 +52,7 @@ CASES = {
     "data set": ((*NCF, "workload.dataset=ml-2m"), "workload.dataset=ml-2m: allowed:"),
     "target of synthetic": (("workload=ncf", "profile=synthetic", "stop=target", "device=cpu"), "type stop=steps:50"),
     "not an override": ((*NCF, "fast"), "fast: not of the form key=value"),
-    "environment": ((*NCF, "environment.name=troch"), "did you mean torch"),
+    "environment": ((*NCF, "environment.name=troch"), "(did you mean 'torch'?)"),
 }
 
 

@@ -83,7 +83,7 @@ def test_a_missing_environment_names_the_command_that_makes_it(root):
 
 
 def test_an_unknown_environment_names_the_allowed_ones_and_the_nearest(root):
-    with pytest.raises(ValueError, match=r"tensorflow-cup is unknown; allowed: auto, .*did you mean tensorflow-cpu\?"):
+    with pytest.raises(ValueError, match=r"tensorflow-cup is unknown; allowed: auto, .*did you mean 'tensorflow-cpu'\?"):
         resolve({"name": "tensorflow-cup"}, "torch")
 
 
@@ -165,7 +165,7 @@ def test_a_wrong_name_gives_one_line_and_exit_code_2(root, capsys, word):
     assert main(["env", word, "tensorflow-cup"]) == 2
     text = capsys.readouterr().err
     assert text.count("\n") == 1
-    assert "did you mean tensorflow-cpu?" in text
+    assert "did you mean 'tensorflow-cpu'?" in text
 
 
 def test_check_of_a_missing_environment_fails(root, capsys):
