@@ -18,7 +18,7 @@ from suite.results.html.export import inline_svg, write_files
 from suite.results.html.figures import draw, settings
 from suite.results.html.runs import run_views
 from suite.results.html.scaling_curves import scaling_charts
-from suite.results.html.sections import beside, cards, overview, speedups
+from suite.results.html.sections import beside, cards, overview, speedups, without_empty
 from suite.results.measurement import Measurement, measurements
 from suite.results.report import NOT_VERIFIED, PROFILE_TEXT, failures, problems, table_constants, table_title, tables
 from suite.results.tables import Table, results
@@ -149,7 +149,7 @@ def _section(table: list[Row], title: str, number: int, charts: list[Chart | Sca
         labels=labels_of(table),
         text=PROFILE_TEXT.get(table[0].group.profile, ""),
         constants=tuple(table_constants(table)),
-        results=results(table),
+        results=without_empty(results(table)),
         speedups=speedups(table),
         figures=tuple(_draw(chart, f"t{number}-{index}") for index, chart in enumerate(drawn, start=1)),
     )

@@ -9,16 +9,22 @@ from datetime import datetime, timezone
 
 from suite.results.bootstrap import Interval, count_text
 from suite.results.collect import Run
+from suite.results.differences import differences
 from suite.results.groups import Row
 from suite.results.html.curves import labels_of
 from suite.results.measurement import Measurement, measurements
 from suite.results.names import TITLES, workload_name
-from suite.results.scaling import Pair, compare, pairs
+from suite.results.scaling import Pair, pairs
+from suite.results.sides import Entry
 from suite.results.tables import NONE, Remarks, Table, factor, minutes, quantity
 from suite.results.text import clean
 
 MAX_PAIRS = 60
 """Lines of one table of speedups."""
+_MAX_INTERVALS = 40
+"""Rows of a table whose speedups get intervals: each pair costs some milliseconds, and pairs grow with the square."""
+_REMARKED = ("target", "clock rule", "round", "precision", "hardware", "framework", "stop rule", "mode")
+"""Differences (suite.results.differences) that are named below the table of published figures."""
 _YEAR_3000_MS = 32_503_680_000_000.0
 
 
@@ -128,7 +134,8 @@ def _against(row: Row) -> str:
 
 def speedups(rows: Sequence[Row]) -> Table | None:
     """Speedup = throughput x efficiency for every pair of device counts; None where there is no pair."""
-    found = [pair for pair in pairs(measurements(rows)) if pair.total is not None or pair.throughput is not None]
+    every = pairs(measurements(rows), intervals=len(rows) <= _MAX_INTERVALS)
+    found = [pair for pair in every if pair.total is not None or pair.throughput is not None]
     if not found:
         return None
     remarks = Remarks()
@@ -141,11 +148,11 @@ def speedups(rows: Sequence[Row]) -> Table | None:
     ]
     below += remarks.lines()
     below += [f"and {len(found) - MAX_PAIRS} more pairs"] if len(found) > MAX_PAIRS else []
-    return _without_empty(Table(header, body, (False, True, True, True, True, True, False, False), tuple(below)))
+    return without_empty(Table(header, body, (False, True, True, True, True, True, False, False), tuple(below)))
 
 
-def _without_empty(table: Table) -> Table:
-    """Without the columns that say nothing in any row."""
+def without_empty(table: Table) -> Table:
+    """A table without the columns that say nothing in any row."""
     kept = [index for index in range(len(table.header)) if any(cells[index] != NONE for cells in table.body)]
     return Table(
         header=tuple(table.header[index] for index in kept),
@@ -220,6 +227,9 @@ def _beside(item: Measurement, mark: str) -> tuple[str, ...]:
 
 
 def _differences(mine: Measurement, theirs: Sequence[Measurement]) -> str:
-    """What differs from the published result on the nearest number of devices."""
+    """What is known to differ from the published result on the nearest number of devices; columns say the rest."""
     nearest = min(theirs, key=lambda item: abs(math.log((item.devices or 1) / (mine.devices or 1))))
-    return "; ".join(clean(text, 160) for text in compare(nearest, mine).flags if not text.startswith("profile"))
+    known = differences(Entry(mine, ""), Entry(nearest, "")).known
+    return "; ".join(
+        clean(f"{item.name} {item.ours}, theirs {item.theirs}", 160) for item in known if item.name in _REMARKED
+    )
