@@ -66,6 +66,8 @@ def read_header(data: bytes | memoryview) -> Header:
         raise BadImage(f"neither a JPEG nor a PNG file (it begins with {start[:8]!r})")
     try:
         height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
+    except KeyError:  # what simplejpeg makes of a header that it cannot find the end of
+        raise BadImage("damaged JPEG header (ends before it is complete)") from None
     except ValueError as error:
         raise BadImage(f"damaged JPEG header ({error})") from None
     return _checked(Header(width, height, "jpeg", {"Gray": "grey", "CMYK": "cmyk", "YCCK": "cmyk"}.get(colours, "rgb")))
@@ -192,11 +194,14 @@ def decode_jpeg(data: memoryview, room: UInt8s, size: tuple[int, int] | None = N
     height, width = size or (0, 0)
     options = {"min_height": height, "min_width": width, "buffer": room}
     try:
-        return np.asarray(simplejpeg.decode_jpeg(data, **options))
+        try:
+            return np.asarray(simplejpeg.decode_jpeg(data, **options))
+        except ValueError as error:
+            if not _HARMLESS.search(str(error)):
+                raise
+        return np.asarray(simplejpeg.decode_jpeg(data, strict=False, **options))
     except ValueError as error:
-        if not _HARMLESS.search(str(error)):
-            raise BadImage(f"damaged JPEG ({error})") from None
-    return np.asarray(simplejpeg.decode_jpeg(data, strict=False, **options))
+        raise BadImage(f"damaged JPEG ({error})") from None
 
 
 def _decode_png(data: memoryview, header: Header) -> UInt8s:

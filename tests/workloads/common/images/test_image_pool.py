@@ -1,0 +1,98 @@
+"""Buffers are used again only when nobody can see them; work is done ahead, bounded, and fails where it is waited for."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+from workloads.common.images.pool import IMAGES_PER_TASK, Ahead, Buffers, ReaderPool
+
+
+def test_memory_is_used_again_once_nothing_refers_to_it():
+    buffers = Buffers((4, 5))
+    first = buffers.take()
+    address = first.ctypes.data
+    del first
+    second = buffers.take()
+    assert second.ctypes.data == address
+    assert buffers.allocated == 1
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda a: a[1:3],
+        lambda a: a.reshape(-1)[2:],
+        lambda a: a[1:][:, 1:].T,
+        memoryview,
+        lambda a: np.asarray(memoryview(a))[:1],
+    ],
+)
+def test_a_view_keeps_the_memory(view):
+    buffers = Buffers((4, 5))
+    kept = view(buffers.take())
+    gc.collect()
+    other = buffers.take()
+    assert buffers.allocated == 2
+    other[:] = 1
+    del kept
+    gc.collect()
+    buffers.take()
+    assert buffers.allocated == 2
+
+
+def begun(pool, count, log, fail_at=None):
+    for number in range(count):
+        log.append(number)
+
+        def work(reader, i, number=number):
+            if number == fail_at:
+                raise ValueError(f"item {number}")
+
+        yield number, pool.start(work, 20)
+
+
+def test_items_come_in_order_and_no_more_than_some_are_ahead():
+    pool, log = ReaderPool(2), []
+    ahead = Ahead(begun(pool, 12, log), depth=3)
+    for number, item in enumerate(ahead):
+        assert item == number
+        assert len(log) <= number + 1 + 3
+    assert log == list(range(12))
+    pool.close()
+
+
+def test_an_error_is_raised_where_its_item_would_have_come():
+    pool = ReaderPool(2)
+    ahead = Ahead(begun(pool, 9, [], fail_at=4), depth=3)
+    assert [next(ahead) for _ in range(4)] == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match="item 4"):
+        next(ahead)
+    ahead.close()
+    pool.close()
+
+
+def test_every_image_is_worked_on_once_by_readers_of_their_own():
+    pool, seen, lock = ReaderPool(3), [], threading.Lock()
+
+    def work(reader, number):
+        with lock:
+            seen.append((number, id(reader), threading.get_ident()))
+
+    for task in pool.start(work, 10 * IMAGES_PER_TASK + 3):
+        task.result()
+    pool.close()
+    assert sorted(number for number, _, _ in seen) == list(range(10 * IMAGES_PER_TASK + 3))
+    assert len({reader for _, reader, _ in seen}) == len({thread for _, _, thread in seen}) <= 3
+
+
+def test_closing_ends_the_threads():
+    before = threading.active_count()
+    pool = ReaderPool(2)
+    ahead = Ahead(begun(pool, 1000, []), depth=3)
+    next(ahead)
+    ahead.close()
+    assert list(ahead) == []
+    pool.close()
+    assert threading.active_count() == before

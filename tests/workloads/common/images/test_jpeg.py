@@ -1,0 +1,249 @@
+"""Decoding: a part has the very pixels of the whole image; every kind of file becomes RGB; damage is named."""
+
+import contextlib
+import io
+import threading
+import time
+
+import cv2
+import numpy as np
+import pytest
+import simplejpeg
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from tests.workloads.common.images import made_up_images as made_up
+from workloads.common.images import turbo
+from workloads.common.images.jpeg import BadImage, Reader, read_header, reduced
+
+KINDS = ("420", "422", "444", "440", "411", "Gray")
+
+
+@st.composite
+def crops(draw):
+    """(height, width, subsampling, box)."""
+    height, width = draw(st.integers(2, 150)), draw(st.integers(2, 150))
+    left, top = draw(st.integers(0, width - 1)), draw(st.integers(0, height - 1))
+    box = (left, top, draw(st.integers(1, width - left)), draw(st.integers(1, height - top)))
+    return height, width, draw(st.sampled_from(KINDS)), box
+
+
+def test_the_test_environment_has_a_library_that_crops():
+    assert turbo.library() is not None
+
+
+@settings(max_examples=400, deadline=None)
+@given(crops(), st.sampled_from(("baseline", "progressive", "restarts")))
+@example((97, 131, "420", (16, 16, 32, 32)), "baseline")
+@example((97, 131, "420", (17, 15, 1, 1)), "baseline")
+@example((97, 131, "411", (33, 31, 64, 50)), "baseline")
+def test_a_part_has_exactly_the_pixels_of_the_whole(crop, form):
+    height, width, subsampling, (left, top, box_width, box_height) = crop
+    data = made_up.jpeg(height * 151 + width, height, width, subsampling)
+    if form != "baseline":
+        options = {"progressive": True} if form == "progressive" else {"restart_marker_blocks": 3}
+        image = Image.open(io.BytesIO(data))
+        buffer = io.BytesIO()
+        image.save(buffer, "JPEG", quality=85, **({} if image.mode == "L" else {"subsampling": "keep"}), **options)
+        data = buffer.getvalue()
+    whole = simplejpeg.decode_jpeg(data, "RGB")
+    box = (left, top, box_width, box_height)
+    expected = whole[top : top + box_height, left : left + box_width]
+    reader = Reader()
+    part = reader.decode_part(memoryview(data), box, width, height)
+    np.testing.assert_array_equal(part, expected)
+    reader._regions = None
+    np.testing.assert_array_equal(reader.decode_part(memoryview(data), box, width, height), expected)
+
+
+def test_the_library_crops_instead_of_decoding_all(monkeypatch):
+    data = made_up.jpeg(1, 300, 400)
+    monkeypatch.setattr(simplejpeg, "decode_jpeg", None)
+    part = Reader().decode_part(memoryview(data), (50, 60, 100, 90), 400, 300)
+    assert part.shape == (90, 100, 3)
+
+
+@pytest.mark.parametrize("subsampling", KINDS)
+@pytest.mark.parametrize("denominator", [2, 4, 8])
+def test_scaled_parts_are_the_same_with_and_without_the_library(subsampling, denominator):
+    data = memoryview(made_up.jpeg(3, 333, 517, subsampling))
+    reader, box = Reader(), (101, 67, 301, 205)
+    part = reader.decode_part(data, box, 517, 333, denominator).copy()
+    reader._regions = None
+    np.testing.assert_array_equal(reader.decode_part(data, box, 517, 333, denominator), part)
+    left, top, width, height = reduced(box, denominator)
+    assert part.shape == (height, width, 3)
+    exact = reader.decode_part(data, box, 517, 333)
+    smooth = cv2.resize(exact, (width, height), interpolation=cv2.INTER_AREA)
+    assert np.abs(smooth.astype(int) - part).mean() < 12
+    assert (left * denominator, top * denominator) <= box[:2]
+    assert (left + width) * denominator >= 101 + 301
+
+
+def test_whole_images_have_the_pixels_of_libjpegs_defaults():
+    for subsampling in KINDS:
+        data = made_up.jpeg(5, 77, 91, subsampling)
+        with Image.open(io.BytesIO(data)) as image:
+            np.testing.assert_array_equal(Reader().decode(memoryview(data)), np.asarray(image.convert("RGB")))
+
+
+def test_grey_becomes_rgb_and_says_so():
+    data = memoryview(made_up.jpeg(2, 40, 30, "Gray"))
+    assert read_header(data).colours == "grey"
+    found = Reader().decode(data)
+    assert found.shape == (40, 30, 3)
+    assert (found[:, :, 0] == found[:, :, 2]).all()
+
+
+@pytest.mark.parametrize("adobe", [True, False])
+def test_cmyk_becomes_rgb(adobe):
+    """Pillow writes Adobe's marker and inverted inks. Without the marker, the inks count as they stand."""
+    image = made_up.pixels(8, 48, 64)
+    inks = np.dstack([255 - image, np.full((48, 64), 40, np.uint8)])
+    data = made_up.pillow(inks, "CMYK", quality=95)
+    expected = (255.0 - inks[:, :, :3]) * (255 - 40) / 255
+    if not adobe:
+        at = data.index(b"\xff\xee\x00\x0eAdobe")
+        data = data[:at] + data[at + 16 :]
+        stored = 255.0 - inks
+        expected = (255 - stored[:, :, :3]) * (255 - stored[:, :, 3:]) / 255
+    assert read_header(memoryview(data)).colours == "cmyk"
+    found = Reader().decode(memoryview(data))
+    assert np.abs(found - expected).mean() < 6
+    part = Reader().decode_part(memoryview(data), (10, 20, 30, 20), 64, 48)
+    np.testing.assert_array_equal(part, found[20:40, 10:40])
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA"])
+def test_a_png_under_any_name(mode):
+    image = made_up.pixels(4, 50, 70)
+    given_ = {"RGB": image, "L": image[:, :, 0], "RGBA": np.dstack([image, image[:, :, 0]])}[mode]
+    data = memoryview(made_up.pillow(np.ascontiguousarray(given_), mode, "PNG"))
+    expected = image if mode != "L" else np.repeat(image[:, :, :1], 3, axis=2)
+    assert read_header(data).kind == "png"
+    assert (read_header(data).width, read_header(data).height) == (70, 50)
+    np.testing.assert_array_equal(Reader().decode(data), expected)
+    np.testing.assert_array_equal(Reader().decode_part(data, (5, 6, 20, 30), 70, 50, 2), expected[6:36, 5:25])
+
+
+def test_exif_orientation_is_not_applied():
+    """As the reference: pixels as they are stored."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    image = made_up.pixels(4, 50, 70)
+    for kind in ("JPEG", "PNG"):
+        assert Reader().decode(memoryview(made_up.pillow(image, kind=kind, exif=exif))).shape == (50, 70, 3)
+
+
+DATA = made_up.jpeg(6, 120, 160)
+SCAN = DATA.index(b"\xff\xda")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"", r"empty \(0 bytes\)"),
+        (b"hello, I am text", "neither a JPEG nor a PNG file .*hello"),
+        (DATA[:2], "damaged JPEG header"),
+        (DATA[:100], "damaged JPEG header"),
+        (DATA[: len(DATA) // 2], "damaged JPEG .*[Pp]remature end"),
+        (DATA[:-2], "damaged JPEG .*[Pp]remature end"),
+        (DATA[: SCAN + 500] + b"\xff\xd9", "damaged JPEG"),
+        (made_up.pillow(made_up.pixels(1, 30, 30), kind="PNG")[:200], "damaged PNG"),
+        (made_up.pillow(made_up.pixels(1, 30, 30), kind="PNG")[:20], "not a whole PNG header"),
+    ],
+)
+def test_damage_is_named(data, what):
+    with pytest.raises(BadImage, match=what):
+        Reader().decode(memoryview(data))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(2, len(DATA) - 1), st.integers(0, 255)), max_size=6), st.integers(1, len(DATA)))
+def test_no_damage_leads_to_anything_but_pixels_or_one_line(changes, length):
+    data = bytearray(DATA)
+    for at, value in changes:
+        data[at] = value
+    for decode in (
+        lambda reader, content: reader.decode(content),
+        lambda reader, content: reader.decode_part(content, (20, 30, 90, 70), 160, 120),
+        lambda reader, content: reader.decode_part(content, (20, 30, 90, 70), 160, 120, 2),
+    ):
+        with contextlib.suppress(BadImage):
+            assert decode(Reader(), memoryview(bytes(data[:length]))).dtype == np.uint8
+
+
+def test_damage_within_a_part_is_named():
+    with pytest.raises(BadImage, match="damaged JPEG"):
+        Reader().decode_part(memoryview(DATA[: len(DATA) // 2]), (0, 60, 160, 60), 160, 120)
+    wrong = bytearray(DATA)
+    wrong[SCAN + 300 : SCAN + 316] = b"\xff\x01" * 8
+    with pytest.raises(BadImage, match="damaged JPEG"):
+        Reader().decode_part(memoryview(bytes(wrong)), (0, 0, 160, 120), 160, 120)
+
+
+def test_another_size_than_the_index_says_is_named():
+    with pytest.raises(BadImage, match="160 x 120 pixels instead of 160 x 121"):
+        Reader().decode_part(memoryview(DATA), (0, 0, 10, 10), 160, 121)
+
+
+def test_harmless_bytes_before_the_end_are_no_damage():
+    data = DATA[:-2] + b"\0" * 9 + DATA[-2:]
+    expected = simplejpeg.decode_jpeg(DATA)
+    np.testing.assert_array_equal(Reader().decode(memoryview(data)), expected)
+    part = Reader().decode_part(memoryview(data), (3, 30, 100, 90), 160, 120)
+    np.testing.assert_array_equal(part, expected[30:120, 3:103])
+
+
+def sized(width, height):
+    """A JPEG whose header claims a size."""
+    at = DATA.index(b"\xff\xc0") + 5
+    return memoryview(DATA[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + DATA[at + 4 :])
+
+
+def test_sizes_that_are_refused():
+    assert read_header(sized(20_000, 375)).width == 20_000
+    assert read_header(sized(20_000, 5_000)).height == 5_000
+    with pytest.raises(BadImage, match="20,000 x 5,001 pixels; at most 100,000,000 in all"):
+        read_header(sized(20_000, 5_001))
+    with pytest.raises(BadImage, match="20,000 x 199 pixels; at most 100 times"):
+        read_header(sized(20_000, 199))
+
+
+def test_reading_a_file(tmp_path):
+    reader, path = Reader(), tmp_path / "a b.jpg"
+    path.write_bytes(b"x" * 400_000)
+    assert bytes(reader.read(path)) == b"x" * 400_000
+    assert len(reader.read(path, 400_000)) == 400_000
+    with pytest.raises(BadImage, match="400,000 bytes, but 12 when it was prepared"):
+        reader.read(path, 12)
+    with pytest.raises(BadImage, match="No such file"):
+        reader.read(tmp_path / "nowhere")
+    with pytest.raises(BadImage, match="cannot be read"):
+        reader.read(tmp_path)
+
+
+def test_decoding_lets_other_threads_run():
+    """While one thread decodes, another one that only counts makes progress within single calls."""
+    data, counted, stop = memoryview(made_up.jpeg(1, 2400, 3200, quality=95)), [0], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            counted[0] += 1
+            time.sleep(0)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        reader = Reader()
+        before = counted[0]
+        reader.decode_part(data, (0, 0, 3200, 2400), 3200, 2400)
+        within_part = counted[0] - before
+        before = counted[0]
+        reader.decode(data)
+        within_whole = counted[0] - before
+    finally:
+        stop.set()
+        thread.join()
+    assert min(within_part, within_whole) > 10

@@ -1,0 +1,65 @@
+"""Resizing: bilinear by its definition, in place, mirrored; the reference's sizes and centres."""
+
+import numpy as np
+import pytest
+
+from tests.workloads.common.images import made_up_images as made_up
+from workloads.common.images.resize import central_into, evaluation_size, resize_into
+
+
+def bilinear(image, height, width):
+    """Half-pixel centres, no smoothing, float64."""
+
+    def weights(size, target):
+        at = np.clip((np.arange(target) + 0.5) * size / target - 0.5, 0, size - 1)
+        low = np.floor(at).astype(int)
+        high = np.minimum(low + 1, size - 1)
+        matrix = np.zeros((target, size))
+        np.add.at(matrix, (np.arange(target), low), 1 - (at - low))
+        np.add.at(matrix, (np.arange(target), high), at - low)
+        return matrix
+
+    rows, columns = weights(image.shape[0], height), weights(image.shape[1], width)
+    return np.einsum("ha,abc,wb->hwc", rows, image.astype(np.float64), columns)
+
+
+@pytest.mark.parametrize("shape", [(31, 57), (224, 224), (500, 301), (5, 1000)])
+@pytest.mark.parametrize("flip", [False, True])
+def test_bilinear_into_a_slot_of_a_batch(shape, flip):
+    image = made_up.pixels(1, *shape)
+    batch = np.full((3, 224, 224, 3), 7, np.uint8)
+    resize_into(image, batch[1], flip)
+    expected = bilinear(image, 224, 224)[:, :: -1 if flip else 1]
+    assert np.abs(batch[1] - expected).max() <= 1.01
+    assert np.abs(batch[1] - expected).mean() < 0.3
+    assert (batch[[0, 2]] == 7).all()
+
+
+def test_a_view_into_a_larger_image_is_enough():
+    image = made_up.pixels(1, 200, 300)
+    one, other = np.empty((2, 64, 64, 3), np.uint8)
+    resize_into(image[20:150, 33:190], one)
+    resize_into(image[20:150, 33:190].copy(), other)
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [
+        ((375, 500), (256, 341)),
+        ((500, 375), (341, 256)),
+        ((256, 256), (256, 256)),
+        ((100, 100), (256, 256)),
+        ((500, 333), (384, 256)),
+    ],
+)
+def test_the_shorter_side_is_256_and_the_longer_one_rounded_down(size, expected):
+    assert evaluation_size(*size, 256) == expected
+
+
+def test_the_centre_is_cut_out():
+    image = made_up.pixels(2, 375, 500)
+    out = np.empty((224, 224, 3), np.uint8)
+    central_into(image, out, 256)
+    expected = bilinear(image, 256, 341)[16:240, 58:282]
+    assert np.abs(out - expected).mean() < 0.3
