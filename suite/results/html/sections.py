@@ -23,7 +23,7 @@ MAX_PAIRS = 60
 """Lines of one table of speedups."""
 _MAX_INTERVALS = 40
 """Rows of a table whose speedups get intervals: each pair costs some milliseconds, and pairs grow with the square."""
-_REMARKED = ("target", "clock rule", "round", "precision", "hardware", "framework", "stop rule", "mode")
+_REMARKED = ("profile", "target", "clock rule", "round", "precision", "hardware", "framework", "stop rule", "mode")
 """Differences (suite.results.differences) that are named below the table of published figures."""
 _YEAR_3000_MS = 32_503_680_000_000.0
 

@@ -186,6 +186,7 @@ def test_published_figures_stand_beside_ours_dashed(tmp_path):
     assert dashes in beside.source.split("</svg>")[0]
     assert beside.text.count("DGX-1 article") >= 4  # one label, three rows
     assert "resnet50" not in beside.text
+    assert "profile demo, theirs reference" in beside.text
     assert "hardware Some CPU, theirs Tesla V100-SXM2" in beside.text
 
 
