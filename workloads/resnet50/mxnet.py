@@ -58,7 +58,7 @@ class ResNet:
             out = self._unit(F, inputs, out, second, relu=True)
             out = self._unit(F, inputs, out, third, relu=False)
             shortcut = x if block.shortcut is None else self._unit(F, inputs, x, block.shortcut, relu=False)
-            x = F.relu(out + shortcut)
+            x = _relu(F, out + shortcut)
         x = F.Pooling(x, kernel=(1, 1), global_pool=True, pool_type="avg")
         weight, bias = (F.cast(inputs[f"fc.{kind}"], self.dtype) for kind in ("weight", "bias"))
         return F.cast(F.FullyConnected(x, weight, bias, num_hidden=self.layers.classes), "float32")
@@ -76,7 +76,7 @@ class ResNet:
         if relu and self.on_cpu:
             return F.contrib.BatchNormWithReLU(*arrays, **constants)
         x = F.BatchNorm(*arrays, **constants)
-        return F.relu(x) if relu else x
+        return _relu(F, x) if relu else x
 
 
 class Replica:
@@ -248,6 +248,11 @@ class ResNetTrainer(MXNetTrainer):
         """On every context, from one flat vector."""
         for replica in self.replicas:
             replica.statistics[:] = values.astype(np.float32)
+
+
+def _relu(F: ModuleType, x: Tensor) -> Tensor:
+    """By oneDNN; `F.relu` is an operator of MXNet's own, for which maps are brought into plain order and back."""
+    return F.Activation(x, act_type="relu")
 
 
 def _sizes(layer: network.Convolution) -> tuple[int, int, int]:
