@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measured(paths: list[Path], published: list[str]) -> list[Measurement]:
-    from suite.results.measurement import measured
+    from suite.results.foreign import measured
     from suite.results.published import find
 
     if not paths and not published:

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
-from suite.results.collect import collect
-from suite.results.groups import Row, rows
+from suite.results.groups import Row
 from suite.results.names import workload_name
 from suite.results.scores import Score, TimedRun
 
@@ -64,19 +62,6 @@ class Measurement:
 def measurements(table: Iterable[Row]) -> list[Measurement]:
     """Rows of a report as measurements; those without any successful run, or of an unknown number of devices, are left out."""
     return [_measurement(row) for row in table if row.group.devices is not None and row.score.runs_successful]
-
-
-def measured(paths: Sequence[Path]) -> list[Measurement]:
-    """What the runs below `paths` measured. Raises ValueError for a path without logs, and where no run succeeded."""
-    runs = collect(paths)
-    found = measurements(rows(runs))
-    if not found:
-        failed = sum(not run.succeeded for run in runs)
-        given = " ".join(map(str, paths))
-        raise ValueError(
-            f"{given}: no run succeeded ({failed} of {len(runs)} did not); the reasons: suite report {paths[0]}"
-        )
-    return found
 
 
 def _measurement(row: Row) -> Measurement:

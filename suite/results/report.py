@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 from suite.results.collect import Run, collect
+from suite.results.foreign import described
 from suite.results.groups import Group, Row, baseline, rows
 from suite.results.measurement import measurements
 from suite.results.scaling import compare, interval_words
@@ -30,7 +31,7 @@ _WIDTH = 118
 
 def report_text(paths: Sequence[Path]) -> str:
     """The Markdown report on all runs below `paths`. Raises ValueError for a path without any log."""
-    runs = collect(paths)
+    runs = described(collect(paths))
     parts = ["# Results", NOT_VERIFIED]
     for table in tables(rows(runs)):
         parts += _section(table)
@@ -135,7 +136,7 @@ def problems(runs: Sequence[Run]) -> list[tuple[str, str]]:
 
 def report_csv(paths: Sequence[Path]) -> str:
     """One CSV line per row with raw numbers; units are in the column names. Raises ValueError as `report_text`."""
-    table = [_csv_row(row) for row in rows(collect(paths))]
+    table = [_csv_row(row) for row in rows(described(collect(paths)))]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()

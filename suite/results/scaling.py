@@ -14,6 +14,8 @@ PRINTED_TOLERANCE = 0.003
 """A printed speedup may differ this much (relative) from its own tables: rounding of the article's figures."""
 SAME_EPOCHS = 0.005
 """Epochs ratios nearer to 1 than this print as 1.00 and are called the same."""
+_ROUNDING = 1e-6
+"""A ratio so little below 1 is not called slower."""
 
 
 @dataclass(frozen=True)
@@ -212,12 +214,12 @@ def _factors(throughput: float, efficiency: float, digits: int) -> tuple[str, fl
     parts: list[str] = []
     divided: list[str] = []
     product = 1.0
-    same = abs(efficiency - 1) < SAME_EPOCHS and digits < 2
+    same = abs(efficiency - 1) < (SAME_EPOCHS if digits < 2 else SAME_EPOCHS / 10)
     words = [(throughput, "faster epochs", "slower epochs"), (efficiency, "fewer epochs", "more epochs")]
     for ratio, above, below in words[:1] if same else words:
-        text = times(max(ratio, 1 / ratio), digits)
-        product = product * float(text) if ratio >= 1 else product / float(text)
-        (parts if ratio >= 1 else divided).append(f"{text}× {above if ratio >= 1 else below}")
+        text, better = times(max(ratio, 1 / ratio), digits), ratio > 1 - _ROUNDING
+        product = product * float(text) if better else product / float(text)
+        (parts if better else divided).append(f"{text}× {above if better else below}")
     joined = " ÷ ".join([" × ".join(parts) or "1", *divided])
     return f"{joined}, same number of epochs" if same else joined, product
 

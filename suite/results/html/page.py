@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from suite import __version__
 from suite.results.collect import Run, collect
+from suite.results.foreign import described
 from suite.results.groups import Row, rows
 from suite.results.html.charts import Chart, ScalingChart
 from suite.results.html.curves import labels_of, table_charts
@@ -60,7 +61,7 @@ def write_html(
     Raises ValueError, before anything is written, for a path without logs, an `out` that exists, or a folder that is not empty.
     """
     _refuse(out, figures)
-    runs = collect(paths)
+    runs = described(collect(paths))
     charts: list[Chart | ScalingChart] = []
     page = _page(runs, published, charts)
     try:

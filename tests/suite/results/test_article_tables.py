@@ -9,7 +9,7 @@ from test_scaling import measured
 
 from suite.results.article_csv import results_csv, speedups_csv
 from suite.results.article_tables import article_tables, printed_speedups, tables_markdown
-from suite.results.measurement import measured as measured_in
+from suite.results.foreign import measured as measured_in
 from suite.results.report import report_text
 
 
