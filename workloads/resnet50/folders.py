@@ -43,7 +43,7 @@ def classes_of(source: Path) -> list[str]:
     train = source / "train"
     if not train.is_dir():
         raise ValueError(f"{source} has no folder train; expected train/<wnid>/*.JPEG and val/")
-    found = sorted(entry.name for entry in _entries(train) if entry.is_dir())
+    found = _folders(train)
     if not found:
         raise ValueError(f"{train} has no class folders; expected {train}/<wnid>/*.JPEG")
     return found
@@ -53,13 +53,16 @@ def list_folders(source: Path, split: str, classes: list[str]) -> Listing:
     """The images of a split that has one folder per class; a folder that is no class of train/ is a problem."""
     listing = Listing()
     numbers = {name: number for number, name in enumerate(classes)}
-    folders = sorted(entry.name for entry in _entries(source / split) if entry.is_dir())
-    for name in folders:
+    for name in _folders(source / split):
         if name not in numbers:
             listing.problems.append((f"{split}/{name}", f"is not one of the {len(classes):,} classes of train"))
             continue
         before = len(listing.names)
-        _list_images(source, f"{split}/{name}", numbers[name], listing)
+        try:
+            _list_images(source, f"{split}/{name}", numbers[name], listing)
+        except OSError as error:
+            listing.problems.append((f"{split}/{name}", f"cannot be read ({error.strerror})"))
+            continue
         if len(listing.names) == before:
             listing.problems.append((f"{split}/{name}", "class folder without images"))
     return listing
@@ -70,7 +73,7 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
     folder = source / "val"
     if not folder.is_dir():
         raise ValueError(f"{source} has no folder val; expected val/<wnid>/*.JPEG, or val/*.JPEG with {LABEL_FILES[0]}")
-    if any(entry.is_dir() for entry in _entries(folder)):
+    if _folders(folder):
         return list_folders(source, "val", classes)
     found = Listing()
     _list_images(source, "val", -1, found)
@@ -127,10 +130,12 @@ def _label_file(source: Path) -> Path:
 
 
 def _list_images(source: Path, folder: str, label: int, listing: Listing) -> None:
-    """Append the images directly in `folder`; hidden files and known files of labels are passed over."""
-    for entry in sorted(_entries(source / folder), key=lambda entry: entry.name):
+    """Append the images directly in `folder`; hidden files, folders and known files of labels are passed over."""
+    with os.scandir(source / folder) as entries:
+        ordered = sorted(entries, key=lambda entry: entry.name)
+    for entry in ordered:
         name = f"{folder}/{entry.name}"
-        if entry.name.startswith(".") or entry.name in LABEL_FILES or entry.is_dir():
+        if entry.name.startswith(".") or entry.name in LABEL_FILES or _is_folder(entry):
             continue
         if not entry.name.lower().endswith(SUFFIXES):
             listing.problems.append((name, f"does not end in {', '.join(SUFFIXES)}"))
@@ -145,10 +150,18 @@ def _list_images(source: Path, folder: str, label: int, listing: Listing) -> Non
         listing.labels.append(label)
 
 
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What is in a folder. Raises ValueError naming it if it cannot be read."""
+def _folders(folder: Path) -> list[str]:
+    """Names of the folders in a folder, sorted. Raises ValueError naming it if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
-            return list(entries)
+            return sorted(entry.name for entry in entries if _is_folder(entry))
     except OSError as error:
         raise ValueError(f"{folder}: cannot be read ({error.strerror})") from None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """False also for a link that leads nowhere or in a circle."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False

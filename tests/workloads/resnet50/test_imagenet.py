@@ -1,0 +1,326 @@
+"""`suite data prepare imagenet`: layouts, what is found, what is refused or left out, and that nothing is done twice."""
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import simplejpeg
+
+from tests.helpers import suite
+from tests.workloads.common.images import made_up_images
+from tests.workloads.resnet50 import images_made_up as made_up
+from workloads.common import manifest as manifests
+from workloads.common.images import index
+from workloads.resnet50.dataset import ImageNet
+from workloads.resnet50.facts import published_facts, read_facts
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return made_up.write(tmp_path_factory.mktemp("original images"), 40, 20)
+
+
+@pytest.fixture
+def source(original, tmp_path):
+    return Path(shutil.copytree(original, tmp_path / "My Images"))
+
+
+def prepare(source, destination, **options):
+    recipe = made_up.Folders()
+    for name, value in options.items():
+        setattr(recipe, name, value)
+    return recipe.prepare(source, destination)
+
+
+def refused(source, tmp_path, **options):
+    with pytest.raises(ValueError, match=r".") as raised:
+        prepare(source, tmp_path / "refused", **options)
+    assert not (tmp_path / "refused").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".refused")] == []
+    return str(raised.value)
+
+
+def opened(destination, split="train"):
+    manifest = manifests.read(destination)
+    return index.read(destination, split, Path(manifest.options["images"]), manifest.counts[split])
+
+
+def test_the_index_holds_what_the_files_are(source, tmp_path):
+    lines = prepare(source, tmp_path / "p")
+    assert "40 training and 20 validation images of 5 classes" in lines[0]
+    images = opened(tmp_path / "p")
+    names = sorted(str(path.relative_to(source)) for path in (source / "train").rglob("*.JPEG"))
+    assert [images.name(i) for i in range(40)] == names
+    for number in range(40):
+        path = source / names[number]
+        height, width, _, _ = simplejpeg.decode_jpeg_header(path.read_bytes())
+        assert (images.width[number], images.height[number]) == (width, height)
+        assert images.bytes[number] == path.stat().st_size
+        assert images.label[number] == int(path.parent.name[1:])
+    facts = read_facts(tmp_path / "p")
+    assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (40, 20, {"classes": 5})
+    assert facts.notes == ()
+    assert (tmp_path / "p" / "classes.txt").read_text().split() == [f"n{i:08d}" for i in range(5)]
+
+
+def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
+    prepare(source, tmp_path / "p")
+    before = (tmp_path / "p" / "manifest.json").stat()
+    assert prepare(source, tmp_path / "p") == [f"made-up: already prepared in {tmp_path / 'p'}"]
+    assert (tmp_path / "p" / "manifest.json").stat() == before
+    (source / "train" / "n00000001" / "train_00001.JPEG").unlink()
+    with pytest.raises(ValueError, match=r"holds made-up prepared from .* other content"):
+        prepare(source, tmp_path / "p")
+    assert (tmp_path / "p" / "manifest.json").stat() == before
+
+
+def test_the_fingerprint_is_of_the_images_not_of_their_place(source, tmp_path):
+    prepare(source, tmp_path / "p")
+    source.rename(tmp_path / "elsewhere")
+    prepare(tmp_path / "elsewhere", tmp_path / "q")
+    assert read_facts(tmp_path / "p").fingerprint == read_facts(tmp_path / "q").fingerprint
+    prepare(tmp_path / "elsewhere", tmp_path / "r", subset=39)
+    assert read_facts(tmp_path / "p").fingerprint != read_facts(tmp_path / "r").fingerprint
+
+
+def test_a_subset_is_spread_over_the_classes(source, tmp_path):
+    prepare(source, tmp_path / "p", subset=10)
+    images = opened(tmp_path / "p")
+    assert np.bincount(images.label).tolist() == [2] * 5
+    assert len(opened(tmp_path / "p", "val")) == 5
+    assert read_facts(tmp_path / "p").notes == ("subset of 10 training images",)
+    assert "--subset 0" in refused(source, tmp_path, subset=0)
+
+
+def test_verify_finds_what_has_changed(source, tmp_path):
+    prepare(source, tmp_path / "p")
+    assert "20 images, bytes as recorded" in "\n".join(made_up.Folders().verify(tmp_path / "p"))
+    path = source / "val" / "n00000003" / "val_00003.JPEG"
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(ValueError, match=r"val_00003\.JPEG: .* bytes instead of"):
+        made_up.Folders().verify(tmp_path / "p")
+    path.unlink()
+    with pytest.raises(ValueError, match=r"val_00003\.JPEG: No such file"):
+        made_up.Folders().verify(tmp_path / "p")
+
+
+def test_counts_that_are_not_imagenets_become_a_note(source, tmp_path):
+    ImageNet().prepare(source, tmp_path / "p")
+    assert (
+        "40 train instead of 1,281,167, 20 val instead of 50,000, 5 classes instead of 1,000"
+        in read_facts(tmp_path / "p").notes[0]
+    )
+    assert manifests.read(tmp_path / "p").matches_published is False
+    assert published_facts().train_samples == 1_281_167
+
+
+# -- a flat validation set --------------------------------------------------------------------------------------------
+
+
+def flatten(source):
+    """val/*.JPEG, and the right labels by file name."""
+    labels = {}
+    for path in sorted((source / "val").rglob("*.JPEG")):
+        labels[path.name] = path.parent.name
+        path.rename(source / "val" / path.name)
+    for folder in (source / "val").iterdir():
+        if folder.is_dir():
+            folder.rmdir()
+    return dict(sorted(labels.items()))
+
+
+@pytest.mark.parametrize("form", ["pairs", "csv", "in order", "no suffix"])
+def test_a_flat_validation_set_with_a_file_of_labels(source, tmp_path, form):
+    prepare(source, tmp_path / "p")
+    expected = sorted(
+        zip(map(int, opened(tmp_path / "p", "val").bytes), map(int, opened(tmp_path / "p", "val").label), strict=True)
+    )
+    labels = flatten(source)
+    if form == "in order":
+        (source / "val_labels.txt").write_text("".join(f"{wnid}\n" for wnid in labels.values()))
+    elif form == "csv":
+        rows = "".join(f"{name.removesuffix('.JPEG')},{wnid} 1 2 3 4\n" for name, wnid in reversed(labels.items()))
+        (source / "LOC_val_solution.csv").write_text("ImageId,PredictionString\n" + rows)
+    else:
+        ending = "" if form == "pairs" else ".JPEG"
+        rows = [f"{name.removesuffix(ending)} {wnid}\n" for name, wnid in labels.items()]
+        (source / "val" / "val_labels.txt").write_text("".join(rows))
+    prepare(source, tmp_path / "q")
+    flat = opened(tmp_path / "q", "val")
+    assert sorted(zip(map(int, flat.bytes), map(int, flat.label), strict=True)) == expected
+
+
+def test_what_is_wrong_with_labels(source, tmp_path):
+    labels = flatten(source)
+    path = source / "val_labels.txt"
+    assert "no file of labels; put val_labels.txt beside it" in refused(source, tmp_path)
+    path.write_text("n00000001\n" * 19)
+    assert f"{path}: 19 labels for 20 images" in refused(source, tmp_path)
+    path.write_text("490\n" * 20)
+    assert "give a WordNet id" in refused(source, tmp_path)
+    path.write_text("".join(f"{name} {wnid}\n" for name, wnid in list(labels.items())[1:]))
+    assert f"no label for {next(iter(labels))} (1 of 20 images)" in refused(source, tmp_path)
+    path.write_text("".join(f"{name} {wnid}\n" for name, wnid in labels.items()) + "lonely\n")
+    assert "line 21: expected NAME WNID, found 'lonely'" in refused(source, tmp_path)
+    path.write_text("".join(f"{name} n1234\n" for name in labels))
+    assert "its class n1234 (val_labels.txt) is not one of the 5 of train" in refused(source, tmp_path)
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+
+def replace(source, content):
+    path = source / "train" / "n00000002" / "train_00007.JPEG"
+    path.write_bytes(content)
+    return path
+
+
+BAD = {
+    "zero bytes": (b"", "empty (0 bytes)"),
+    "truncated": (made_up_images.jpeg(1, 90, 80)[:-300], "damaged JPEG (Premature end of JPEG file)"),
+    "text": (b"This is not a picture.\n", "neither a JPEG nor a PNG file (it begins with b'This is ')"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_file_is_named_in_one_line_or_left_out(source, tmp_path, kind):
+    content, what = BAD[kind]
+    path = replace(source, content)
+    assert refused(source, tmp_path) == f"{path}: {what}; repair it, or type --skip-bad to leave it out"
+    lines = prepare(source, tmp_path / "p", skip_bad=True)
+    assert lines[0] == f"left out: {path}: {what}"
+    assert read_facts(tmp_path / "p").train_samples == 39
+    assert read_facts(tmp_path / "p").notes == ("1 files or folders that cannot be used were left out",)
+    assert not any("train_00007" in opened(tmp_path / "p").name(i) for i in range(39))
+
+
+def test_several_bad_files_are_listed_and_counted(source, tmp_path):
+    for path in sorted((source / "train").rglob("*.JPEG"))[:30]:
+        path.write_bytes(b"")
+    lines = refused(source, tmp_path).splitlines()
+    assert lines[0] == "30 files or folders cannot be used; repair them, or type --skip-bad to leave them out"
+    assert len(lines) == 22
+    assert all(line.endswith(": empty (0 bytes)") for line in lines[1:21])
+    assert lines[-1] == "… and 10 more"
+
+
+def test_damage_inside_is_found_when_everything_is_decoded(source, tmp_path):
+    data = bytearray(made_up_images.jpeg(1, 90, 80))
+    at = data.index(b"\xff\xda") + 60
+    data[at : at + 40] = b"\xff\x03" * 20
+    path = replace(source, bytes(data))
+    prepare(source, tmp_path / "p")
+    assert f"{path}: damaged JPEG" in refused(source, tmp_path, full=True)
+
+
+def test_a_very_wide_image(source, tmp_path):
+    replace(source, simplejpeg.encode_jpeg(np.zeros((210, 20_000, 3), np.uint8), 50, "RGB", "420"))
+    prepare(source, tmp_path / "p")
+    path = replace(source, simplejpeg.encode_jpeg(np.zeros((100, 20_000, 3), np.uint8), 50, "RGB", "420"))
+    assert f"{path}: 20,000 x 100 pixels; at most 100 times as long as wide is allowed" in refused(source, tmp_path)
+
+
+def test_grey_cmyk_and_png_are_taken_and_counted(source, tmp_path):
+    folder = source / "train" / "n00000000"
+    image = made_up_images.pixels(1, 60, 70)
+    (folder / "a grey.jpg").write_bytes(made_up_images.jpeg(1, 60, 70, "Gray"))
+    (folder / "cmyk.JPEG").write_bytes(made_up_images.pillow(np.dstack([image, image[:, :, 0]]), "CMYK"))
+    (folder / "png.JPEG").write_bytes(made_up_images.pillow(image, kind="PNG"))
+    lines = prepare(source, tmp_path / "p", full=True)
+    assert lines[1] == "converted to RGB while they are read: 1 CMYK, 1 PNG, 1 grey"
+    assert read_facts(tmp_path / "p").train_samples == 43
+
+
+def test_a_class_folder_without_images(source, tmp_path):
+    (source / "train" / "n00000009").mkdir()
+    assert f"{source / 'train' / 'n00000009'}: class folder without images" in refused(source, tmp_path)
+    prepare(source, tmp_path / "p", skip_bad=True)
+    assert read_facts(tmp_path / "p").sizes == {"classes": 6}
+
+
+def test_a_validation_set_with_other_classes(source, tmp_path):
+    (source / "val" / "n00000004").rename(source / "val" / "n77777777")
+    assert f"{source / 'val' / 'n77777777'}: is not one of the 5 classes of train" in refused(source, tmp_path)
+    prepare(source, tmp_path / "p", skip_bad=True)
+    assert read_facts(tmp_path / "p").evaluation_samples == 16
+    assert "1 of 5 classes have no validation image" in read_facts(tmp_path / "p").notes
+
+
+@pytest.mark.parametrize("name", ["train", "train/n00000003", "val", "val/n00000001"])
+def test_a_folder_that_cannot_be_read(source, tmp_path, monkeypatch, name):
+    """Whoever runs the tests may be root, whom no permission stops: the system's answer is put in."""
+    folder, scandir = source / name, os.scandir
+
+    def denied(path):
+        if Path(path) == folder:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    assert refused(source, tmp_path).startswith(f"{folder}: cannot be read (Permission denied)")
+    if "/" in name:
+        prepare(source, tmp_path / "p", skip_bad=True)
+        assert read_facts(tmp_path / "p").notes[0] == "1 files or folders that cannot be used were left out"
+
+
+def test_links_that_lead_nowhere_or_in_a_circle(source, tmp_path):
+    link = source / "train" / "n00000003" / "link.JPEG"
+    link.symlink_to("link.JPEG")
+    assert f"{link}: cannot be read (Too many levels of symbolic links)" in refused(source, tmp_path)
+    link.unlink()
+    link.symlink_to("nowhere")
+    assert f"{link}: cannot be read (No such file or directory)" in refused(source, tmp_path)
+
+
+def test_files_that_are_no_images(source, tmp_path):
+    (source / "train" / "n00000000" / ".DS_Store").write_bytes(b"x")
+    (source / "train" / "README.txt").write_text("x")
+    prepare(source, tmp_path / "p")
+    (source / "train" / "n00000000" / "notes.txt").write_text("x")
+    assert "notes.txt: does not end in .jpeg, .jpg, .png" in refused(source, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("gone", "what"),
+    [
+        (".", "no such folder"),
+        ("train", "has no folder train; expected train/<wnid>/*.JPEG and val/"),
+        ("val", "has no folder val; expected val/<wnid>/*.JPEG, or val/*.JPEG with val_labels.txt"),
+        ("train/*", "has no class folders"),
+        ("val/*/*", "val/n00000000: class folder without images"),
+    ],
+)
+def test_a_folder_that_is_not_imagenets(source, tmp_path, gone, what):
+    for path in [source] if gone == "." else list(source.glob(gone)):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert what in refused(source, tmp_path)
+
+
+def test_a_destination_that_holds_something_else(source, tmp_path):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "manifest.json").write_text(json.dumps({"schema": 1}))
+    with pytest.raises(ValueError, match="not a manifest"):
+        prepare(source, tmp_path / "p")
+    assert json.loads((tmp_path / "p" / "manifest.json").read_text()) == {"schema": 1}
+
+
+def test_the_command(source, tmp_path):
+    replace(source, b"")
+    root = {"SUITE_DATA_DIR": str(tmp_path / "data")}
+    done = suite(tmp_path, "data", "prepare", "imagenet", "--from", source, **root)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "train_00007.JPEG: empty (0 bytes)" in done.stderr
+    done = suite(
+        tmp_path, "data", "prepare", "imagenet", "--from", source, "--skip-bad", "--subset", 20, "--full", **root
+    )
+    assert done.returncode == 0, done.stderr
+    assert "20 training and 10 validation images of 5 classes, decoded" in done.stdout
+    done = suite(tmp_path, "data", "verify", "imagenet", **root)
+    assert done.returncode == 0, done.stderr
+    done = suite(tmp_path, "data", "prepare", "ml-1m", "--from", source, "--subset", 3, **root)
+    assert "--subset means nothing for ml-1m" in done.stderr
