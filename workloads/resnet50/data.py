@@ -161,9 +161,9 @@ class ImageNetData:
         return reader.decode_part(data, box, int(self.images.width[image]), int(self.images.height[image]), denominator)
 
     def _denominator(self, box: tuple[int, int, int, int]) -> int:
-        """The strongest reduction that leaves a crop at least as large as what it is resized to; 1 if none does."""
+        """The strongest reduction of a crop that is larger than what it is resized to; half of that side must be left."""
         for denominator in DENOMINATORS:
-            if min(box[2], box[3]) >= denominator * self.size:
+            if 2 * min(box[2], box[3]) >= denominator * self.size:
                 return denominator
         return 1
 

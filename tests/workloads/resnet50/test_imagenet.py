@@ -256,7 +256,7 @@ def test_a_folder_that_cannot_be_read(source, tmp_path, monkeypatch, name):
     folder, scandir = source / name, os.scandir
 
     def denied(path):
-        if Path(path) == folder:
+        if str(path) == str(folder):
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return scandir(path)
 

@@ -1,0 +1,79 @@
+"""Small image data sets in ImageNet's layout, and settings that read them; needs simplejpeg and NumPy alone."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import simplejpeg
+
+from workloads.api import Facts, Place, Settings
+from workloads.common.randomness import bits, integers, stream
+from workloads.resnet50.dataset import ImageFolders
+from workloads.resnet50.facts import read_facts
+
+CLASSES = 5
+SUBSAMPLINGS = ("420", "444", "422", "440")
+
+
+class Folders(ImageFolders):
+    """A data set that nobody has published."""
+
+    name = "made-up"
+
+
+def picture(seed: int, number: int, height: int, width: int) -> np.ndarray:
+    """(height, width, 3) uint8, by hash: coarse colours with grain."""
+    key = stream(seed, "picture", number)
+    coarse = integers(bits(key, 0, np.arange(8 * 8 * 3)), 200).reshape(8, 8, 3)
+    rows, columns = np.arange(height) * 8 // height, np.arange(width) * 8 // width
+    grain = integers(bits(key, 1, np.arange(height * width * 3)), 40).reshape(height, width, 3)
+    return (coarse[rows][:, columns] + grain).astype(np.uint8)
+
+
+def size(number: int) -> tuple[int, int]:
+    """Height and width of image `number`."""
+    height, width = (int(value) for value in 40 + integers(bits(7, number, np.arange(2)), 90))
+    return height, width
+
+
+def write(root: Path, train: int = 60, val: int = 23) -> Path:
+    """The images below `root`; class of image i: i % 5."""
+    for split, count in (("train", train), ("val", val)):
+        for i in range(count):
+            number = i + (1_000_000 if split == "val" else 0)
+            data = simplejpeg.encode_jpeg(picture(3, number, *size(number)), 80, "RGB", SUBSAMPLINGS[i % 4])
+            path = root / split / f"n{i % CLASSES:08d}" / f"{split}_{i:05d}.JPEG"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+    return root
+
+
+def prepare(folder: Path, train: int = 60, val: int = 23) -> tuple[Path, Facts]:
+    """Images and their index: (folder of the index, facts)."""
+    destination = folder / "prepared"
+    Folders().prepare(write(folder / "images", train, val), destination)
+    return destination, read_facts(destination)
+
+
+def settings(folder: Path, batch_size_global: int = 12, framework: str = "pytorch", **options: object) -> Settings:
+    """Settings with what ResNet-50's data reads: crops of 32 pixels."""
+    return Settings(
+        workload="resnet50", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",
+        devices_total=1, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32",
+        batch_size_global=batch_size_global, batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train",
+        dataset="made-up", data_dir=str(folder),
+        model={"image_size": 32, "resize_size": 37, "area_minimum": 0.05}, targets={"top1": 0.8},
+        hyperparameter_set="demo", hyperparameters={}, hyperparameter_sources={}, options=options,
+    )  # fmt: skip
+
+
+def place(process: int, replicas: range, total: int) -> Place:
+    """A place on CPU devices."""
+    return Place(process, -(-total // len(replicas)), replicas, total, ("cpu",) * len(replicas))
+
+
+def batches_equal(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+    """Whether two batches hold the same arrays."""
+    return set(one) == set(other) and all(itertools.starmap(np.array_equal, ((one[name], other[name]) for name in one)))

@@ -1,0 +1,94 @@
+"""Crops and flips: the reference's conditions, its distribution, and independence of company."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from workloads.resnet50.augment import ASPECTS, crop_boxes, flips
+
+
+def boxes(count, width, height, minimum=0.05, seed=1, epoch=0):
+    numbers = np.arange(count)
+    return crop_boxes(seed, epoch, numbers, np.full(count, width), np.full(count, height), minimum)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 3000), st.integers(1, 3000), st.floats(0.05, 1.0), st.integers(0, 5))
+def test_every_crop_meets_the_conditions_or_is_the_whole_image(width, height, minimum, epoch):
+    found = boxes(50, width, height, minimum, epoch=epoch)
+    left, top, box_width, box_height = found.T
+    assert (left >= 0).all()
+    assert (top >= 0).all()
+    assert (left + box_width <= width).all()
+    assert (top + box_height <= height).all()
+    whole = (box_width == width) & (box_height == height)
+    area = box_width * box_height
+    assert (whole | (area >= minimum * width * height)).all()
+    # width = round(aspect · height): half a pixel of rounding.
+    low, high = ASPECTS[0] * box_height - 0.5, ASPECTS[1] * box_height + 0.5
+    assert (whole | ((box_width >= low - 1e-9) & (box_width <= high + 1e-9))).all()
+
+
+def reference(random, width, height, minimum):
+    """One attempt after another as `sample_distorted_bounding_box` draws them, in plain Python; None: not a crop."""
+    for _ in range(100):
+        aspect = random.uniform(*ASPECTS)
+        tallest = round(math.sqrt(width * height / aspect))
+        while round(tallest * aspect) > width:
+            tallest -= 1
+        tallest = min(tallest, height)
+        shortest = min(round(math.sqrt(minimum * width * height / aspect)), tallest)
+        box_height = int(random.integers(shortest, tallest + 1))
+        box_width = round(box_height * aspect)
+        area = box_width * box_height / (width * height)
+        if max(minimum, 0.1) <= area <= 1 and box_width <= width and box_height <= height:
+            return box_width, box_height
+    return width, height
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "minimum"), [(500, 375, 0.05), (375, 500, 0.05), (96, 96, 0.5), (900, 200, 0.05)]
+)
+def test_sizes_are_distributed_as_the_references(width, height, minimum):
+    random, count = np.random.default_rng(5), 20_000
+    expected = np.array([reference(random, width, height, minimum) for _ in range(count)])
+    found = boxes(count, width, height, minimum)[:, 2:]
+    for values, wanted in (
+        (found[:, 0], expected[:, 0]),
+        (found[:, 1], expected[:, 1]),
+        (found.prod(1), expected.prod(1)),
+    ):
+        assert values.mean() == pytest.approx(wanted.mean(), rel=0.01)
+        assert np.quantile(values, [0.1, 0.5, 0.9]) == pytest.approx(np.quantile(wanted, [0.1, 0.5, 0.9]), rel=0.03)
+
+
+def test_places_are_uniform():
+    found = boxes(40_000, 500, 375)
+    smaller = found[found[:, 2] < 400]
+    share = smaller[:, 0] / (500 - smaller[:, 2])
+    assert share.mean() == pytest.approx(0.5, abs=0.01)
+    assert share.min() < 0.01
+    assert share.max() > 0.98
+
+
+def test_an_image_that_no_crop_fits_is_taken_whole():
+    assert (boxes(5, 1000, 20, 0.5) == [0, 0, 1000, 20]).all()
+
+
+def test_half_are_mirrored():
+    assert flips(1, 0, np.arange(10_000)).mean() == pytest.approx(0.5, abs=0.02)
+    assert (flips(1, 0, np.arange(100)) != flips(1, 1, np.arange(100))).any()
+
+
+def test_what_happens_to_an_image_does_not_depend_on_its_company():
+    numbers = np.arange(200)
+    widths, heights = 40 + numbers, 300 - numbers
+    together = crop_boxes(3, 2, numbers, widths, heights, 0.05)
+    for i in (0, 17, 199):
+        alone = crop_boxes(3, 2, numbers[i : i + 1], widths[i : i + 1], heights[i : i + 1], 0.05)
+        np.testing.assert_array_equal(alone[0], together[i])
+    assert (crop_boxes(3, 3, numbers, widths, heights, 0.05) != together).any()
+    assert (crop_boxes(4, 2, numbers, widths, heights, 0.05) != together).any()

@@ -1,0 +1,271 @@
+"""Batches: the same images for any number of replicas, processes and threads; none lost or counted twice in evaluation."""
+
+import itertools
+import shutil
+import threading
+
+import numpy as np
+import pytest
+import simplejpeg
+
+from tests.workloads.resnet50 import images_made_up as made_up
+from workloads.api import Facts
+from workloads.common.images.jpeg import BadImage
+from workloads.common.images.resize import central_into, resize_into
+from workloads.resnet50.augment import crop_boxes, flips
+from workloads.resnet50.data import ImageNetData, SyntheticImageData
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    return made_up.prepare(tmp_path_factory.mktemp("images of tests"))
+
+
+def opened(prepared, process=0, replicas=range(1), total=1, batch=12, seed=5, **options):
+    folder, facts = prepared
+    return ImageNetData(
+        made_up.settings(folder, batch, **options), facts, made_up.place(process, replicas, total), seed
+    )
+
+
+def trained(prepared, first, stop, **where):
+    """Copies of the local batches' arrays of some steps, in order."""
+    data = opened(prepared, **where)
+    steps = [[{k: v.copy() for k, v in batch.arrays.items()} for batch in step] for step in data.train(first, stop)]
+    data.close()
+    return steps
+
+
+def joined(steps):
+    """Images and labels of each step over its replicas."""
+    return [{name: np.concatenate([batch[name] for batch in step]) for name in step[0]} for step in steps]
+
+
+def test_a_batch_is_what_decoding_cropping_resizing_and_flipping_make(prepared):
+    data = opened(prepared)
+    (batch,) = next(iter(data.train(7, 8)))  # 5 steps per epoch: step 2 of epoch 1
+    assert batch.arrays["image"].shape == (12, 32, 32, 3)
+    assert batch.arrays["image"].dtype == np.uint8
+    assert batch.arrays["label"].dtype == np.int32
+    assert (batch.weight, batch.weight_global, batch.samples_global) == (12.0, 12.0, 12)
+    found = set()
+    for slot, image in enumerate(batch.arrays["image"]):
+        for number in range(60):
+            whole = simplejpeg.decode_jpeg(open(data.images.path(number), "rb").read())  # noqa: SIM115
+            size = [whole.shape[1]], [whole.shape[0]]
+            left, top, width, height = crop_boxes(5, 1, [number], *size, 0.05)[0]
+            expected = np.empty((32, 32, 3), np.uint8)
+            resize_into(whole[top : top + height, left : left + width], expected, bool(flips(5, 1, [number])[0]))
+            if (expected == image).all():
+                found.add(number)
+                assert batch.arrays["label"][slot] == number // 12  # sorted by class
+    assert len(found) == 12
+    data.close()
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_replicas_share_what_one_has(prepared, replicas):
+    alone = joined(trained(prepared, 3, 9))
+    in_one_process = joined(trained(prepared, 3, 9, replicas=range(replicas), total=replicas))
+    apart = [trained(prepared, 3, 9, process=r, replicas=range(r, r + 1), total=replicas) for r in range(replicas)]
+    in_many = joined([list(itertools.chain(*step)) for step in zip(*apart, strict=True)])
+    for one, other, third in zip(alone, in_one_process, in_many, strict=True):
+        assert made_up.batches_equal(one, other)
+        assert made_up.batches_equal(one, third)
+
+
+def test_threads_and_the_first_step_change_nothing(prepared):
+    one = trained(prepared, 0, 8, data_threads=1)
+    other = trained(prepared, 4, 8, data_threads=3)
+    assert all(made_up.batches_equal(*pair) for pair in zip(joined(one)[4:], joined(other), strict=True))
+
+
+def test_every_epoch_has_every_image_in_another_order(prepared, monkeypatch):
+    """Which images stand in a batch is asked of the reading side."""
+    read, lock = [], threading.Lock()
+    original = ImageNetData._part
+
+    def part(self, reader, image, box):
+        with lock:
+            read.append(image)
+        return original(self, reader, image, box)
+
+    monkeypatch.setattr(ImageNetData, "_part", part)
+    epochs = []
+    for epoch in range(2):
+        trained(prepared, epoch * 5, (epoch + 1) * 5)
+        epochs.append(list(read))
+        read.clear()
+    assert [sorted(epoch) for epoch in epochs] == [list(range(60))] * 2
+    labels = [np.concatenate([step["label"] for step in joined(trained(prepared, e * 5, e * 5 + 5))]) for e in (0, 1)]
+    assert (labels[0] != labels[1]).any()
+
+
+def test_the_last_batch_of_an_epoch_is_filled_up_from_its_beginning(prepared):
+    steps = joined(trained(prepared, 0, 2, batch=48))
+    assert len(steps[1]["label"]) == 48
+    np.testing.assert_array_equal(steps[1]["image"][12:], steps[0]["image"][:36])
+    np.testing.assert_array_equal(steps[1]["label"][12:], steps[0]["label"][:36])
+
+
+def test_batches_stay_valid_while_they_are_referred_to_and_memory_is_bounded(prepared):
+    data = opened(prepared)
+    kept, digests = [], []
+    for number, (batch,) in enumerate(data.train(0, 40)):
+        if number % 10 == 0:
+            kept.append(batch.arrays["image"][3:])
+            digests.append(batch.arrays["image"][3:].copy())
+    for view, digest in zip(kept, digests, strict=True):
+        np.testing.assert_array_equal(view, digest)
+    assert data._buffers[12].allocated <= 4 + 3 + 2
+    data.close()
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+@pytest.mark.parametrize("size", [7, 64])
+def test_evaluation_sees_each_of_1001_images_once(replicas, size, thousand_and_one):
+    folder, facts, expected = thousand_and_one
+    seen, valid = [], 0
+    for process in range(replicas):
+        data = opened((folder, facts), process, range(process, process + 1), replicas, evaluation_batch_size=size)
+        for (batch,) in data.evaluation():
+            assert batch.arrays["image"].shape == (size, 32, 32, 3)
+            valid += int(batch.arrays["valid"].sum())
+            assert batch.weight == batch.arrays["valid"].sum()
+            assert not batch.arrays["image"][~batch.arrays["valid"]].any()
+            seen += [image.tobytes() for image in batch.arrays["image"][batch.arrays["valid"]]]
+        data.close()
+    assert valid == len(seen) == 1001
+    assert seen == expected
+    assert len(set(seen)) == 1001
+
+
+def test_evaluation_with_all_replicas_in_one_process(thousand_and_one):
+    folder, facts, expected = thousand_and_one
+    data = opened((folder, facts), 0, range(3), 3)
+    shares = [[], [], []]
+    for batches in data.evaluation():
+        for share, batch in zip(shares, batches, strict=True):
+            share += [image.tobytes() for image in batch.arrays["image"][batch.arrays["valid"]]]
+    data.close()
+    assert list(itertools.chain(*shares)) == expected
+
+
+@pytest.fixture(scope="module")
+def thousand_and_one(tmp_path_factory):
+    """(folder, facts, the bytes of every evaluation image in order): tiny images, all different."""
+    folder, facts = made_up.prepare(tmp_path_factory.mktemp("1001"), 10, 1001)
+    data = opened((folder, facts))
+    expected = []
+    for number in range(1001):
+        out = np.empty((32, 32, 3), np.uint8)
+        central_into(simplejpeg.decode_jpeg(open(data.evaluation_images.path(number), "rb").read()), out, 37)  # noqa: SIM115
+        expected.append(out.tobytes())
+    data.close()
+    return folder, facts, expected
+
+
+# -- damage after preparation -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def damaged(tmp_path):
+    folder, facts = made_up.prepare(tmp_path)
+    return folder, facts, tmp_path / "images"
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def garble(path):
+    data = bytearray(path.read_bytes())
+    at = data.index(b"\xff\xda") + 30
+    data[at : at + 40] = b"\xff\x03" * 20
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("damage", [truncate, garble, lambda path: path.unlink(), lambda path: path.write_bytes(b"")])
+def test_a_file_damaged_after_preparation_ends_the_run_with_its_name(damaged, damage):
+    folder, facts, images = damaged
+    path = images / "train" / "n00000002" / "train_00007.JPEG"
+    damage(path)
+    data = opened((folder, facts))
+    data.area_minimum = 1.0  # the whole image, so that damage anywhere in it shows
+    with pytest.raises(BadImage) as raised:
+        list(data.train(0, 5))
+    assert str(raised.value).startswith(f"{path}: ")
+    assert "\n" not in str(raised.value)
+    data.close()
+    assert threading.active_count() < 20
+
+
+def test_with_skip_bad_the_next_image_takes_its_place_in_training(damaged):
+    folder, facts, images = damaged
+    truncate(images / "train" / "n00000002" / "train_00007.JPEG")
+    one = joined(trained((folder, facts), 0, 5, skip_bad=True))
+    other = joined(trained((folder, facts), 0, 5, skip_bad=True, replicas=range(2), total=2, data_threads=1))
+    assert all(made_up.batches_equal(*pair) for pair in zip(one, other, strict=True))
+    labels = np.concatenate([step["label"] for step in one])
+    assert len(labels) == 60
+
+
+def test_a_damaged_evaluation_image_always_ends_the_run(damaged):
+    folder, facts, images = damaged
+    path = images / "val" / "n00000001" / "val_00006.JPEG"
+    truncate(path)
+    data = opened((folder, facts), skip_bad=True)
+    with pytest.raises(BadImage, match=r"val_00006\.JPEG: .* when it was prepared"):
+        list(data.evaluation())
+    data.close()
+
+
+def test_images_that_are_gone_are_named(damaged):
+    folder, facts, images = damaged
+    shutil.rmtree(images)
+    data = opened((folder, facts))
+    with pytest.raises(BadImage, match=r"\.JPEG: cannot be opened"):
+        next(iter(data.train(0, 1)))
+    data.close()
+
+
+# -- options ----------------------------------------------------------------------------------------------------------
+
+
+def test_scaled_decoding_changes_pixels_a_little(tmp_path):
+    images = tmp_path / "images"
+    for split in ("train", "val"):
+        (images / split / "n0").mkdir(parents=True)
+        for number in range(4):
+            data = simplejpeg.encode_jpeg(made_up.picture(1, number, 300, 400), 80, "RGB", "420")
+            (images / split / "n0" / f"{number}.jpg").write_bytes(data)
+    made_up.Folders().prepare(images, tmp_path / "prepared")
+    facts = made_up.read_facts(tmp_path / "prepared")
+    (exact,), (scaled,) = (
+        joined(trained((tmp_path / "prepared", facts), 0, 1, batch=4, decode=d)) for d in ("exact", "scaled")
+    )
+    difference = np.abs(exact["image"].astype(int) - scaled["image"])
+    assert 0.5 < difference.mean() < 12
+
+
+def test_close_stops_everything(prepared):
+    before = threading.active_count()
+    data = opened(prepared, data_threads=2)
+    batches = data.train(0, 10_000)
+    next(batches)
+    data.close()
+    assert threading.active_count() == before
+
+
+def test_synthetic_batches_are_handed_out_without_a_copy():
+    facts = Facts(1000, 100, {"classes": 10}, "synthetic")
+    data = SyntheticImageData(made_up.settings("", 8), facts, made_up.place(0, range(2), 2), 1)
+    steps = list(data.train(0, 8))
+    assert all(batch.arrays["image"].shape == (4, 32, 32, 3) for step in steps for batch in step)
+    assert steps[0][0].arrays["image"] is steps[4][0].arrays["image"]
+    assert steps[0][0].arrays["image"] is not steps[0][1].arrays["image"]
+    assert (steps[0][0].weight, steps[0][0].weight_global) == (4.0, 8.0)
+    assert 100 < steps[0][0].arrays["image"].mean() < 155
+    assert 0 <= steps[0][0].arrays["label"].min() <= steps[0][0].arrays["label"].max() < 10
+    assert list(data.evaluation()) == []
+    data.close()
