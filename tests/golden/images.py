@@ -1,0 +1,69 @@
+"""Digests of crops, flips and whole batches of images, to be the same in every environment; prints JSON.
+
+    python tests/golden/images.py             # compare with images.json beside it; exit code 1 if one differs
+
+Needs NumPy, OpenCV and simplejpeg, so that every framework's environment can run it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+PROJECT = Path(__file__).resolve().parents[2]
+for folder in (PROJECT, PROJECT / "tests" / "workloads" / "resnet50", PROJECT / "tests" / "golden"):
+    sys.path.insert(0, str(folder))
+
+import images_made_up as made_up
+from randomness import digest
+
+from workloads.common.images import turbo
+from workloads.resnet50.augment import crop_boxes, flips
+from workloads.resnet50.data import ImageNetData
+
+GOLDEN = Path(__file__).with_suffix(".json")
+
+
+def augmentation() -> dict[str, str]:
+    """Boxes and flips of many images of many sizes."""
+    numbers = np.arange(50_000)
+    widths, heights = 30 + numbers * 7 % 1900, 30 + numbers * 11 % 1300
+    return {
+        "crops": digest(crop_boxes(3, 1, numbers, widths, heights, 0.05)),
+        "crops of half the area": digest(crop_boxes(3, 1, numbers, widths, heights, 0.5)),
+        "flips": digest(flips(3, 1, numbers)),
+    }
+
+
+def batches(decode: str) -> dict[str, str]:
+    """All arrays of some steps and of the evaluation, on two replicas."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepared, facts = made_up.prepare(Path(folder))
+        data = ImageNetData(made_up.settings(prepared, decode=decode), facts, made_up.place(0, range(2), 2), 11)
+        train = [array for step in data.train(3, 8) for batch in step for array in batch.arrays.values()]
+        evaluation = [array for step in data.evaluation() for batch in step for array in batch.arrays.values()]
+        data.close()
+        index = [np.load(path) for path in sorted(prepared.glob("*.npy"))]
+    found = {f"training batches, {decode}": digest(*train)}
+    return {**found, "evaluation batches": digest(*evaluation), "index": digest(*index)}
+
+
+def main() -> int:
+    """Print what is found; 1 if it differs from the golden values."""
+    found = {**augmentation(), **batches("exact"), **batches("scaled")}
+    print(json.dumps(found, indent=1))
+    expected = json.loads(GOLDEN.read_text(encoding="ascii")) if GOLDEN.exists() else {}
+    wrong = [name for name in {**found, **expected} if found.get(name) != expected.get(name)]
+    if wrong:
+        print(f"NumPy {np.__version__}: differs: {', '.join(wrong)}", file=sys.stderr)
+    if turbo.library() is None:
+        print("no libturbojpeg that crops: whole images were decoded", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

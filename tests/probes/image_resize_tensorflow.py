@@ -1,0 +1,51 @@
+"""Run inside TensorFlow's environment: our evaluation pixels against `tf.image.resize` of the same decoded image.
+
+    python image_resize_tensorflow.py        prints JSON: for each size, mean and largest absolute difference in 1/255
+
+Also against TensorFlow's own decoding of the same JPEG, with its accurate DCT.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import simplejpeg
+import tensorflow as tf
+
+PROJECT = Path(__file__).resolve().parents[2]
+for folder in (PROJECT, PROJECT / "tests" / "workloads" / "resnet50"):
+    sys.path.insert(0, str(folder))
+
+import images_made_up as made_up
+
+from workloads.common.images.jpeg import Reader
+from workloads.common.images.resize import central_into, evaluation_size
+
+SIZES = [(375, 500), (500, 375), (256, 256), (90, 120), (1200, 1601), (333, 1000), (2048, 1363)]
+
+
+def reference(pixels, shorter, size):
+    """Resize, then the centre, in float32."""
+    height, width = evaluation_size(pixels.shape[0], pixels.shape[1], shorter)
+    resized = tf.image.resize(pixels, (height, width), method="bilinear", antialias=False).numpy()
+    top, left = (height - size) // 2, (width - size) // 2
+    return resized[top : top + size, left : left + size]
+
+
+def main():
+    found = []
+    for number, (height, width) in enumerate(SIZES):
+        data = simplejpeg.encode_jpeg(made_up.picture(9, number, height, width), 90, "RGB", "420")
+        pixels = Reader().decode(memoryview(data))
+        out = np.empty((224, 224, 3), np.uint8)
+        central_into(pixels, out, 256)
+        difference = np.abs(out - reference(pixels, 256, 224))
+        theirs = tf.io.decode_jpeg(data, channels=3, dct_method="INTEGER_ACCURATE").numpy()
+        row = {"size": [height, width], "mean": float(difference.mean()), "largest": float(difference.max())}
+        found.append({**row, "decoding_differs": int((theirs != pixels).sum())})
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
