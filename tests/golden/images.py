@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-PROJECT = Path(__file__).resolve().parents[2]
-for folder in (PROJECT, PROJECT / "tests" / "workloads" / "resnet50", PROJECT / "tests" / "golden"):
-    sys.path.insert(0, str(folder))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "workloads" / "resnet50"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import images_made_up as made_up
 from randomness import digest

@@ -13,9 +13,8 @@ import numpy as np
 import simplejpeg
 import tensorflow as tf
 
-PROJECT = Path(__file__).resolve().parents[2]
-for folder in (PROJECT, PROJECT / "tests" / "workloads" / "resnet50"):
-    sys.path.insert(0, str(folder))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "workloads" / "resnet50"))
 
 import images_made_up as made_up
 
