@@ -1,0 +1,63 @@
+"""Bare rates of reading JPEGs, one JSON line per round. Imports nothing of the suite.
+
+    python image_loader.py turbo|pillow|torchvision FILE_LIST SECONDS WORKERS
+
+turbo: simplejpeg, each whole image, into one buffer. pillow, torchvision: torch's DataLoader with torchvision v2 transforms
+(random resized crop without antialias, flip) on images decoded by that library. A round is one word on stdin.
+"""
+
+import json
+import sys
+import time
+
+kind, listing, seconds, workers = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
+with open(listing) as file:
+    paths = file.read().splitlines()
+
+
+def turbo():
+    import numpy as np
+    import simplejpeg
+
+    buffer = np.empty(64 << 20, np.uint8)
+    while True:
+        for path in paths:
+            with open(path, "rb") as file:
+                simplejpeg.decode_jpeg(file.read(), buffer=buffer)
+            yield 1
+
+
+def loader():
+    import torch
+    from PIL import Image
+    from torchvision.io import ImageReadMode, decode_image, read_file
+    from torchvision.transforms import v2
+
+    torch.set_num_threads(1)
+    steps = [v2.RandomResizedCrop(224, (0.05, 1.0), (0.75, 1.33), antialias=False), v2.RandomHorizontalFlip()]
+    transform = v2.Compose([*steps, v2.PILToTensor()] if kind == "pillow" else steps)
+
+    class Images(torch.utils.data.Dataset):
+        def __len__(self):
+            return 1 << 30
+
+        def __getitem__(self, index):
+            path = paths[index % len(paths)]
+            if kind == "pillow":
+                with Image.open(path) as image:
+                    return transform(image.convert("RGB"))
+            return transform(decode_image(read_file(path), ImageReadMode.RGB))
+
+    for batch in torch.utils.data.DataLoader(Images(), 32, num_workers=workers, prefetch_factor=4 if workers else None):
+        yield len(batch)
+
+
+stream = turbo() if kind == "turbo" else loader()
+for _ in range(8):
+    next(stream)
+print("ready", flush=True)
+for _ in sys.stdin:
+    done, start, cpu = 0, time.perf_counter(), time.process_time()
+    while time.perf_counter() - start < seconds:
+        done += next(stream)
+    print(json.dumps([done / (time.perf_counter() - start), done / (time.process_time() - cpu)]), flush=True)

@@ -1,0 +1,231 @@
+"""Speed of the image pipeline on JPEGs of 500 x 375 pixels with training augmentation; prints JSON.
+
+    python benchmarks/image_pipeline.py [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9] [--quality 90]
+
+Images per second on one core and on two: this pipeline (`exact`, `scaled`), a bare loop that decodes every whole file with
+libjpeg-turbo (`turbo`), torch's DataLoader with torchvision v2 and either of its decoders (`pillow`, `torchvision`; only with
+--python). All are processes that wait for their turn, so that rounds of all alternate; medians of the rounds, ratios from
+the medians. One core: everything of a process is pinned to it (DataLoader without workers, which is its fastest there), and
+rates are also given per second of the processor's time, which other work on the machine disturbs less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import simplejpeg
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from workloads.api import Place
+from workloads.common.images import turbo
+from workloads.resnet50.data import ImageNetData
+from workloads.resnet50.dataset import ImageFolders
+from workloads.resnet50.facts import read_facts
+
+PROJECT = Path(__file__).resolve().parent.parent
+HEIGHT, WIDTH = 375, 500
+BATCH = 128
+TARGETS = {
+    "exact_to_turbo": 0.9,
+    "scaled_to_turbo": 1.3,
+    "exact_to_loader": 1.0,
+    "scaled_to_loader": 1.5,
+    "two_cores": 1.8,
+}
+
+
+def photo(seed: int) -> npt.NDArray[np.uint8]:
+    """Something with a photograph's spectrum: noise at several scales, edges, grain."""
+    random = np.random.default_rng(seed)
+    image = np.full((HEIGHT, WIDTH, 3), 128, np.float32)
+    for cells, strength in ((4, 60), (16, 35), (64, 22), (250, 10)):
+        noise = random.normal(0, strength, (cells * HEIGHT // WIDTH, cells, 3)).astype(np.float32)
+        image += cv2.resize(noise, (WIDTH, HEIGHT), interpolation=cv2.INTER_CUBIC)
+    for _ in range(14):
+        colour = [float(value) for value in random.integers(0, 255, 3)]
+        place, end = ([int(value) for value in random.integers(0, WIDTH, 2)] for _ in range(2))
+        if random.random() < 0.5:
+            cv2.circle(image, place, int(random.integers(8, 90)), colour, -1)
+        else:
+            cv2.line(image, place, end, colour, int(random.integers(1, 9)))
+    image += random.normal(0, 7, image.shape)
+    return np.clip(image, 0, 255).astype(np.uint8)
+
+
+def write_images(folder: Path, count: int, quality: int) -> int:
+    """JPEGs in ImageNet's layout; returns their mean size in bytes."""
+    total = 0
+    for number in range(count + 1):
+        data = simplejpeg.encode_jpeg(photo(number), quality, "RGB", "420")
+        path = folder / ("train" if number < count else "val") / "n00000000" / f"{number}.JPEG"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        total += len(data)
+    return total // (count + 1)
+
+
+def pipeline(decode: str, folder: str, seconds: float) -> None:
+    """Rounds of this pipeline, one per word on stdin: a process of its own."""
+    model = {"image_size": 224, "resize_size": 256, "area_minimum": 0.05}
+    settings = SimpleNamespace(model=model, options={"decode": decode}, batch_size_global=BATCH, data_dir=folder)
+    data = ImageNetData(settings, read_facts(folder), Place(0, 1, range(1), 1, ("cpu",)), 0)  # type: ignore[arg-type]
+    batches = data.train(0, 1 << 40)
+    for _ in range(4):
+        next(batches)
+    finish(data)
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        done, start, cpu = 0, time.perf_counter(), time.process_time()
+        while time.perf_counter() - start < seconds:
+            done += len(next(batches)[0].arrays["label"])
+        finish(data)
+        print(json.dumps([done / (time.perf_counter() - start), done / (time.process_time() - cpu)]), flush=True)
+    os._exit(0)
+
+
+def finish(data: ImageNetData) -> None:
+    """Wait for what is being made ahead: a round begins and ends with as many batches ready."""
+    for ahead in list(data._running):
+        for _, tasks in list(ahead._waiting):
+            for task in tasks:
+                task.result()
+
+
+class Contender:
+    """A process that measures itself whenever it is told to."""
+
+    def __init__(self, command: list[str], cores: set[int]) -> None:
+        pipe = subprocess.PIPE
+        taskset = ["taskset", "-c", ",".join(map(str, sorted(cores)))]
+        self.process = subprocess.Popen([*taskset, *command], stdin=pipe, stdout=pipe, text=True)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        if self.stdout.readline() != "ready\n":
+            raise SystemExit(f"did not start: {' '.join(command)}")
+        self.rates: list[list[float]] = []
+        """Images per second, images per second of processor time."""
+
+    def round(self) -> None:
+        """Measure once."""
+        self.stdin.write("go\n")
+        self.stdin.flush()
+        self.rates.append(json.loads(self.stdout.readline()))
+
+    def close(self) -> None:
+        """End it."""
+        self.stdin.close()
+        self.process.wait()
+
+
+def commands(folder: Path, prepared: Path, seconds: float, python: str | None, cores: int) -> dict[str, list[str]]:
+    """Name to command of every contender."""
+    listing, bare = folder / "files.txt", str(PROJECT / "benchmarks/bare/image_loader.py")
+    me = [sys.executable, str(Path(__file__).resolve()), "--pipeline"]
+    found = {decode: [*me, decode, str(prepared), str(seconds)] for decode in ("exact", "scaled")}
+    found["turbo"] = [sys.executable, bare, "turbo", str(listing), str(seconds), "0"]
+    if python:
+        workers = "0" if cores == 1 else str(cores)
+        found |= {kind: [python, bare, kind, str(listing), str(seconds), workers] for kind in ("pillow", "torchvision")}
+    return found
+
+
+def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namespace) -> dict[str, list[list[float]]]:
+    """Rates of all contenders on some cores, in alternating rounds. The bare decoder is left out on several cores."""
+    chosen = commands(folder, prepared, args.seconds, args.python, len(cores))
+    if len(cores) > 1:
+        del chosen["turbo"]
+    contenders = {name: Contender(command, cores) for name, command in chosen.items()}
+    for _ in range(args.rounds):
+        for contender in contenders.values():
+            contender.round()
+    for contender in contenders.values():
+        contender.close()
+    return {name: contender.rates for name, contender in contenders.items()}
+
+
+def ratios_of(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
+    """Ratios of medians; on one core and, where they were measured, on two."""
+    ratios = {f"{name}_to_turbo": one[name] / one["turbo"] for name in ("exact", "scaled")}
+    for where, found in (("", one), ("_on_two_cores", two)):
+        if "pillow" in found:
+            fastest = max(found["pillow"], found["torchvision"])
+            ratios |= {f"{name}_to_loader{where}": found[name] / fastest for name in ("exact", "scaled")}
+    if two:
+        ratios |= {f"{name}_two_cores": two[name] / one[name] for name in ("exact", "scaled")}
+    return {name: round(value, 3) for name, value in ratios.items()}
+
+
+def report(rates: dict[str, dict[str, list[list[float]]]], bytes_mean: int) -> dict[str, object]:
+    """All figures with their targets."""
+
+    def medians(where: str, clock: int) -> dict[str, float]:
+        found = rates.get(where, {})
+        return {name: statistics.median(rate[clock] for rate in rounds) for name, rounds in found.items()}
+
+    one, two, cpu = medians("one_core", 0), medians("two_cores", 0), medians("one_core", 1)
+    ratios = ratios_of(one, two)
+    targets = {name: next(v for end, v in TARGETS.items() if end in name) for name in ratios if "on_two" not in name}
+    return {
+        "file_bytes_mean": bytes_mean,
+        "pixels": [HEIGHT, WIDTH],
+        "opencv": cv2.__version__,
+        "simplejpeg": version("simplejpeg"),
+        "crops_while_decoding": turbo.library() is not None,
+        "images_per_second": {"one_core": rounded(one), "two_cores": rounded(two), "one_core_cpu_time": rounded(cpu)},
+        "rounds": {w: {n: [round(r[0]) for r in rounds] for n, rounds in found.items()} for w, found in rates.items()},
+        "ratios": ratios,
+        "ratios_of_cpu_time": ratios_of(cpu, {}),
+        "targets": targets,
+        "met": {name: ratios[name] >= target for name, target in targets.items()},
+        "load_average": os.getloadavg()[0],
+    }
+
+
+def rounded(rates: dict[str, float]) -> dict[str, int]:
+    """Whole images per second."""
+    return {name: round(rate) for name, rate in rates.items()}
+
+
+def main() -> None:
+    """Write the images, measure on one core and on two, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--python", help="a Python that has torch and torchvision")
+    parser.add_argument("--images", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of one round")
+    parser.add_argument("--quality", type=int, default=90)
+    parser.add_argument("--pipeline", nargs=3, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.pipeline:
+        return pipeline(args.pipeline[0], args.pipeline[1], float(args.pipeline[2]))
+    available = sorted(os.sched_getaffinity(0))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        bytes_mean = write_images(folder / "images", args.images, args.quality)
+        files = sorted(map(str, (folder / "images/train").rglob("*.JPEG")))
+        (folder / "files.txt").write_text("\n".join(files))
+        ImageFolders.name = "benchmark"
+        ImageFolders().prepare(folder / "images", folder / "prepared")
+        rates = {"one_core": measure({available[0]}, folder, folder / "prepared", args)}
+        if len(available) > 1:
+            rates["two_cores"] = measure(set(available[:2]), folder, folder / "prepared", args)
+    print(json.dumps(report(rates, bytes_mean), indent=1))
+
+
+if __name__ == "__main__":
+    main()
