@@ -21,9 +21,6 @@ from workloads.common.optimizers import Rule
 Shapes = Mapping[str, tuple[int, ...]]
 Rules = Callable[[str], Rule]
 
-TOGETHER = 4
-"""Parameters that one call of LARS updates: MXNet's operator takes at most 60, and walks through all of a call at once."""
-
 
 def by_rule(shapes: Shapes, rules: Rules) -> dict[str, tuple[int, ...]]:
     """The same names and shapes, those of one rule side by side, the adapted ones first."""
@@ -172,12 +169,11 @@ class Lars(Optimizer):
             eps=0.0,
             rescale_grad=self.rescale,
         )
-        for first in range(0, len(adapted), TOGETHER):
-            some = adapted[first : first + TOGETHER]
-            part = slice(first, first + len(some))
-            arrays = [array for vectors in some for array in vectors]
+        # One parameter a call: the operator strides through all that it is given at once, which caches do not bear.
+        for number, (weight, gradient, buffer) in enumerate(adapted):
+            part = slice(number, number + 1)
             mx.nd.preloaded_multi_sgd_mom_update(
-                *arrays, rates[part], decays[part], num_weights=len(some), **constants, out=[one[0] for one in some]
+                weight, gradient, buffer, rates[part], decays[part], num_weights=1, **constants, out=weight
             )
 
 

@@ -33,7 +33,8 @@ Tensor = Any
 class ResNet:
     """The model as functions of `F`, which is `mxnet.sym` or `mxnet.nd`, and of inputs by name.
 
-    Inputs: every parameter and statistic, `image` uint8 (B, S, S, 3), `mean` (1, 3, 1, 1), `label` int32 (B,).
+    Inputs: every parameter and statistic, `image` uint8 (B, S, S, 3), `label` int32 (B,), and what normalises images,
+    `identity` (3, 3, 1, 1) and `shift` (3,).
     """
 
     def __init__(self, layers: network.Network, dtype: str, smoothing: float, on_cpu: bool) -> None:
@@ -49,7 +50,9 @@ class ResNet:
     def logits(self, F: ModuleType, inputs: Mapping[str, Tensor]) -> Tensor:
         """fp32 (B, K)."""
         images = F.transpose(F.cast(inputs["image"], "float32"), (0, 3, 1, 2))
-        x = F.cast(F.BlockGrad(F.broadcast_sub(images, inputs["mean"])), self.dtype)
+        # The mean is taken off as the bias of a convolution that changes nothing: `broadcast_sub` takes 14 times as long.
+        images = F.Convolution(images, inputs["identity"], inputs["shift"], kernel=(1, 1), num_filter=3)
+        x = F.cast(F.BlockGrad(images), self.dtype)
         x = self._unit(F, inputs, x, self.layers.stem, relu=True)
         x = F.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid")
         for block in self.layers.blocks:
@@ -90,8 +93,11 @@ class Replica:
         self.statistics, self.moving = (mx.nd.zeros((_total(statistics),), ctx=context) for _ in range(2))
         self.parameters, gradients = views(self.flat, shapes), views(self.gradient, shapes)
         mx.autograd.mark_variables(list(self.parameters.values()), list(gradients.values()), grad_reqs="write")
-        mean = mx.nd.array(np.reshape(network.MEAN, (1, 3, 1, 1)), ctx=context, dtype="float32")
-        fixed = {**self.parameters, "mean": mean}
+        fixed = {
+            **self.parameters,
+            "identity": mx.nd.eye(3, ctx=context).reshape((3, 3, 1, 1)),
+            "shift": -mx.nd.array(network.MEAN, ctx=context),
+        }
         self.inputs = {
             True: {**fixed, **views(self.moving, statistics)},
             False: {**fixed, **views(self.statistics, statistics)},
@@ -148,7 +154,7 @@ class ResNetTrainer(MXNetTrainer):
         """The graphs with their memory planned once, and the names of their inputs, by whether they train."""
         found = {}
         for training, function in ((True, self.model.loss), (False, self.model.logits)):
-            names = [*self.shapes, *self.statistics, "image", "mean", "label"]
+            names = [*self.shapes, *self.statistics, "image", "label", "identity", "shift"]
             graph = function(mx.sym, {name: mx.sym.var(name) for name in names})
             inputs = graph.list_inputs()
             data = [number for number, name in enumerate(inputs) if name in ("image", "label")]

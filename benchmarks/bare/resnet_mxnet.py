@@ -1,0 +1,61 @@
+"""A ResNet-50 training step as one would write it by hand in Gluon. Imports nothing of the suite.
+
+    OMP_NUM_THREADS=CORES python resnet_mxnet.py CORES bare|stock fp32 STEPS
+
+bare: v1.5 from plain layers. stock: the model zoo's resnet50_v1, with strides on the 1×1 convolutions: 6 % less to compute.
+Hybridized with static memory, SGD, batch 32, 224 pixels, made-up float images that lie ready. Prints JSON: images_per_second.
+"""
+
+import json
+import statistics
+import sys
+import time
+
+import mxnet as mx
+from mxnet.gluon import nn
+
+BATCH = 32
+
+
+def unit(outputs, kernel, stride=1, relu=True):
+    found = nn.HybridSequential()
+    found.add(nn.Conv2D(outputs, kernel, stride, kernel // 2, use_bias=False), nn.BatchNorm())
+    if relu:
+        found.add(nn.Activation("relu"))
+    return found
+
+
+class Block(nn.HybridBlock):
+    def __init__(self, width, stride, project):
+        super().__init__()
+        self.body, self.shortcut = nn.HybridSequential(), unit(4 * width, 1, stride, relu=False) if project else None
+        self.body.add(unit(width, 1), unit(width, 3, stride), unit(4 * width, 1, relu=False))
+
+    def hybrid_forward(self, F, x):
+        return F.Activation(self.body(x) + (self.shortcut(x) if self.shortcut else x), act_type="relu")
+
+
+def resnet():
+    found = nn.HybridSequential()
+    found.add(unit(64, 7, 2), nn.MaxPool2D(3, 2, 1))
+    for stage, (count, width) in enumerate(zip((3, 4, 6, 3), (64, 128, 256, 512))):
+        found.add(*(Block(width, 2 if stage and not number else 1, not number) for number in range(count)))
+    found.add(nn.GlobalAvgPool2D(), nn.Dense(1000))
+    return found
+
+
+model = resnet() if sys.argv[2] == "bare" else mx.gluon.model_zoo.vision.resnet50_v1()
+model.initialize(mx.init.Xavier())
+model.hybridize(static_alloc=True, static_shape=True)
+loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+sgd = mx.gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9, "wd": 1e-4})
+images, labels, seconds = mx.nd.random.normal(shape=(BATCH, 3, 224, 224)), mx.nd.zeros(BATCH), []
+for _ in range(int(sys.argv[4]) + 1):
+    begin = time.perf_counter()
+    with mx.autograd.record():
+        loss = loss_of(model(images), labels)
+    loss.backward()
+    sgd.step(BATCH)
+    mx.nd.waitall()
+    seconds.append(time.perf_counter() - begin)
+print(json.dumps({"images_per_second": BATCH / statistics.median(seconds[1:])}))
