@@ -8,6 +8,7 @@ r·G/R … (r + 1)·G/R - 1 of each. What happens to an image depends on (seed, 
 from __future__ import annotations
 
 import os
+import sys
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -67,6 +68,7 @@ class ImageNetData:
         self.pool = ReaderPool(int(settings.options.get("data_threads", 0)) or len(os.sched_getaffinity(0)))
         self._running: weakref.WeakSet[Ahead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
+        self._skipped: set[int] = set()
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """The batches of steps first_step … stop_step - 1; may run across epochs."""
@@ -146,6 +148,7 @@ class ImageNetData:
             except BadImage as error:
                 if not self.skip_bad:
                     raise BadImage(f"{self.images.path(image)}: {error}") from None
+                self._say_skipped(image, error)
             # The next image of the data set in its place, in every framework alike.
             image = (image + 1) % len(self.images)
             box = self._boxes(np.array([image]), epoch)[0].tolist()
@@ -153,6 +156,12 @@ class ImageNetData:
         else:
             raise BadImage(f"{self.images.path(image)}: and {SUBSTITUTES - 1} images before it cannot be decoded")
         resize_into(part, arrays["image"][slot], mirrored[slot])
+
+    def _say_skipped(self, image: int, error: BadImage) -> None:
+        """A line on stderr, once for each image."""
+        if image not in self._skipped:
+            self._skipped.add(image)
+            print(f"left out: {self.images.path(image)}: {error}", file=sys.stderr, flush=True)
 
     def _part(self, reader: Reader, image: int, box: tuple[int, int, int, int]) -> npt.NDArray[np.uint8]:
         """The pixels of a crop of a training image."""

@@ -200,14 +200,18 @@ def test_a_file_damaged_after_preparation_ends_the_run_with_its_name(damaged, da
     assert threading.active_count() < 20
 
 
-def test_with_skip_bad_the_next_image_takes_its_place_in_training(damaged):
+def test_with_skip_bad_the_next_image_takes_its_place_in_training(damaged, capsys):
     folder, facts, images = damaged
     truncate(images / "train" / "n00000002" / "train_00007.JPEG")
-    one = joined(trained((folder, facts), 0, 5, skip_bad=True))
-    other = joined(trained((folder, facts), 0, 5, skip_bad=True, replicas=range(2), total=2, data_threads=1))
+    one = joined(trained((folder, facts), 0, 10, skip_bad=True))
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert said[0].startswith(f"left out: {images}/train/n00000002/train_00007.JPEG: ")
+    other = joined(trained((folder, facts), 0, 10, skip_bad=True, replicas=range(2), total=2, data_threads=1))
     assert all(made_up.batches_equal(*pair) for pair in zip(one, other, strict=True))
-    labels = np.concatenate([step["label"] for step in one])
-    assert len(labels) == 60
+    labels = np.concatenate([step["label"] for step in one[:5]])
+    # The image after it, of the same class, stands twice.
+    assert np.bincount(labels).tolist() == [12] * 5
 
 
 def test_a_damaged_evaluation_image_always_ends_the_run(damaged):
