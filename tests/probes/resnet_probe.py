@@ -1,6 +1,6 @@
 """Run inside a framework's environment: what a ResNet trainer computes from made-up weights and batches, as .npz.
 
-    python resnet_probe.py FRAMEWORK CASE OUT.npz [DEVICES]
+    python resnet_probe.py FRAMEWORK CASE OUT.npz [DEVICES [COMPILE]]
 
 Holds: `logits` in evaluation mode with made-up running statistics; `losses` of ten steps; `training_loss` of a step's batch
 without an update; every entry of `state()` after the steps under `state/…`; `digests` of the state after setup without and with
@@ -32,14 +32,17 @@ def main():
     process, processes = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     replicas = range(process, process + 1) if processes > 1 else range(devices)
     place = Place(process, processes, replicas, devices, ("cpu",) * len(replicas))
-    workload = resnet_made_up.workload(case, framework, devices)
+    compiled = {"compile": sys.argv[5]} if len(sys.argv) > 5 else {}
+    workload = resnet_made_up.workload(case, framework, devices, **compiled)
     trainer = load_trainer("resnet50", framework)(workload, place)
     weights = resnet_made_up.weights(workload)
     found, digests = {}, []
     for warm_up in (False, True):
         trainer.setup(weights.items(), warm_up)
         digests.append(digest(trainer.state()))
-    steps = [[resnet_made_up.batch(workload, step, replica) for replica in replicas] for step in range(resnet_made_up.STEPS)]
+    steps = [
+        [resnet_made_up.batch(workload, step, replica) for replica in replicas] for step in range(resnet_made_up.STEPS)
+    ]
     if case == "full":
         steps = steps[:1]
     initial = trainer.state()

@@ -114,8 +114,6 @@ class ResNetTrainer(MXNetTrainer):
         super().__init__(workload, place)
         values, on_cpu = self.settings.hyperparameters, self.contexts[0].device_type == "cpu"
         half = self.settings.precision == "fp16"
-        if half and on_cpu:
-            raise ValueError("precision=fp16: MXNet has it on GPUs; on CPUs type precision=fp32")
         self.loss_scale = FP16_LOSS_SCALE if half else 1.0
         layers, smoothing = self.workload.network, float(values["label_smoothing"])
         self.model = ResNet(layers, "float16" if half else "float32", smoothing, on_cpu)

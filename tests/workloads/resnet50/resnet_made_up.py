@@ -25,8 +25,11 @@ IMAGES = 96
 STEPS = 10
 
 
-def workload(case: str, framework: str, devices: int = 1, **changes: object) -> ResNet50:
-    """The workload of a case; the schedule is as short as its data set: warm-up and decay lie within ten steps."""
+def workload(case: str, framework: str, devices: int = 1, compile: str = "", **changes: object) -> ResNet50:
+    """The workload of a case; the schedule is as short as its data set: warm-up and decay lie within ten steps.
+
+    `compile` is off unless given, but for MXNet, where it is what users have.
+    """
     chosen = CASES[case]
     values = {name: setting.value for name, setting in SETS[chosen["set"]].items() if name != "batch_size_global"}
     values |= {"learning_rate": 0.1 if case == "lars" else 0.002, "warmup_epochs": 0}
@@ -36,7 +39,7 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
         batch_size_global=chosen["batch"], batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train",
         dataset="imagenet-demo", data_dir="", model=chosen["model"], targets={"top1": 0.8},
         hyperparameter_set=chosen["set"], hyperparameters=values, hyperparameter_sources={},
-        options={"evaluation_batch_size": chosen["batch"], "compile": "auto" if framework == "mxnet" else "off"},
+        options={"evaluation_batch_size": chosen["batch"], "compile": compile or ("auto" if framework == "mxnet" else "off")},
     )  # fmt: skip
     facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "made up")
     return ResNet50(dataclasses.replace(settings, **changes), facts)
@@ -58,7 +61,9 @@ def statistics(made: ResNet50) -> dict[str, np.ndarray]:
     for name, shape in network.statistics(made.network).items():
         noise = normal(bits(stream(7, f"statistics/{name}"), np.arange(shape[0])))
         scale = 100.0 if name.startswith("bn1.") else 1.0
-        found[name] = (0.1 * scale * noise if name.endswith("mean") else scale**2 * np.exp(0.3 * noise)).astype(np.float32)
+        found[name] = (0.1 * scale * noise if name.endswith("mean") else scale**2 * np.exp(0.3 * noise)).astype(
+            np.float32
+        )
     return found
 
 

@@ -29,7 +29,12 @@ def command(framework, script, *arguments):
 def run(*processes, timeout=600):
     """Run the commands side by side, each with its rank."""
     port = str(free_ports(1)[0])
-    common = {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(len(processes))}
+    common = {
+        "OMP_NUM_THREADS": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": port,
+        "WORLD_SIZE": str(len(processes)),
+    }
     common |= {"PYTHONPATH": str(PROJECT), "MXNET_CPU_TEMP_COPY": "1"}
     started = [
         subprocess.Popen(
@@ -117,6 +122,16 @@ def test_odd_sizes_agree_with_pytorch(framework, folder):
     np.testing.assert_allclose(found["losses"][:3], wanted["losses"][:3], rtol=1e-4)
 
 
+def test_mxnet_computes_the_same_without_its_graph(folder):
+    """`compile=off` calls the same operators one by one."""
+    out = folder / "mxnet-off.npz"
+    run(command("mxnet", "resnet_probe.py", "mxnet", "uneven", str(out), "1", "off"))
+    hybridized = probe("mxnet", "uneven", folder)
+    with np.load(out) as arrays:
+        np.testing.assert_allclose(arrays["logits"], hybridized["logits"], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(arrays["losses"][:3], hybridized["losses"][:3], rtol=1e-4)
+
+
 def test_tensorflow_traces_the_step_once(folder):
     assert 1 <= probe("tensorflow", "uneven", folder)["traces"] <= 1
 
@@ -126,7 +141,12 @@ def test_two_devices_train(framework, folder):
     """Batch norm sees half of the images on each device, so losses are near those of one device, not equal."""
     outs = [folder / f"{framework}-two-{rank}.npz" for rank in range(2)]
     one_process = framework == "mxnet"
-    run(*(command(framework, "resnet_probe.py", framework, "uneven", str(out), "2") for out in outs[: 1 if one_process else 2]))
+    run(
+        *(
+            command(framework, "resnet_probe.py", framework, "uneven", str(out), "2")
+            for out in outs[: 1 if one_process else 2]
+        )
+    )
     with np.load(outs[0]) as arrays:
         two = dict(arrays)
     one = probe(framework, "uneven", folder)
