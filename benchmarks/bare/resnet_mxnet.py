@@ -20,8 +20,7 @@ BATCH = 32
 def unit(outputs, kernel, stride=1, relu=True):
     found = nn.HybridSequential()
     found.add(nn.Conv2D(outputs, kernel, stride, kernel // 2, use_bias=False), nn.BatchNorm())
-    if relu:
-        found.add(nn.Activation("relu"))
+    found.add(*[nn.Activation("relu")] * relu)
     return found
 
 
