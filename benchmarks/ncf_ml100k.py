@@ -56,7 +56,9 @@ def main() -> None:
             for precision in arguments.precisions.split(","):
                 if precision in registry.load_workload("ncf").precisions[framework]:
                     key = f"{framework} {precision}"
-                    results[key] = measure(framework, precision, arguments.epochs, Path(scratch) / key.replace(" ", "-"))
+                    results[key] = measure(
+                        framework, precision, arguments.epochs, Path(scratch) / key.replace(" ", "-")
+                    )
     head = {"benchmark": "ncf_ml100k", "device": f"2 cores of {cpu_model()}", "batch_size_global": 2048}
     print(json.dumps({**head, "git": git_state(), "results": results}, indent=1))
 

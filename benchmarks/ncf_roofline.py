@@ -99,7 +99,9 @@ def measure(frameworks: list[str], cores: int, rounds: int, scratch: Path) -> di
             row["train"].append(train[-1]["samples_per_second"])
             both = blocks(name, cores, folder / "e", "workload.dataset=ml-1m", "stop=epochs:2")
             row["pairs"].append(1000 * USERS / both[-1]["evaluation_seconds"])
-            print(f"{cores} cores {name} {number}: {({key: round(v[-1]) for key, v in row.items()})}", file=sys.stderr)
+            print(
+                f"{cores} cores {name} {number}: { ({key: round(v[-1]) for key, v in row.items()}) }", file=sys.stderr
+            )
     best_gemm = max(statistics.median(row["gemm"]) for row in found.values())
     best_copy = max(statistics.median(row["copy"]) for row in found.values())
     return {name: fractions(row, best_gemm, best_copy) for name, row in found.items()}

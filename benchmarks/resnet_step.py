@@ -44,7 +44,9 @@ def measure(framework: str, cores: int, rounds: int, steps: int, precision: str)
             head = [framework, str(cores)] if kind == "suite" else [str(cores), kind]
             script = "resnet_suite.py" if kind == "suite" else f"resnet_{framework}.py"
             found[kind].append(images_per_second(framework, cores, script, *head, precision, str(steps)))
-        print(f"{framework} {number}: {({kind: round(rates[-1], 2) for kind, rates in found.items()})}", file=sys.stderr)
+        print(
+            f"{framework} {number}: { ({kind: round(rates[-1], 2) for kind, rates in found.items()}) }", file=sys.stderr
+        )
     shares = {
         kind: statistics.median(ours / other for ours, other in zip(found["suite"], found[kind], strict=True))
         for kind in ("bare", "stock")

@@ -58,7 +58,9 @@ def main(arguments: Sequence[str]) -> int:
     ended: list[Ended] = []
     try:
         if not names(WORKLOADS):
-            raise ValueError(f"the suite is not installed for {sys.executable}; type: pip install --no-deps -e {PROJECT}")
+            raise ValueError(
+                f"the suite is not installed for {sys.executable}; type: pip install --no-deps -e {PROJECT}"
+            )
         request = compose(arguments)
         if not request.jobs:
             return 0

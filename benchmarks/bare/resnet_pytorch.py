@@ -25,7 +25,11 @@ def unit(inputs, outputs, kernel, stride=1):
 class Block(nn.Module):
     def __init__(self, inputs, width, stride, project):
         super().__init__()
-        self.one, self.two, self.three = unit(inputs, width, 1), unit(width, width, 3, stride), unit(width, 4 * width, 1)
+        self.one, self.two, self.three = (
+            unit(inputs, width, 1),
+            unit(width, width, 3, stride),
+            unit(width, 4 * width, 1),
+        )
         self.shortcut = unit(inputs, 4 * width, 1, stride) if project else nn.Identity()
         self.relu = nn.ReLU(inplace=True)
 

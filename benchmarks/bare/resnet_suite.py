@@ -25,7 +25,9 @@ BATCH = 32
 def main():
     framework, cores, precision, steps = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     compiled = sys.argv[5] if len(sys.argv) > 5 else "auto"
-    os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"})
+    os.environ.update(
+        {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
+    )
     values = {name: setting.value for name, setting in SETS["nvidia_v0.5_dgx1"].items() if name != "batch_size_global"}
     settings = Settings(
         workload="resnet50", framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",

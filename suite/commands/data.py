@@ -28,7 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     prepare.add_argument("--min-ratings", type=int, metavar="N", help="MovieLens: drop users with fewer (default: 20)")
     prepare.add_argument("--subset", type=int, metavar="N", help="images: keep N for training, spread over the classes")
     prepare.add_argument("--skip-bad", action="store_true", default=None, help="images: leave out what cannot be used")
-    prepare.add_argument("--full", action="store_true", default=None, help="images: decode all instead of checking headers")
+    prepare.add_argument(
+        "--full", action="store_true", default=None, help="images: decode all instead of checking headers"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -23,7 +23,6 @@ _DESCRIPTION_BYTES = 1 << 20
 _MOST_DEVICES = 1_000_000
 
 
-
 def measured(paths: Sequence[Path]) -> list[Measurement]:
     """What the runs below `paths` measured. Raises ValueError for a path without logs, and where no run succeeded."""
     runs = described(collect(paths))

@@ -32,7 +32,9 @@ def digest(state):
 
 def main():
     run = read_run(Path(sys.argv[1]))
-    os.environ.update({"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"})
+    os.environ.update(
+        {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
+    )
     os.environ.pop("TF_CONFIG", None)
     place = place_from_environment(run)
     pin(place)

@@ -187,6 +187,8 @@ class NCFTrainer(PyTorchTrainer):
                 parameter.copy_(torch.from_numpy(state[name]))
         self.adam.state[self.flat] = {
             "step": torch.tensor(float(state["adam.step"][0]), device=self.device),
-            "exp_avg": torch.tensor(state["adam.exp_avg"], device=self.device),  # a copy: training must not reach `state`
+            "exp_avg": torch.tensor(
+                state["adam.exp_avg"], device=self.device
+            ),  # a copy: training must not reach `state`
             "exp_avg_sq": torch.tensor(state["adam.exp_avg_sq"], device=self.device),
         }

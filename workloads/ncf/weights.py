@@ -58,4 +58,3 @@ def initial_weights(users: int, items: int, model: Mapping[str, Json], seed: int
             else:
                 scale = math.sqrt(3 / inputs) if layer == "output" else math.sqrt(6 / (inputs + outputs))
         yield name, draw(seed, name, shape, kind, scale)
-

@@ -92,7 +92,8 @@ def _bottleneck(name: str, inputs: int, width: int, stride: int, project: bool) 
     outputs = width * EXPANSION
     shapes = ((inputs, width, 1, 1), (width, width, 3, stride), (width, outputs, 1, 1))
     first, second, third = (
-        Convolution(f"{name}.conv{number}", f"{name}.bn{number}", *shape) for number, shape in enumerate(shapes, start=1)
+        Convolution(f"{name}.conv{number}", f"{name}.bn{number}", *shape)
+        for number, shape in enumerate(shapes, start=1)
     )
     shortcut = Convolution(f"{name}.downsample.0", f"{name}.downsample.1", inputs, outputs, 1, stride)
     return Bottleneck((first, second, third), shortcut if project else None)

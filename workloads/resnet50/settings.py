@@ -190,7 +190,8 @@ class Options:
     compile: str = field(
         default="auto",
         metadata=_option(
-            "torch.compile, XLA, hybridize; auto: what measures best on this kind of device", choices=("auto", "on", "off")
+            "torch.compile, XLA, hybridize; auto: what measures best on this kind of device",
+            choices=("auto", "on", "off"),
         ),
     )
     target: float | None = field(default=None, metadata=_option("top-1 accuracy to reach", minimum=0.0))

@@ -47,8 +47,12 @@ def probe(framework, folder):
     run = make_run(framework, folder)
     environment = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"])
     out = folder / f"{framework}.npz"
-    command = environment.command(str(PROJECT / "tests/probes/ncf_probe.py"), str(folder / f"{framework}.json"), str(out))
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    command = environment.command(
+        str(PROJECT / "tests/probes/ncf_probe.py"), str(folder / f"{framework}.json"), str(out)
+    )
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     with np.load(out) as arrays:
         return run, dict(arrays)

@@ -51,7 +51,8 @@ def test_published_lars_schedules():
 
 
 @pytest.mark.parametrize(
-    ("name", "epochs"), [("nvidia_v0.5_dgx1", [3, 7, 11]), ("nvidia_v0.6_dgx1", [4, 8, 12]), ("nvidia_v0.7_dgx1", [1, 5, 9])]
+    ("name", "epochs"),
+    [("nvidia_v0.5_dgx1", [3, 7, 11]), ("nvidia_v0.6_dgx1", [4, 8, 12]), ("nvidia_v0.7_dgx1", [1, 5, 9])],
 )
 def test_evaluation_schedules(name, epochs):
     workload = made(name)
