@@ -66,7 +66,8 @@ def main():
     statistics = {name: value.numpy() for name, value in model.named_buffers() if "running" in name}
     state = {**current, **statistics, **{f"velocity.{name}": value for name, value in velocities.items()}}
     found |= {"losses": np.array(losses), "training_loss": np.array(losses[0])}
-    np.savez(out, **found, **{f"state/{name}": value for name, value in state.items()})
+    states = {f"state/{name}": value for name, value in state.items()} if case != "full" else {}
+    np.savez(out, **found, **states)
 
 
 if __name__ == "__main__":
