@@ -1,0 +1,114 @@
+"""Overlap, offsets and matching against the plain version."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.workloads.ssd import boxes_plain
+from workloads.ssd import boxes, priors
+from workloads.ssd.priors import Priors
+from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
+
+SMALL = {**DEMO_MODEL, "map_sizes": [4, 2], "steps": [32, 64], "ratios": [[2], [2, 3]], "scales": [30, 60, 100]}
+PRIORS = priors.build(SMALL)
+
+
+@st.composite
+def box(draw):
+    """Corners on a grid of sixteenths, so that ties happen and float32 is exact."""
+    left, top = draw(st.integers(0, 14)), draw(st.integers(0, 14))
+    right, bottom = draw(st.integers(left + 1, 16)), draw(st.integers(top + 1, 16))
+    return [left / 16, top / 16, right / 16, bottom / 16]
+
+
+batches = st.lists(st.lists(box(), max_size=6), min_size=1, max_size=9)
+
+
+def flat(batch):
+    rows = [row for image in batch for row in image]
+    return np.array(rows, np.float32).reshape(-1, 4), np.cumsum([len(image) for image in batch], dtype=np.int64)
+
+
+@given(st.lists(box(), min_size=1, max_size=5), st.lists(box(), min_size=1, max_size=5))
+def test_iou(first, second):
+    found = boxes.iou(np.array(first, np.float32), np.array(second, np.float32))
+    expected = [[boxes_plain.iou(a, b) for b in second] for a in first]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_iou_of_nothing_is_zero():
+    assert boxes.iou(np.zeros((1, 4), np.float32), np.zeros((1, 4), np.float32)).tolist() == [[0.0]]
+
+
+@settings(max_examples=80, deadline=None)
+@given(batches)
+def test_matching_is_the_plain_one(batch):
+    rows, ends = flat(batch)
+    # In float64, as the plain version: else two overlaps that differ by rounding alone would be told apart.
+    exact = Priors(PRIORS.centres, PRIORS.corners.astype(np.float64))
+    found = boxes.match(rows.astype(np.float64), ends, exact)
+    first = 0
+    for number, image in enumerate(batch):
+        expected = np.array(boxes_plain.match(image, exact.corners.T.tolist()))
+        np.testing.assert_array_equal(found[number], np.where(expected >= 0, expected + first, -1))
+        first += len(image)
+
+
+def test_an_object_claims_its_best_prior_however_little_they_overlap():
+    tiny = np.array([[0.01, 0.01, 0.03, 0.02]], np.float32)
+    found = boxes.match(tiny, np.array([1]), PRIORS)
+    assert boxes.iou_planes(tiny, PRIORS.corners).max() < 0.5
+    assert np.count_nonzero(found >= 0) == 1
+    assert found[0, boxes.iou_planes(tiny, PRIORS.corners).argmax()] == 0
+
+
+def test_of_two_equal_objects_the_later_claims_and_the_first_has_the_rest():
+    same = np.array([[0.1, 0.1, 0.6, 0.6]] * 2, np.float32)
+    found = boxes.match(same, np.array([2]), PRIORS)[0]
+    assert np.count_nonzero(found == 1) == 1
+    assert found[boxes.iou_planes(same, PRIORS.corners)[0].argmax()] == 1
+
+
+def test_an_image_without_objects_is_background():
+    found = boxes.match(np.array([[0.1, 0.1, 0.6, 0.6]], np.float32), np.array([0, 1, 1]), PRIORS)
+    assert (found[[0, 2]] == -1).all()
+    assert (found[1] == 0).any()
+    assert (boxes.match(np.zeros((0, 4), np.float32), np.array([0, 0]), PRIORS) == -1).all()
+
+
+def test_images_do_not_depend_on_their_company():
+    made = priors.build(REFERENCE_MODEL)
+    rng = np.random.default_rng(1)
+    corners = np.sort(rng.random((23, 2, 2)), axis=1).reshape(23, 4).astype(np.float32)
+    ends = np.array([5, 5, 6, 17, 20, 23])
+    together = boxes.match(corners, ends, made)
+    for number, (first, stop) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        alone = boxes.match(corners[first:stop], np.array([stop - first]), made)[0]
+        np.testing.assert_array_equal(np.where(alone >= 0, alone + first, -1), together[number])
+
+
+@given(st.lists(box(), min_size=1, max_size=5))
+def test_offsets_and_back(rows):
+    given_boxes = np.array(rows, np.float32)
+    numbers = np.arange(len(rows)) * 7 % len(PRIORS)
+    chosen = PRIORS.centres[:, numbers]
+    offsets = boxes.encode(given_boxes.T, chosen)
+    expected = [boxes_plain.encode(row, chosen[:, i].astype(np.float64)) for i, row in enumerate(rows)]
+    np.testing.assert_allclose(offsets.T, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(boxes.decode(offsets, chosen).T, rows, atol=1e-6)
+
+
+def test_targets():
+    rows, ends = flat([[[0.1, 0.1, 0.6, 0.6], [0.5, 0.5, 1.0, 1.0]], [], [[0, 0, 1, 1]]])
+    offsets, labels = boxes.targets(rows, np.array([3, 1, 7], np.int32), ends, PRIORS)
+    found = boxes.match(rows, ends, PRIORS)
+    assert offsets.shape == (3, 4, len(PRIORS))
+    assert (labels[found < 0] == 0).all()
+    assert (offsets.transpose(0, 2, 1)[found < 0] == 0).all()
+    assert set(labels[0]) == {0, 1, 3}
+    assert set(labels[1]) == {0}
+    for image, prior in zip(*np.nonzero(found >= 0), strict=True):
+        back = boxes_plain.decode(offsets[image, :, prior], PRIORS.centres[:, prior])
+        assert back == pytest.approx(rows[found[image, prior]], abs=1e-5)
+        assert labels[image, prior] == [3, 1, 7][found[image, prior]]

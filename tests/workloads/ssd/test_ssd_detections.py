@@ -1,0 +1,100 @@
+"""Decoding and suppression against the plain version, and their limits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.workloads.ssd import boxes_plain
+from workloads.ssd import detections, priors
+from workloads.ssd.priors import Priors
+from workloads.ssd.settings import DEMO_MODEL
+
+SMALL = {**DEMO_MODEL, "map_sizes": [5, 2], "steps": [26, 64], "ratios": [[2], [2, 3]], "scales": [30, 60, 100]}
+PRIORS = priors.build(SMALL)
+
+
+def outputs(seed, count, classes, background):
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 2, (count, classes + 1, len(PRIORS)))
+    logits[:, 0] += background
+    return logits.astype(np.float32), rng.normal(0, 0.7, (count, 4, len(PRIORS))).astype(np.float32)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 6), st.sampled_from([0.0, 3.0, 6.0]))
+def test_detections_are_the_plain_ones(seed, classes, background):
+    logits, offsets = outputs(seed, 2, classes, background)
+    found = detections.detect(logits, offsets, PRIORS)
+    for image in range(2):
+        expected = boxes_plain.detect(
+            logits[image].T.tolist(), offsets[image].T.tolist(), PRIORS.centres.T.astype(np.float64).tolist()
+        )
+        rows = found.image == image
+        assert found.label[rows].tolist() == [label for _, label, _, _ in expected]
+        np.testing.assert_allclose(found.score[rows], [score for score, *_ in expected], rtol=1e-5)
+        np.testing.assert_allclose(found.box[rows].ravel(), np.ravel([box for *_, box in expected]), atol=1e-5)
+
+
+def test_scores_at_the_minimum_are_dropped_and_just_above_are_kept():
+    logits = np.full((1, 3, len(PRIORS)), -20, np.float32)
+    logits[0, 0] = 0
+    for prior, score in ((0, 0.0499), (3, 0.0501), (20, 0.949)):
+        logits[0, 1, prior] = np.log(score / (1 - score))
+    found = detections.detect(logits, np.zeros((1, 4, len(PRIORS)), np.float32), PRIORS)
+    assert found.score.tolist() == pytest.approx([0.949, 0.0501], rel=1e-4)
+
+
+def test_so_few_priors_pass_that_the_filter_is_not_the_answer():
+    """Nineteen classes may share one prior, each above 0.05."""
+    logits = np.full((1, 20, len(PRIORS)), -30, np.float32)
+    logits[0, 0] = 5
+    logits[0, :, 9] = [-3, *[0.0] * 19]
+    found = detections.detect(logits, np.zeros((1, 4, len(PRIORS)), np.float32), PRIORS)
+    assert found.label.tolist() == list(range(1, 20))
+
+
+def test_overlap_of_exactly_a_half_suppresses():
+    boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 0, 1, 0.49], [0, 0.51, 1, 1]], np.float32)
+    assert detections.suppress(boxes).tolist() == [0, 2, 3]
+
+
+def test_a_suppressed_box_suppresses_nothing():
+    chain = np.array([[0, 0, 1, 0.1], [0.2, 0, 1.2, 0.1], [0.4, 0, 1.4, 0.1]], np.float32)
+    assert detections.suppress(chain).tolist() == [0, 2]
+
+
+def made_of(side):
+    """Priors on a grid that do not overlap."""
+    x, y = np.meshgrid((np.arange(side) + 0.5) / side, (np.arange(side) + 0.5) / side)
+    size = np.full(side * side, 0.5 / side)
+    centres = np.stack([x.ravel(), y.ravel(), size, size]).astype(np.float32)
+    corners = np.concatenate([centres[:2] - centres[2:] / 2, centres[:2] + centres[2:] / 2])
+    return Priors(centres, corners)
+
+
+def test_two_hundred_of_a_class_then_two_hundred_of_an_image():
+    apart = made_of(20)
+    logits = np.full((1, 3, 400), -30, np.float32)
+    logits[0, 0] = 0
+    logits[0, 1, :300] = np.linspace(0, 1, 300)
+    logits[0, 2, 300:] = 2
+    found = detections.detect(logits, np.zeros((1, 4, 400), np.float32), apart)
+    assert len(found.score) == 200
+    assert np.count_nonzero(found.label == 2) == 100  # the better class is whole, the other fills up
+    assert np.all(np.diff(found.score) <= 0)
+    # The limit of a class counts before suppression: 250 equal boxes hide a 251st elsewhere.
+    same = Priors(np.repeat(apart.centres[:, :1], 300, axis=1), np.repeat(apart.corners[:, :1], 300, axis=1))
+    logits = np.full((1, 2, 300), -30, np.float32)
+    logits[0, 1, :250], logits[0, 1, 250:], logits[0, 0] = 3, 1, 0
+    offsets = np.zeros((1, 4, 300), np.float32)
+    offsets[0, 0, 250:] = 100
+    assert len(detections.detect(logits, offsets, same).score) == 1
+
+
+def test_nothing_found():
+    logits = np.zeros((2, 5, len(PRIORS)), np.float32)
+    logits[:, 0] = 20
+    found = detections.detect(logits, np.zeros((2, 4, len(PRIORS)), np.float32), PRIORS)
+    assert found.box.shape == (0, 4)
+    assert len(found.image) == len(found.label) == len(found.score) == 0

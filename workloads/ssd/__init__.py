@@ -1,0 +1,1 @@
+"""SSD-ResNet34-300: single-stage object detection."""
