@@ -1,0 +1,78 @@
+"""The layers: counts, strides, maps, initial values."""
+
+import math
+
+import numpy as np
+import pytest
+
+from workloads.ssd import network
+from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
+
+MADE = network.build(REFERENCE_MODEL)
+
+
+def test_parameters_of_each_part():
+    counts = network.parameter_counts(MADE)
+    assert counts == {"backbone": 8_170_304, "extras": 3_574_400, "box_heads": 387_192, "class_heads": 7_840_638}
+    assert sum(counts.values()) == sum(math.prod(shape) for shape in network.shapes(MADE).values()) == 19_972_534
+    assert sum(network.parameter_counts(network.build(DEMO_MODEL)).values()) == 714_678
+
+
+def test_conv4_has_stride_1_on_block_and_shortcut():
+    layers = {layer.name: layer for layer in MADE.trunk}
+    assert layers["layer3.0.conv1"].stride == layers["layer3.0.downsample.0"].stride == 1
+    assert [name for name, layer in layers.items() if layer.stride == 2] == [
+        "conv1", "layer2.0.conv1", "layer2.0.downsample.0",
+    ]  # fmt: skip
+    assert "layer1.0.downsample.0" not in layers  # a basic block of the first stage keeps its width
+    assert sum(name.startswith("layer") and ".conv" in name for name in layers) == 26
+
+
+@pytest.mark.parametrize(("model", "sizes"), [(REFERENCE_MODEL, [38, 19, 10, 5, 3, 1]), (DEMO_MODEL, [16, 8, 4, 2])])
+def test_maps_are_those_of_the_priors(model, sizes):
+    assert network.map_sizes(network.build(model), model["image_size"]) == model["map_sizes"] == sizes
+
+
+def test_heads():
+    assert [head.outputs for head in MADE.box_heads] == [16, 24, 24, 24, 16, 16]
+    assert [head.outputs for head in MADE.class_heads] == [81 * k for k in (4, 6, 6, 6, 4, 4)]
+    assert [head.inputs for head in MADE.class_heads] == [256, 512, 512, 256, 256, 256]
+    assert all((head.kernel, head.stride, head.padding) == (3, 1, 1) for head in MADE.box_heads + MADE.class_heads)
+
+
+def test_channels_follow_on():
+    for model in (REFERENCE_MODEL, DEMO_MODEL):
+        made = network.build(model)
+        channels = made.stem.outputs
+        for block in made.blocks:
+            first, second = block.convolutions
+            assert (first.inputs, second.inputs) == (channels, first.outputs)
+            assert (channels == second.outputs and first.stride == 1) == (block.shortcut is None)
+            channels = second.outputs
+        for first, second in made.extras:
+            assert (first.inputs, second.inputs) == (channels, first.outputs)
+            channels = second.outputs
+
+
+def test_only_the_trunk_has_batch_norm():
+    assert all(layer.norm for layer in MADE.trunk)
+    assert len(network.statistics(MADE)) == 2 * len(list(MADE.trunk)) == 2 * 29
+    biased = [layer for layer in MADE.convolutions if layer.norm is None]
+    assert len(biased) == 10 + 6 + 6
+    assert all(f"{layer.name}.bias" in network.shapes(MADE) for layer in biased)
+
+
+def test_initial_weights():
+    found = dict(network.initial_weights(MADE, 1))
+    assert {name: value.shape for name, value in found.items()} == network.shapes(MADE)
+    assert list(found) == list(network.shapes(MADE))
+    assert all(value.dtype == np.float32 for value in found.values())
+    assert found["layer3.2.conv2.weight"].std() == pytest.approx(math.sqrt(2 / (256 * 9)), rel=0.01)
+    assert (found["layer2.0.downsample.1.weight"] == 1).all()
+    assert (found["bn1.bias"] == 0).all()
+    for name, fan_in, fan_out in (("extra1.conv1", 256, 256), ("class2", 512 * 9, 486 * 9), ("box6", 256 * 9, 16 * 9)):
+        bound = math.sqrt(6 / (fan_in + fan_out))
+        weight = found[f"{name}.weight"]
+        assert abs(weight).max() == pytest.approx(bound, rel=0.01)
+        assert weight.std() == pytest.approx(bound / math.sqrt(3), rel=0.02)
+        assert 0.8 / math.sqrt(fan_in) < abs(found[f"{name}.bias"]).max() <= 1 / math.sqrt(fan_in)
