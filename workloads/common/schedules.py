@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 
@@ -10,9 +11,23 @@ def warm_up(step: int, steps: int, base: float) -> float | None:
     return base * step / steps if step < steps else None
 
 
+def warm_up_from(step: int, steps: int, base: float, factor: int) -> float | None:
+    """Linear from base · (1 - 2^-factor) (step 0) towards `base`; None behind the warm-up.
+
+    base - (steps - step) · base / (steps · 2^factor): SSD's warm-up (reference utils.py); with factor 0 it starts at 0.
+    """
+    return base - (steps - step) * base / (steps * 2**factor) if step < steps else None
+
+
 def step_decay(step: int, boundaries: Sequence[int], base: float, factor: float) -> float:
     """`base` times `factor` for every boundary (a step) that is reached."""
     return float(base * factor ** sum(step >= boundary for boundary in boundaries))
+
+
+def cosine_decay(step: int, first: int, steps: int, base: float) -> float:
+    """From `base` at step `first` to 0 at step `first + steps`, along half a cosine, and 0 from there on."""
+    passed = min(max((step - first) / max(steps, 1), 0.0), 1.0)
+    return float(base * 0.5 * (1.0 + math.cos(math.pi * passed)))
 
 
 def polynomial_decay(step: int, first: int, steps: int, base: float, end: float, power: float) -> float:

@@ -4,12 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.common.schedules import polynomial_decay, step_decay, warm_up
+from workloads.common.schedules import cosine_decay, polynomial_decay, step_decay, warm_up, warm_up_from
 
 
 def test_warm_up_is_linear_from_zero_and_ends():
     assert [warm_up(step, 4, 0.8) for step in range(6)] == [0.0, 0.2, 0.4, pytest.approx(0.6), None, None]
     assert warm_up(0, 0, 0.8) is None
+
+
+def test_warm_up_from_a_share_of_the_rate():
+    assert [warm_up_from(step, 4, 0.8, 0) for step in range(4)] == pytest.approx([0.0, 0.2, 0.4, 0.6])
+    assert [warm_up_from(step, 4, 0.8, 1) for step in range(4)] == pytest.approx([0.4, 0.5, 0.6, 0.7])
+    assert warm_up_from(4, 4, 0.8, 1) is None
+    assert warm_up_from(0, 0, 0.8, 1) is None
+
+
+def test_cosine_from_the_rate_to_zero():
+    assert [cosine_decay(step, 10, 8, 0.4) for step in (10, 14, 18, 30)] == pytest.approx([0.4, 0.2, 0, 0])
+    assert cosine_decay(12, 10, 8, 1.0) == pytest.approx((1 + math.sqrt(0.5)) / 2)
 
 
 def test_step_decay_at_its_boundaries():

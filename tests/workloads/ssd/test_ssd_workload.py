@@ -1,0 +1,203 @@
+"""Schedules, sets, rules and log keys; detections of a batch."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from workloads.api import Batch, Facts, Settings
+from workloads.common.optimizers import Rule
+from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
+from workloads.ssd.workload import SSD
+
+COCO = Facts(117_266, 4_952, {"classes": 80}, "published")
+
+
+class Half(SSD):
+    """Without the parts that need images or the COCO metric."""
+
+    def open_data(self, place, seed):
+        raise AssertionError
+
+    def score(self, results):
+        raise AssertionError
+
+
+def made(set_name, facts=COCO, rules="v0.7", **changes):
+    """The full workload with one of the sets."""
+    values = {name: setting.value for name, setting in SETS[set_name].items()}
+    batch = values.pop("batch_size_global")
+    values.pop("lr_scaling")
+    settings = Settings(
+        workload="ssd", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
+        devices_total=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
+        batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="coco2017", data_dir="",
+        model=REFERENCE_MODEL, targets={"map": 0.230}, hyperparameter_set=set_name, hyperparameters=values,
+        hyperparameter_sources={}, options={},
+    )  # fmt: skip
+    return Half(dataclasses.replace(settings, **changes), facts)
+
+
+def demo():
+    changes = {"profile": "demo", "model": DEMO_MODEL, "devices_total": 1, "dataset": "coco-demo"}
+    return made("demo", Facts(2000, 300, {"classes": 10}, "made up"), **changes)
+
+
+def rates(workload, *epochs):
+    return [workload.learning_rate(round(epoch * workload.steps_per_epoch)) for epoch in epochs]
+
+
+def test_reference_schedule():
+    workload = made("reference")
+    assert workload.steps_per_epoch == 115
+    assert workload.learning_rate(0) == 0
+    assert workload.learning_rate(150) == pytest.approx(0.04)
+    assert workload.learning_rate(299) == pytest.approx(0.08 * 299 / 300)
+    assert workload.learning_rate(300) == 0.08
+    assert rates(workload, 39.9, 40, 49.9, 50, 60) == pytest.approx([0.08, 0.008, 0.008, 0.0008, 0.0008])
+
+
+def test_rates_of_the_published_v05_log():
+    """opt_learning_rate of iterations 0, 1, 2, 31 in NVIDIA's DGX-1 log."""
+    workload = made("nvidia_v0.5_dgx1", rules="v0.5")
+    found = [workload.learning_rate(step) for step in (0, 1, 2, 31)]
+    assert found == pytest.approx([0.0, 0.0003166666666666734, 0.0006333333333333468, 0.009816666666666668])
+    assert workload.decay_steps == [4_210, 5_263]
+    assert workload.decay_epochs == pytest.approx([43.7, 54.6], abs=0.8)  # steps of an epoch are rounded up
+    assert workload.learning_rate(4_209) == 0.095
+    assert workload.learning_rate(4_210) == pytest.approx(0.0095)
+
+
+def test_a_warm_up_factor_starts_higher():
+    values = made("reference").settings.hyperparameters
+    workload = made("reference", hyperparameters={**values, "warmup_factor": 2})
+    assert workload.learning_rate(0) == pytest.approx(0.06)
+    assert workload.learning_rate(150) == pytest.approx(0.07)
+
+
+def test_no_warm_up_on_one_gpu():
+    assert made("reference_1gpu").learning_rate(0) == 2.5e-3
+
+
+def test_demo_schedule():
+    workload = demo()
+    assert workload.steps_per_epoch == 125
+    assert rates(workload, 0, 1, 2, 9, 16, 20) == pytest.approx([0, 0.01, 0.02, 0.01, 0, 0])
+    assert list(itertools.islice(workload.evaluation_steps(), 3)) == [250, 500, 750]
+
+
+@pytest.mark.parametrize(
+    ("rules", "epochs"),
+    [
+        ("v0.5", [33, 44, 49, 55, 60, 66, 71, 76]),
+        ("v0.7", [40, 50, 55, 60, 65, 70, 75, 80, 85, 90]),
+    ],
+)
+def test_evaluations_are_those_of_the_rules(rules, epochs):
+    workload = made("nvidia_v0.5_dgx1", rules=rules)
+    steps = list(itertools.islice(workload.evaluation_steps(), len(epochs)))
+    assert [step / workload.steps_per_epoch for step in steps] == epochs
+
+
+def test_targets_follow_the_rules():
+    assert SSD.defaults("reference", "v0.5").targets == {"map": 0.212}
+    assert SSD.defaults("reference", "v0.7").targets == {"map": 0.230}
+    assert SSD.defaults("demo", "v0.7").targets == {"map": 0.23}
+    with pytest.raises(ValueError, match="profile=fast: ssd has reference, demo, synthetic"):
+        SSD.defaults("fast", "v0.7")
+
+
+def test_every_field_of_every_set_has_a_source():
+    fields = set(SETS["reference"])
+    for name, values in SETS.items():
+        for key, setting in values.items():
+            assert setting.source.split(":")[0] in ("published", "derived", "presumed"), (name, key)
+        if name != "demo":
+            assert set(values) == fields, name
+    assert {"batch_size_global", "learning_rate", "lr_scaling", "max_epochs"} <= set(SETS["demo"])
+
+
+@pytest.mark.parametrize(("name", "batch", "rate"), [("1gpu", 152, 0.012), ("4gpu", 608, 0.048), ("8gpu", 1216, 0.095)])
+def test_the_articles_sets(name, batch, rate):
+    values = SETS[f"dgx1_article_{name}"]
+    assert (values["batch_size_global"].value, values["learning_rate"].value) == (batch, rate)
+    assert rate == pytest.approx(1e-3 * round(2.5 * batch / 32))
+    assert values["batch_size_global"].source.startswith("published")
+    assert values["learning_rate"].source.startswith("presumed" if name == "8gpu" else "derived")
+    assert values["warmup_steps"].source.startswith("presumed")
+
+
+def test_everything_is_decayed():
+    workload = made("reference")
+    for name in ("conv1.weight", "bn1.bias", "class1.bias"):
+        assert workload.rule(name) == Rule(5e-4, False)
+
+
+def test_deviations():
+    assert SSD.deviations(made("reference").settings) == []
+    assert SSD.deviations(made("nvidia_v0.7_dgx1").settings) == []
+    assert SSD.deviations(made("nvidia_v0.7_64xa100").settings) == []
+    v05 = made("nvidia_v0.5_dgx1", rules="v0.5", targets={"map": 0.212})
+    assert SSD.deviations(v05.settings) == []
+    late = SSD.deviations(made("nvidia_v0.5_dgx1").settings)
+    assert late == ["decay not at epochs 40 and 50 times 1 + k/10"]
+    assert SSD.deviations(made("reference_1gpu").settings) == ["no warm-up"]
+    assert SSD.deviations(made("dgx1_article_1gpu").settings)[0] == "learning rate 0.012, no multiple of 0.0025"
+    values = {**made("reference").settings.hyperparameters, "max_samples": 3}
+    changed = made("reference", dataset="coco-demo", targets={"map": 0.2}, hyperparameters=values).settings
+    assert SSD.deviations(changed) == ["data set coco-demo", "target 0.2", "max_samples 3, not 1 or 50"]
+    assert "cosine decay" in SSD.deviations(demo().settings)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "fine"), [([40, 50], 1), ([44, 55], 1), ([80, 100], 1), ([44, 50], 0), ([42, 52.5], 0)]
+)
+def test_decay_boundaries_of_the_rules(epochs, fine):
+    values = {**made("reference").settings.hyperparameters, "decay_boundaries": epochs}
+    assert (SSD.deviations(made("reference", hyperparameters=values).settings) == []) == bool(fine)
+
+
+def test_log_keys():
+    found = made("nvidia_v0.7_dgx1").log_keys()
+    assert found["opt_base_learning_rate"] == 0.0875
+    assert found["opt_learning_rate_decay_boundary_epochs"] == [44, 55]
+    assert found["model_bn_span"] == 120
+    assert (found["max_samples"], found["opt_learning_rate_warmup_steps"]) == (1, 650)
+    assert "opt_learning_rate_decay_boundary_epochs" not in demo().log_keys()
+
+
+def test_batch_must_fit_devices_and_data():
+    with pytest.raises(ValueError, match=r"1024 cannot be shared equally by 3 devices .*; type batch=global:1023"):
+        made("reference", devices_total=3)
+    with pytest.raises(ValueError, match=r"1024 is larger than the data set \(1000 images\); type batch=global:1000"):
+        made("reference", facts=Facts(1000, 10, {"classes": 10}, "small"))
+
+
+def test_maps_and_priors_must_agree():
+    with pytest.raises(AssertionError, match=r"maps \[38, 19, 10, 5, 3, 1\], but priors for \[37, "):
+        made("reference", model={**REFERENCE_MODEL, "map_sizes": [37, 19, 10, 5, 3, 1]})
+
+
+def test_shapes():
+    (shape,) = made("reference").shapes()
+    assert shape["image"].shape == (128, 300, 300, 3)
+    assert shape["offset"].shape == (128, 4, 8732)
+    assert shape["label"].shape == (128, 8732)
+
+
+def test_measure_gives_pixels_and_drops_padding():
+    workload = demo()
+    logits = np.zeros((3, 11, 1488), np.float32)
+    logits[:, 0] = 10
+    logits[[0, 2], 4, 1472] = 20  # the first prior of the last map: centre (0.25, 0.25), side 0.46
+    arrays = {
+        "number": np.array([7, 8, 0]), "width": np.array([200, 100, 1]), "height": np.array([100, 50, 1]),
+        "valid": np.array([True, True, False]),
+    }  # fmt: skip
+    found = workload.measure(Batch(arrays, 2, 2, 2), {"logits": logits, "offsets": np.zeros((3, 4, 1488), np.float32)})
+    assert found["seen"].tolist() == [7, 8]
+    assert found["number"].tolist() == [7]
+    assert found["label"].tolist() == [4]
+    assert found["box"][0].tolist() == pytest.approx([4, 2, 92, 46], abs=1e-4)
+    assert found["score"][0] == pytest.approx(1, abs=1e-3)

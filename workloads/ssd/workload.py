@@ -1,0 +1,253 @@
+"""Object detection, light: SSD-ResNet34-300 on COCO, MLPerf Training v0.5 to v0.7. Framework-free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from workloads.api import Array, Arrays, ArraySpec, Batch, Defaults, Facts, HyperparameterSet, Json, Settings, Workload
+from workloads.common import schedules
+from workloads.common.optimizers import Rule
+from workloads.ssd import network, priors
+from workloads.ssd.detections import detect
+from workloads.ssd.settings import (
+    EVALUATION_EPOCHS,
+    EVALUATION_INTERVAL_EPOCHS,
+    SETS,
+    TARGETS_MAP,
+    Options,
+    profile_defaults,
+)
+
+REFERENCE_PARAMETERS = 19_972_534
+"""With 80 classes (reference ssd300.py)."""
+BASE_RATES = {"v0.5": 1e-3, "v0.7": 2.5e-3}
+"""Rules to what the learning rate must be a whole multiple of."""
+DECAY_EPOCHS = (40, 50)
+"""The rules of v0.7 allow these times 1 + k / 10 for a whole k."""
+ATTEMPTS_ALLOWED = (1, 50)
+
+
+class SSD(Workload):
+    """Object detection, light."""
+
+    name = "ssd"
+    log_name = "ssd"
+    sample_unit = "images"
+    default_rules = "v0.7"
+    precisions = {
+        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
+        "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
+        "mxnet": ("fp32", "fp16"),
+    }
+    free_hyperparameters = frozenset(
+        {"batch_size_global", "learning_rate", "warmup_steps", "warmup_factor", "weight_decay", "max_samples"}
+    )
+    """Rules of v0.6 and v0.7; rate, warm-up, boundaries and attempts within limits that `deviations` checks."""
+    official_runs = 5
+    Options = Options
+
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        super().__init__(settings, facts)
+        _check_sizes(settings, facts)
+        model = {**settings.model, "classes": facts.sizes["classes"]}
+        self.network = network.build(model)
+        self.priors = priors.build(model)
+        self.evaluation_batch_size = int(settings.options.get("evaluation_batch_size", 32))
+        sizes = network.map_sizes(self.network, int(model["image_size"]))
+        assert sizes == list(model["map_sizes"]), f"maps {sizes}, but priors for {model['map_sizes']}"
+        if settings.profile != "demo" and self.network.classes == 80:
+            count = sum(network.parameter_counts(self.network).values())
+            assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+
+    @classmethod
+    def defaults(cls, profile: str, rules: str) -> Defaults:
+        """The target follows the rules: 0.212 under v0.5, 0.230 later."""
+        return profile_defaults(profile, rules)
+
+    @classmethod
+    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
+        """See settings.py."""
+        return SETS
+
+    @classmethod
+    def read_facts(cls, settings: Settings) -> Facts:
+        """Counts from the prepared data's manifest; COCO's published ones under profile=synthetic."""
+        from workloads.ssd import facts
+
+        found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
+        _check_sizes(settings, found)
+        return found
+
+    @classmethod
+    def deviations(cls, settings: Settings) -> list[str]:
+        """Another data set than COCO, a lower target, values outside the grids of the rules."""
+        values, found = settings.hyperparameters, []
+        if settings.dataset != "coco2017":
+            found.append(f"data set {settings.dataset}")
+        if settings.targets["map"] < TARGETS_MAP.get(settings.rules, TARGETS_MAP["v0.7"]):
+            found.append(f"target {settings.targets['map']}")
+        base = BASE_RATES.get(settings.rules, BASE_RATES["v0.7"])
+        if not _is_whole(float(values["learning_rate"]) / base):
+            found.append(f"learning rate {values['learning_rate']}, no multiple of {base}")
+        if int(values["evaluation_interval_epochs"]):
+            found.append("evaluations not at the epochs of the rules")
+        if values["decay"] != "steps":
+            found.append(f"{values['decay']} decay")
+        return found if settings.rules == "v0.5" else found + _outside_v07(values)
+
+    # -- schedule -------------------------------------------------------------------------------------------------
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """Every image with objects once; the last batch is filled up from the start of the same order."""
+        return self.facts.train_samples
+
+    def learning_rate(self, step: int) -> float:
+        """The workload's own warm-up, then steps or half a cosine."""
+        values, per_epoch = self.settings.hyperparameters, self.steps_per_epoch
+        base, warmup_steps = float(values["learning_rate"]), int(values["warmup_steps"])
+        warming = schedules.warm_up_from(step, warmup_steps, base, int(values["warmup_factor"]))
+        if warming is not None:
+            return warming
+        if values["decay"] == "steps":
+            return schedules.step_decay(step, self.decay_steps, base, float(values["decay_factor"]))
+        horizon = int(values["horizon_epochs"]) * per_epoch
+        return schedules.cosine_decay(step, warmup_steps, horizon - warmup_steps, base)
+
+    @property
+    def decay_steps(self) -> list[int]:
+        """The steps from which on the rate is lower."""
+        values = self.settings.hyperparameters
+        if values["decay_unit"] == "epochs":
+            return [int(epoch) * self.steps_per_epoch for epoch in values["decay_boundaries"]]
+        return [int(count) * 32 // self.settings.batch_size_global for count in values["decay_boundaries"]]
+
+    @property
+    def decay_epochs(self) -> list[float]:
+        """The same in epochs, for the log."""
+        values = self.settings.hyperparameters
+        if values["decay_unit"] == "epochs":
+            return list(values["decay_boundaries"])
+        return [round(step / self.steps_per_epoch, 2) for step in self.decay_steps]
+
+    def evaluation_steps(self) -> Iterator[int]:
+        """After the epochs that the rules name and every fifth from there on, or every so many as the set says."""
+        interval = int(self.settings.hyperparameters["evaluation_interval_epochs"])
+        epoch = 0
+        if not interval:
+            for epoch in EVALUATION_EPOCHS.get(self.settings.rules, EVALUATION_EPOCHS["v0.7"]):
+                yield epoch * self.steps_per_epoch
+        while True:
+            epoch += interval or EVALUATION_INTERVAL_EPOCHS
+            yield epoch * self.steps_per_epoch
+
+    def rule(self, parameter: str) -> Rule:
+        """SGD decays every parameter, batch norm and biases included (reference train.py)."""
+        return Rule(float(self.settings.hyperparameters["weight_decay"]), adapt=False)
+
+    # -- weights, quality -----------------------------------------------------------------------------------------
+
+    @property
+    def images_per_replica(self) -> int:
+        """Images of one device in one step: what batch norm's statistics are taken over."""
+        return self.settings.batch_size_global // self.settings.devices_total
+
+    def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """One shape: every replica has the same number of images in every step. Targets are those of boxes.targets."""
+        size, count, boxes = int(self.settings.model["image_size"]), self.images_per_replica, len(self.priors)
+        return [
+            {
+                "image": ArraySpec((count, size, size, 3), "uint8"),
+                "offset": ArraySpec((count, 4, boxes), "float32"),
+                "label": ArraySpec((count, boxes), "int32"),
+            }
+        ]
+
+    def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
+        """See network.py."""
+        return network.initial_weights(self.network, seed)
+
+    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+        """Detections of one evaluation batch, end to end, and which images were looked at; padding is dropped.
+
+        `outputs`: `logits` (B, C + 1, P), `offsets` (B, 4, P). Of the batch: `number` (B,) of each image in the validation
+        set, its `width` and `height` in pixels, `valid`. Result: `seen` (b,) numbers; of n detections `number` (n,), `box`
+        (n, 4) left, top, width, height in pixels, `label` (n,) from 1, `score` (n,).
+        """
+        valid = np.flatnonzero(batch.arrays["valid"])
+        found = detect(outputs["logits"][valid], outputs["offsets"][valid], self.priors)
+        number, width, height = (batch.arrays[name][valid] for name in ("number", "width", "height"))
+        pixels = np.stack([width, height], axis=1).astype(np.float32)[found.image]
+        corner = found.box[:, :2] * pixels
+        size = found.box[:, 2:] * pixels - corner
+        return {
+            "seen": number,
+            "number": number[found.image],
+            "box": np.concatenate([corner, size], axis=1),
+            "label": found.label,
+            "score": found.score,
+        }
+
+    def log_keys(self) -> Mapping[str, Json]:
+        """What the rules of v0.6 and v0.7 want."""
+        values = self.settings.hyperparameters
+        found = {
+            "opt_name": values["optimizer"],
+            "opt_base_learning_rate": values["learning_rate"],
+            "opt_momentum": values["momentum"],
+            "opt_weight_decay": values["weight_decay"],
+            "opt_learning_rate_warmup_steps": values["warmup_steps"],
+            "opt_learning_rate_warmup_factor": values["warmup_factor"],
+            "max_samples": values["max_samples"],
+            "model_bn_span": self.images_per_replica,
+            "input_image_size": self.settings.model["image_size"],
+        }
+        if values["decay"] == "steps":
+            found["opt_learning_rate_decay_boundary_epochs"] = self.decay_epochs
+            found["opt_learning_rate_decay_factor"] = values["decay_factor"]
+        return found
+
+
+def _outside_v07(values: Mapping[str, Json]) -> list[str]:
+    """What leaves the rules of v0.7 (hyperparameter table) beside the rate."""
+    found = []
+    if int(values["warmup_steps"]) < 1:
+        found.append("no warm-up")
+    if values["max_samples"] not in ATTEMPTS_ALLOWED:
+        found.append(f"max_samples {values['max_samples']}, not 1 or 50")
+    if values["decay"] == "steps":
+        allowed = values["decay_unit"] == "epochs" and _are_allowed(values["decay_boundaries"])
+        if not allowed:
+            found.append("decay not at epochs 40 and 50 times 1 + k/10")
+    return found
+
+
+def _are_allowed(epochs: Sequence[float]) -> bool:
+    """True for [40, 50] · (1 + k / 10)."""
+    if len(epochs) != len(DECAY_EPOCHS):
+        return False
+    factors = [epoch / of_rules for epoch, of_rules in zip(epochs, DECAY_EPOCHS, strict=True)]
+    return math.isclose(*factors) and factors[0] >= 1 and _is_whole(factors[0] * 10)
+
+
+def _is_whole(value: float) -> bool:
+    return value > 0 and math.isclose(value, round(value), rel_tol=1e-6)
+
+
+def _check_sizes(settings: Settings, facts: Facts) -> None:
+    """Every device needs equally many images, since batch norm would see padding; and a batch is no larger than the data."""
+    batch, count = settings.batch_size_global, settings.devices_total
+    if batch % count:
+        raise ValueError(
+            f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding); "
+            f"type batch=global:{max(1, round(batch / count)) * count}"
+        )
+    if batch > facts.train_samples:
+        raise ValueError(
+            f"batch size {batch} is larger than the data set ({facts.train_samples} images); "
+            f"type batch=global:{facts.train_samples // count * count} or less"
+        )
