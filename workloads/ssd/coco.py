@@ -1,0 +1,290 @@
+"""COCO's annotation files: JSON to arrays, with a line for everything in them that cannot be used.
+
+A file that is no COCO annotation file at all is refused (ValueError). A single image or annotation that cannot be used is
+left out and named in `problems`; the caller decides whether that is the end.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+TOLERANCE_PIXELS = 1.0
+"""A box may reach so far beyond its image: annotators round."""
+LARGEST_ID = 2**31 - 1
+KNOWN_EMPTY = {918: 200_365, 2_206_849: 550_395}
+"""Annotation to image: the two boxes of height 0 in the published instances_train2017.json (cocoapi issue 355). They cannot be
+learned (their logarithm does not exist) and are left out without being held against the files."""
+MOST_TEXT = 80
+"""Characters of a foreign value that a message shows."""
+
+
+@dataclass
+class Annotations:
+    """What one file says; rows of images in order of their ids, rows of objects in order of images, then of annotation ids."""
+
+    path: Path
+    categories: list[tuple[int, str]]
+    """Ids and names in order of the ids; classes are numbered from 1 in this order."""
+    image_id: npt.NDArray[np.int64]
+    names: list[str]
+    """File names, without folder."""
+    width: npt.NDArray[np.int64]
+    height: npt.NDArray[np.int64]
+    image: npt.NDArray[np.int64]
+    """Row of each object's image."""
+    object_id: npt.NDArray[np.int64]
+    box: npt.NDArray[np.float64]
+    """(M, 4) left, top, width, height in pixels."""
+    label: npt.NDArray[np.int32]
+    area: npt.NDArray[np.float64]
+    crowd: npt.NDArray[np.bool_]
+    problems: list[str] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    """What was left out because it is known of the published files."""
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Objects of each image."""
+        return np.bincount(self.image, minlength=len(self.names)).astype(np.int64)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Annotations:
+        """Only some images, and their objects; `rows` rise."""
+        place = np.full(len(self.names), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        objects = np.flatnonzero(place[self.image] >= 0)
+        return Annotations(
+            self.path,
+            self.categories,
+            self.image_id[rows],
+            [self.names[row] for row in rows],
+            self.width[rows],
+            self.height[rows],
+            place[self.image[objects]],
+            self.object_id[objects],
+            self.box[objects],
+            self.label[objects],
+            self.area[objects],
+            self.crowd[objects],
+        )
+
+
+def parse(path: Path, data: bytes) -> Annotations:
+    """The annotations in the content `data` of the file `path`. Raises ValueError naming the file."""
+    content = _load(path, data)
+    categories = _categories(path, content["categories"])
+    problems: list[str] = []
+    images = _images(path, content["images"], problems)
+    numbers = {category: number for number, (category, _) in enumerate(categories, 1)}
+    known: list[str] = []
+    objects = _objects(path, content["annotations"], images, numbers, problems, known)
+    ids = sorted(images)
+    rows = {image: row for row, image in enumerate(ids)}
+    objects.sort(key=lambda found: (rows[found[1]], found[0]))
+    return Annotations(
+        path,
+        categories,
+        np.array(ids, np.int64),
+        [images[image][0] for image in ids],
+        np.array([images[image][1] for image in ids], np.int64),
+        np.array([images[image][2] for image in ids], np.int64),
+        np.array([rows[found[1]] for found in objects], np.int64),
+        np.array([found[0] for found in objects], np.int64),
+        np.array([found[2] for found in objects], np.float64).reshape(-1, 4),
+        np.array([found[3] for found in objects], np.int32),
+        np.array([found[4] for found in objects], np.float64),
+        np.array([found[5] for found in objects], bool),
+        problems,
+        known,
+    )
+
+
+def ground_truth(annotations: Annotations) -> dict[str, Any]:
+    """What COCO's metric wants to know, as it stands in such a file, without masks."""
+    of_class = [category for category, _ in annotations.categories]
+    return {
+        "images": [
+            {"id": int(image), "file_name": name, "width": int(width), "height": int(height)}
+            for image, name, width, height in zip(
+                annotations.image_id, annotations.names, annotations.width, annotations.height, strict=True
+            )
+        ],
+        "annotations": [
+            {
+                "id": int(annotations.object_id[row]),
+                "image_id": int(annotations.image_id[annotations.image[row]]),
+                "category_id": of_class[int(annotations.label[row]) - 1],
+                "bbox": annotations.box[row].tolist(),
+                "area": float(annotations.area[row]),
+                "iscrowd": int(annotations.crowd[row]),
+            }
+            for row in range(len(annotations.label))
+        ],
+        "categories": [{"id": category, "name": name} for category, name in annotations.categories],
+    }
+
+
+def _load(path: Path, data: bytes) -> Mapping[str, list[Any]]:
+    """The three lists of a file."""
+    if not data.strip():
+        raise ValueError(f"{path}: empty ({len(data)} bytes); download the annotations again")
+    try:
+        # Masks are most of the file; dropped at once, they cost no memory.
+        content = json.loads(data, object_hook=_without_mask)
+    except RecursionError:
+        raise ValueError(f"{path}: not COCO annotations (nested too deeply)") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: not JSON ({error}); download the annotations again") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: not COCO annotations (a {type(content).__name__} instead of an object)")
+    for name in ("images", "annotations", "categories"):
+        if not isinstance(content.get(name), list):
+            raise ValueError(f"{path}: not COCO annotations (no list {name!r})")
+        if not content[name]:
+            raise ValueError(f"{path}: no {name}; download the annotations again")
+    return content
+
+
+def _without_mask(found: dict[str, Any]) -> dict[str, Any]:
+    found.pop("segmentation", None)
+    return found
+
+
+def _categories(path: Path, given: Sequence[Any]) -> list[tuple[int, str]]:
+    """In order of their ids. A mistake here is one of the whole file."""
+    found: dict[int, str] = {}
+    for entry in given:
+        number = _id_of(entry)
+        if number is None:
+            raise ValueError(f"{path}: category without a usable id: {_text(entry)}")
+        if number in found:
+            raise ValueError(
+                f"{path}: category {number} stands there twice ({found[number]}, {_text(entry.get('name'))})"
+            )
+        found[number] = _text(entry.get("name"))
+    return sorted(found.items())
+
+
+def _images(path: Path, given: Sequence[Any], problems: list[str]) -> dict[int, tuple[str, int, int]]:
+    """Id to file name, width and height."""
+    found: dict[int, tuple[str, int, int]] = {}
+    files: dict[str, int] = {}
+    for entry in given:
+        number = _id_of(entry)
+        if number is None:
+            problems.append(f"{path}: image without a usable id: {_text(entry)}")
+            continue
+        name, width, height = (entry.get(key) for key in ("file_name", "width", "height"))
+        if number in found:
+            problems.append(f"{path}: image {number} stands there twice ({found[number][0]}, {_text(name)})")
+        elif not isinstance(name, str) or not _is_plain(name):
+            problems.append(f"{path}: image {number}: not the plain name of a file: {_text(name)}")
+        elif name in files:
+            problems.append(f"{path}: image {number}: its file {name} is that of image {files[name]} too")
+        elif not (_is_id(width) and _is_id(height) and width and height):
+            problems.append(f"{path}: image {number}: {_text(width)} x {_text(height)} pixels")
+        else:
+            found[number] = (name, width, height)
+            files[name] = number
+    return found
+
+
+Found = tuple[int, int, list[float], int, float, bool]
+"""Annotation id, image id, box, class, area, crowd."""
+
+
+def _objects(
+    path: Path,
+    given: Sequence[Any],
+    images: Mapping[int, tuple[str, int, int]],
+    numbers: Mapping[int, int],
+    problems: list[str],
+    known: list[str],
+) -> list[Found]:
+    """The annotations that can be used."""
+    found: list[Found] = []
+    seen: set[int] = set()
+    for entry in given:
+        number = entry.get("id") if isinstance(entry, dict) else None
+        if not isinstance(number, int) or isinstance(number, bool):
+            problems.append(f"{path}: annotation without a usable id: {_text(entry)}")
+            continue
+        image, category, box = entry.get("image_id"), entry.get("category_id"), entry.get("bbox")
+        what = f"annotation {number}"
+        if number in seen:
+            problems.append(f"{path}: {what} stands there twice")
+            continue
+        seen.add(number)
+        if not isinstance(image, int) or image not in images:
+            problems.append(f"{path}: {what}: its image {_text(image)} is not among the usable images of the file")
+            continue
+        what += f" (image {image})"
+        if not isinstance(category, int) or category not in numbers:
+            problems.append(f"{path}: {what}: unknown category {_text(category)}")
+            continue
+        wrong = _wrong_box(box, *images[image][1:])
+        if wrong and KNOWN_EMPTY.get(number) == image and _is_flat(box):
+            known.append(f"{path}: {what}: {wrong}, as in the published file")
+        elif wrong:
+            problems.append(f"{path}: {what}: {wrong}")
+        else:
+            area = entry.get("area")
+            area = float(area) if _is_number(area) else box[2] * box[3]
+            found.append(
+                (number, image, [float(value) for value in box], numbers[category], area, bool(entry.get("iscrowd")))
+            )
+    return found
+
+
+def _wrong_box(box: Any, width: int, height: int) -> str:
+    """What is wrong with a box in an image of that size; empty: nothing."""
+    if not isinstance(box, list) or len(box) != 4 or not all(map(_is_number, box)):
+        return f"box {_text(box)} is not four finite numbers"
+    left, top, across, down = box
+    if across <= 0 or down <= 0:
+        return f"box {_text(box)} has no area"
+    beyond = max(-left, -top, left + across - width, top + down - height)
+    if beyond > TOLERANCE_PIXELS:
+        return f"box {_text(box)} reaches {beyond:g} pixels beyond its image of {width} x {height}"
+    return ""
+
+
+def _is_flat(box: Any) -> bool:
+    """A real box but for its width or height of 0."""
+    return isinstance(box, list) and len(box) == 4 and all(map(_is_number, box)) and min(box[2:]) == 0
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) <= LARGEST_ID if isinstance(value, int) else math.isfinite(value)
+
+
+def _id_of(entry: Any) -> int | None:
+    """The id of an image or a category, None without a usable one."""
+    number = entry.get("id") if isinstance(entry, dict) else None
+    return number if _is_id(number) else None
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_ID
+
+
+def _is_plain(name: str) -> bool:
+    """True for a name without folders and without anything that a terminal or a list of names would trip over."""
+    return name.isprintable() and "/" not in name and name not in ("", ".", "..")
+
+
+def _text(value: Any) -> str:
+    """A foreign value, short and printable."""
+    try:
+        text = value if isinstance(value, str) and value.isprintable() else ascii(value)
+    except (RecursionError, ValueError):
+        text = type(value).__name__
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"

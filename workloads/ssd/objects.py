@@ -1,0 +1,72 @@
+"""The objects of a prepared detection data set: boxes and classes of each image, mapped into memory.
+
+Per split: `SPLIT_object_ends.npy` int64 (n,), where the objects of each image end; `SPLIT_box.npy` float32 (4·M,), left, top,
+width, height in pixels of one object after another; `SPLIT_class.npy` int32 (M,), from 1. Images are those of the index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+TYPES = {"object_ends": "int64", "box": "float32", "class": "int32"}
+
+
+@dataclass(frozen=True)
+class Objects:
+    """One split; arrays as above, boxes as (M, 4)."""
+
+    ends: npt.NDArray[np.int64]
+    box: npt.NDArray[np.float32]
+    label: npt.NDArray[np.int32]
+
+    def take(
+        self, images: npt.NDArray[np.int64], widths: npt.ArrayLike, heights: npt.ArrayLike
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """Objects of images (b,) of the given sizes in pixels, end to end.
+
+        Returns boxes (m, 4) left, top, right, bottom in shares of the image, classes (m,), and where the objects of each image
+        end (b,).
+        """
+        starts = np.where(images > 0, self.ends[images - 1], 0)
+        counts = self.ends[images] - starts
+        ends = np.cumsum(counts)
+        rows = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
+        box = self.box[rows].astype(np.float64)
+        box[:, 2:] += box[:, :2]
+        box[:, 0::2] /= np.repeat(np.asarray(widths, np.float64), counts)[:, None]
+        box[:, 1::2] /= np.repeat(np.asarray(heights, np.float64), counts)[:, None]
+        return box.astype(np.float32), self.label[rows], ends
+
+
+def write(folder: Path, split: str, counts: npt.ArrayLike, box: npt.ArrayLike, label: npt.ArrayLike) -> None:
+    """Write one split: `counts` (n,) objects of each image, `box` (M, 4) in pixels, `label` (M,)."""
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "object_ends": np.cumsum(counts, dtype=np.int64),
+        "box": np.asarray(box, np.float32).reshape(-1),
+        "class": np.asarray(label, np.int32),
+    }
+    for name, array in arrays.items():
+        np.save(folder / f"{split}_{name}.npy", array, allow_pickle=False)
+
+
+def read(folder: Path, split: str, images: int) -> Objects:
+    """Map one split. Raises ValueError naming the file that is missing or something else."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for name, dtype in TYPES.items():
+        path = folder / f"{split}_{name}.npy"
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
+        count = images if name == "object_ends" else int(arrays["object_ends"][-1]) * (4 if name == "box" else 1)
+        if array.dtype != np.dtype(dtype) or array.shape != (count,):
+            raise ValueError(
+                f"{path}: {array.dtype} {array.shape} instead of {dtype} ({count},); prepare the data again"
+            )
+        arrays[name] = np.asarray(array.view(np.ndarray))
+    return Objects(arrays["object_ends"], arrays["box"].reshape(-1, 4), arrays["class"])
