@@ -20,6 +20,7 @@ from suite import registry
 from suite.devices import cpu_model
 from suite.environment import resolve
 from suite.launch.base import thread_variables
+from suite.launch.pytorch import CPU_MEMORY
 from suite.source import git_state
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -30,7 +31,9 @@ def images_per_second(framework: str, cores: int, script: str, *arguments: str) 
     """One process in the framework's environment, pinned to its cores."""
     python = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"])
     command = python.command(str(BARE / script), *arguments)
-    variables = {**os.environ, **thread_variables(cores), "MXNET_CPU_TEMP_COPY": "1", "PYTHONPATH": str(PROJECT)}
+    variables = {**os.environ, **thread_variables(cores), "PYTHONPATH": str(PROJECT)}
+    if framework == "pytorch" and script == "resnet_suite.py":
+        variables |= CPU_MEMORY  # as the launcher does
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]
     done = subprocess.run([*pin, *command], check=True, capture_output=True, text=True, env=variables)
     return float(json.loads(done.stdout.strip().splitlines()[-1])["images_per_second"])
