@@ -1,6 +1,6 @@
 """ResNet-50's training step against a bare loop and the framework's own stock model, on CPU cores.
 
-    python benchmarks/resnet_step.py [--frameworks pytorch,tensorflow,mxnet] [--cores 2] [--rounds 5] [--steps 5] [--precision fp32]
+    python benchmarks/resnet_step.py [--frameworks pytorch,tensorflow,mxnet] [--cores 2] [--rounds 5] [--precision bf16]
 
 Batch 32, 224 pixels, made-up images that lie ready. The three processes of a round follow each other, in another order each
 round; shares are medians over rounds of ratios within a round. Prints JSON.
