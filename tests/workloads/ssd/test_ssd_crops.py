@@ -1,0 +1,194 @@
+"""The crop against its loop written down one image after another, with the same draws; and what it must always hold."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.workloads.ssd import boxes_plain
+from workloads.common.randomness import bits, fold, integers, stream, uniform
+from workloads.ssd import crops
+from workloads.ssd.crops import CropRule
+from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
+
+
+def one(key, *coordinates):
+    """A single draw in [0, 1)."""
+    return float(uniform(bits(fold(key, *coordinates[:-1]), np.array([coordinates[-1]])))[0])
+
+
+def plain(seed, epoch, image, boxes, attempts):
+    """The loop of the reference, for one image."""
+    key = stream(seed, "detection crop", epoch)
+    modes = [None, 0.1, 0.3, 0.5, 0.7, 0.9, float("-inf")]
+    number = 0
+    while True:
+        number += 1
+        minimum = modes[int(integers(bits(fold(key, number, 0), np.array([image])), 7)[0])]
+        if minimum is None:
+            return [0.0, 0.0, 1.0, 1.0]
+        for attempt in range(1, attempts + 1):
+            width, height = (0.3 + 0.7 * one(key, number, attempt, draw, image) for draw in (0, 1))
+            if width / height < 0.5 or width / height > 2:
+                continue
+            left, top = (
+                one(key, number, attempt, 2, image) * (1 - width),
+                one(key, number, attempt, 3, image) * (1 - height),
+            )
+            window = [left, top, left + width, top + height]
+            if not all(boxes_plain.iou(box, window) > minimum for box in boxes):
+                continue
+            middles = [((box[0] + box[2]) / 2, (box[1] + box[3]) / 2) for box in boxes]
+            if any(left < x < window[2] and top < y < window[3] for x, y in middles):
+                return window
+
+
+@st.composite
+def box(draw):
+    left, top = draw(st.integers(0, 28)), draw(st.integers(0, 28))
+    return [left / 32, top / 32, draw(st.integers(left + 1, 32)) / 32, draw(st.integers(top + 1, 32)) / 32]
+
+
+batches = st.lists(st.lists(box(), min_size=1, max_size=5), min_size=1, max_size=6)
+
+
+def flat(batch):
+    rows = np.array([row for image in batch for row in image], np.float32).reshape(-1, 4)
+    return rows, np.cumsum([len(image) for image in batch], dtype=np.int64)
+
+
+@settings(max_examples=60, deadline=None)
+@given(batches, st.integers(0, 3), st.integers(0, 3), st.sampled_from([1, 2, 50]))
+def test_the_loop_is_the_references(batch, seed, epoch, attempts):
+    images = np.arange(len(batch)) * 5 + 2
+    found = crops.windows(seed, epoch, images, *flat(batch), CropRule(attempts=attempts))
+    expected = [plain(seed, epoch, int(image), rows, attempts) for image, rows in zip(images, batch, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def spread(count, per_image, seed=0):
+    """`count` images with `per_image` random boxes each."""
+    corners = np.sort(np.random.default_rng(seed).random((count * per_image, 2, 2)), axis=1)
+    return corners.reshape(-1, 4).astype(np.float32), np.arange(1, count + 1) * per_image
+
+
+def test_every_object_must_overlap_not_any():
+    """A small box in a corner cannot overlap a window by more than 0.1: only modes without a limit are left."""
+    count = 4000
+    boxes = np.tile(np.array([[0.2, 0.2, 0.8, 0.8], [0.0, 0.0, 0.05, 0.05]], np.float32), (count, 1))
+    found = crops.windows(1, 0, np.arange(count), boxes, np.arange(1, count + 1) * 2, CropRule())
+    whole = (found == crops.WHOLE).all(axis=1)
+    area = (found[:, 2:] - found[:, :2]).prod(axis=1)
+    # Redrawn modes: no crop with 1/7 against "any" with 1/7 and its chance p of success: 1 / (1 + p).
+    assert 0.5 < whole.mean() < 0.62
+    assert area[~whole].mean() < 0.6  # any crop, not those of a high minimum
+
+
+def test_modes_are_drawn_again():
+    """One box that fills the image: a window's IoU is its area, at least 0.09 and seldom 0.9."""
+    count = 20_000
+    boxes = np.tile(np.array([[0, 0, 1, 1]], np.float32), (count, 1))
+    rule = CropRule(attempts=1)
+    found = crops.windows(2, 1, np.arange(count), boxes, np.arange(1, count + 1), rule)
+    area = (found[:, 2:] - found[:, :2]).prod(axis=1)
+    sides = 0.3 + 0.7 * np.random.default_rng(0).random((400_000, 2))
+    fine = (sides[:, 0] / sides[:, 1] >= 0.5) & (sides[:, 0] / sides[:, 1] <= 2)
+    inside = (np.abs(0.5 - np.random.default_rng(1).random(sides.shape) * (1 - sides) - sides / 2) < sides / 2).all(
+        axis=1
+    )
+    chances = [(fine & inside & (sides.prod(axis=1) > minimum)).mean() for minimum in (0.1, 0.3, 0.5, 0.7, 0.9, -1)]
+    assert (area == 1).mean() == pytest.approx(1 / (1 + sum(chances)), abs=0.012)
+    above = [
+        (fine & inside & (sides.prod(axis=1) > max(minimum, 0.7))).mean() for minimum in (0.1, 0.3, 0.5, 0.7, 0.9, -1)
+    ]
+    assert ((area > 0.7) & (area < 1)).mean() == pytest.approx(sum(above) / (1 + sum(chances)), abs=0.012)
+
+
+def test_windows_do_not_depend_on_company_and_differ_between_epochs():
+    boxes, ends = spread(200, 3)
+    images = np.arange(200)
+    together = crops.windows(3, 2, images, boxes, ends, CropRule())
+    for i in (0, 17, 199):
+        alone = crops.windows(3, 2, images[i : i + 1], boxes[3 * i : 3 * i + 3], np.array([3]), CropRule())
+        np.testing.assert_array_equal(alone[0], together[i])
+    assert (crops.windows(3, 3, images, boxes, ends, CropRule()) != together).any()
+    assert (crops.windows(4, 2, images, boxes, ends, CropRule()) != together).any()
+
+
+def test_the_demos_rule():
+    boxes, ends = spread(4000, 2)
+    rule = CropRule.of(DEMO_MODEL, 1)
+    assert rule == CropRule(0.5, 0.5, False, 1)
+    assert CropRule.of(REFERENCE_MODEL, 50) == CropRule(0.3, 1.0, True, 50)
+    found = crops.windows(1, 0, np.arange(4000), boxes, ends, rule)
+    whole = (found == crops.WHOLE).all(axis=1)
+    assert whole.mean() == pytest.approx(0.5, abs=0.03)
+    assert (found[:, 2:] - found[:, :2]).min() >= 0.5 - 1e-12
+
+
+def test_an_image_that_nothing_fits_is_not_cropped():
+    outside = np.array([[1.2, 0.2, 1.3, 0.4]], np.float32)
+    found = crops.windows(1, 0, np.array([0]), outside, np.array([1]), CropRule(overlap=False))
+    np.testing.assert_array_equal(found[0], crops.WHOLE)
+
+
+def test_objects_inside_are_cut_renormalised_and_mirrored():
+    boxes = np.array(
+        [[0.1, 0.1, 0.5, 0.5], [0.0, 0.0, 0.4, 0.2], [0.7, 0.7, 0.9, 0.9], [0.2, 0.4, 1.01, 0.6], [0.0, 0.0, 1.0, 1.0]],
+        np.float32,
+    )
+    windows = np.array([[0.25, 0.25, 0.75, 0.75], [0, 0, 1, 1], [0.0, 0.0, 0.4, 0.8]])
+    mirrored = np.array([False, True, True])
+    found, labels, ends = crops.inside(windows, mirrored, boxes, np.arange(1, 6, dtype=np.int32), np.array([3, 4, 5]))
+    # The first object's centre (0.3, 0.3) is inside; those of the next two are not; the fifth's (0.5, 0.5) is not.
+    assert labels.tolist() == [1, 4]
+    assert ends.tolist() == [1, 2, 2]
+    np.testing.assert_allclose(found, [[0, 0, 0.5, 0.5], [-0.01, 0.4, 0.8, 0.6]], atol=1e-6)  # not cropped, so not cut
+    found, _, _ = crops.inside(
+        windows[2:], mirrored[2:], np.array([[0.1, 0.2, 0.3, 0.6]], np.float32), labels[:1], ends[:1]
+    )
+    np.testing.assert_allclose(found, [[0.25, 0.25, 0.75, 0.75]], atol=1e-6)
+    found, _, _ = crops.inside(
+        windows[2:], mirrored[2:], np.array([[0.1, 0.2, 0.2, 0.6]], np.float32), labels[:1], ends[:1]
+    )
+    np.testing.assert_allclose(found, [[0.5, 0.25, 0.75, 0.75]], atol=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(batches, st.integers(0, 5))
+def test_something_is_always_left_and_lies_inside(batch, epoch):
+    rows, ends = flat(batch)
+    images = np.arange(len(batch))
+    windows = crops.windows(0, epoch, images, rows, ends, CropRule())
+    found, labels, stops = crops.inside(
+        windows, crops.flips(0, epoch, images), rows, np.ones(len(rows), np.int32), ends
+    )
+    assert (np.diff(stops, prepend=0) > 0).all()
+    assert len(found) == len(labels) == stops[-1]
+    assert ((found >= 0) & (found <= 1)).all()
+    assert (found[:, 2:] > found[:, :2]).all()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 700), st.integers(1, 700)), min_size=1, max_size=8), st.integers(0, 50))
+def test_windows_in_pixels(sizes, epoch):
+    width, height = np.array(sizes).T
+    boxes, ends = spread(len(sizes), 2, epoch)
+    windows = crops.windows(0, epoch, np.arange(len(sizes)), boxes, ends, CropRule())
+    left, top, across, down = crops.pixels(windows, width, height).T
+    assert (left >= 0).all()
+    assert (top >= 0).all()
+    assert (across >= 1).all()
+    assert (down >= 1).all()
+    assert (left + across <= width).all()
+    assert (top + down <= height).all()
+    whole = (windows == crops.WHOLE).all(axis=1)
+    assert (across[whole] == width[whole]).all()
+    large = np.minimum(width, height) > 10
+    assert (left[large] == np.floor(windows[large, 0] * width[large])).all()
+    assert ((left + across)[large] == np.floor(windows[large, 2] * width[large])).all()
+
+
+def test_half_are_mirrored():
+    assert crops.flips(1, 0, np.arange(10_000)).mean() == pytest.approx(0.5, abs=0.02)
+    assert (crops.flips(1, 0, np.arange(100)) != crops.flips(1, 1, np.arange(100))).any()
