@@ -8,7 +8,20 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import Array, Arrays, ArraySpec, Batch, Defaults, Facts, HyperparameterSet, Json, Settings, Workload
+from workloads.api import (
+    Array,
+    Arrays,
+    ArraySpec,
+    Batch,
+    Data,
+    Defaults,
+    Facts,
+    HyperparameterSet,
+    Json,
+    Place,
+    Settings,
+    Workload,
+)
 from workloads.common import schedules
 from workloads.common.optimizers import Rule
 from workloads.ssd import network, priors
@@ -170,6 +183,14 @@ class SSD(Workload):
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """See network.py."""
         return network.initial_weights(self.network, seed)
+
+    def open_data(self, place: Place, seed: int) -> Data:
+        """Open the arrays; images are read, decoded, cropped and matched by threads while training consumes them."""
+        from workloads.ssd.data import DetectionData
+        from workloads.ssd.synthetic import SyntheticDetectionData
+
+        kind = SyntheticDetectionData if self.settings.profile == "synthetic" else DetectionData
+        return kind(self.settings, self.facts, place, seed)
 
     def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Detections of one evaluation batch, end to end, and which images were looked at; padding is dropped.

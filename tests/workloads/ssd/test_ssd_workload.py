@@ -15,10 +15,7 @@ COCO = Facts(117_266, 4_952, {"classes": 80}, "published")
 
 
 class Half(SSD):
-    """Without the parts that need images or the COCO metric."""
-
-    def open_data(self, place, seed):
-        raise AssertionError
+    """Without the COCO metric."""
 
     def score(self, results):
         raise AssertionError

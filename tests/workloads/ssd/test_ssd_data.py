@@ -1,0 +1,194 @@
+"""Batches: every image and target is what one gets alone, whoever computes it; padding; damaged files."""
+
+import cv2
+import numpy as np
+import pytest
+
+from tests.workloads.resnet50.images_made_up import place
+from tests.workloads.ssd import coco_made_up as made_up
+from tests.workloads.ssd.test_ssd_workload import made
+from workloads.api import Facts
+from workloads.common.images.jpeg import BadImage, Reader
+from workloads.ssd import boxes, crops
+from workloads.ssd.data import DetectionData
+from workloads.ssd.dataset import CocoFolders
+from workloads.ssd.facts import read_facts
+from workloads.ssd.settings import DEMO_MODEL
+from workloads.ssd.synthetic import SyntheticDetectionData
+
+MODEL = {**DEMO_MODEL, "classes": 3, "jitter": [0.125, 0.5, 0.5, 0.05], "crop_overlap": True, "crop_chance": 1.0}
+
+
+class Folders(CocoFolders):
+    name = "made-up"
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    return prepare(tmp_path_factory.mktemp("data"))
+
+
+def prepare(folder):
+    Folders().prepare(made_up.write(folder / "images", 25, 13), folder / "prepared")
+    return folder / "prepared"
+
+
+def settings(folder, batch=6, devices=1, **options):
+    facts = read_facts(folder)
+    values = {**made("demo", Facts(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL).settings.hyperparameters}
+    workload = made(
+        "demo", facts, profile="demo", model=MODEL, devices_total=devices, dataset="made-up", data_dir=str(folder),
+        batch_size_global=batch, hyperparameters=values, options={"data_threads": 2, **options},
+    )  # fmt: skip
+    return workload.settings, facts
+
+
+def opened(folder, where=None, batch=6, **options):
+    chosen = where or place(0, range(1), 1)
+    return DetectionData(*settings(folder, batch, chosen.replicas_total, **options), chosen, seed=4)
+
+
+def copies(data, first, stop):
+    """Arrays of training batches, one list per step."""
+    return [
+        [{name: value.copy() for name, value in batch.arrays.items()} for batch in step]
+        for step in data.train(first, stop)
+    ]
+
+
+def test_an_epoch_has_every_image_once_then_begins_again(prepared):
+    data = opened(prepared)
+    assert data.facts.train_samples == 23
+    assert data.steps_per_epoch == 4
+    drawn = []
+    data.draw, inner = (lambda images, epoch: drawn.append((epoch, images.tolist())) or inner(images, epoch)), data.draw
+    batches = list(data.train(0, 5))
+    assert all(batch.weight == batch.weight_global == batch.samples_global == 6 for (batch,) in batches)
+    order = [image for epoch, images in drawn if epoch == 0 for image in images]
+    assert sorted(order[:23]) == list(range(23))
+    assert order[23] == order[0]  # the last batch is filled up from the beginning
+    assert [epoch for epoch, _ in drawn] == [0, 0, 0, 0, 1]
+    data.close()
+
+
+def test_images_and_targets_are_those_of_each_image_alone(prepared):
+    data = opened(prepared)
+    (step,) = copies(data, 2, 3)
+    chosen = []
+    data.draw, inner = (lambda images, epoch: chosen.append(images) or inner(images, epoch)), data.draw
+    copies(data, 2, 3)
+    for slot, image in enumerate(chosen[0].tolist()):
+        drawn = inner(np.array([image]), 0)
+        offset, label = boxes.targets(drawn.box, drawn.label, drawn.ends, data.priors)
+        np.testing.assert_array_equal(step[0]["offset"][slot], offset[0])
+        np.testing.assert_array_equal(step[0]["label"][slot], label[0])
+        assert (label > 0).any()
+        out = np.empty((128, 128, 3), np.uint8)
+        data._make_image(out, drawn, 0, Reader())
+        np.testing.assert_array_equal(step[0]["image"][slot], out)
+    data.close()
+
+
+def test_pixels_follow_the_boxes(prepared):
+    """Without jitter: the crop of the decoded image, resized and mirrored."""
+    data = opened(prepared)
+    data.strengths = [0.0] * 4
+    drawn = data.draw(np.arange(23), 0)
+    assert drawn.mirrored.any()
+    for image in range(23):
+        out = np.empty((128, 128, 3), np.uint8)
+        data._make_image(out, drawn, image, Reader())
+        whole = cv2.cvtColor(cv2.imread(data.images.path(image)), cv2.COLOR_BGR2RGB)
+        left, top, width, height = drawn.pixels[image]
+        expected = cv2.resize(
+            whole[top : top + height, left : left + width], (128, 128), interpolation=cv2.INTER_LINEAR
+        )
+        expected = expected[:, ::-1] if drawn.mirrored[image] else expected
+        assert np.abs(out.astype(int) - expected).max() <= 2  # another decoder
+    data.close()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_replicas_share_the_batches_of_one(prepared, threads):
+    alone = opened(prepared)
+    expected = copies(alone, 1, 6)
+    alone.close()
+    parts = [opened(prepared, place(0, range(2), 3), data_threads=threads), opened(prepared, place(1, range(2, 3), 3))]
+    steps = [copies(data, 1, 6) for data in parts]
+    for step in range(5):
+        shares = steps[0][step] + steps[1][step]
+        assert [len(share["image"]) for share in shares] == [2, 2, 2]
+        for name in ("image", "offset", "label"):
+            np.testing.assert_array_equal(np.concatenate([s[name] for s in shares]), expected[step][0][name])
+    for data in parts:
+        data.close()
+
+
+def test_every_validation_image_once_and_padding_marked(prepared):
+    seen = []
+    for process, replicas in ((0, range(2)), (1, range(2, 3))):
+        data = opened(prepared, place(process, replicas, 3), evaluation_batch_size=3)
+        for step in data.evaluation():
+            for batch in step:
+                arrays = batch.arrays
+                assert batch.weight == arrays["valid"].sum()
+                assert (arrays["image"][~arrays["valid"]] == 0).all()
+                for slot in np.flatnonzero(arrays["valid"]):
+                    image = int(arrays["number"][slot])
+                    seen.append(image)
+                    pixels = cv2.cvtColor(cv2.imread(data.evaluation_images.path(image)), cv2.COLOR_BGR2RGB)
+                    assert pixels.shape[:2] == (arrays["height"][slot], arrays["width"][slot])
+                    expected = cv2.resize(pixels, (128, 128), interpolation=cv2.INTER_LINEAR).astype(int)
+                    assert np.abs(arrays["image"][slot] - expected).max() <= 2
+        data.close()
+    assert sorted(seen) == list(range(11))
+
+
+def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(tmp_path):
+    folder = prepare(tmp_path)
+    data = opened(folder, skip_bad=True)
+    images = []
+    data.draw, inner = (lambda numbers, epoch: images.append(numbers) or inner(numbers, epoch)), data.draw
+    ((before,),) = copies(data, 0, 1)
+    broken = int(images[0][3])
+    path = data.images.path(broken)
+    with open(path, "r+b") as file:
+        content = file.read()
+        file.seek(0)
+        file.write(b"\0" * len(content))  # as many bytes, no image
+    ((after,),) = copies(data, 0, 1)
+    data.close()
+    others = [0, 1, 2, 4, 5]
+    for name in before:
+        np.testing.assert_array_equal(before[name][others], after[name][others])
+    drawn = inner(np.array([(broken + 1) % 23]), 0)
+    offset, label = boxes.targets(drawn.box, drawn.label, drawn.ends, data.priors)
+    np.testing.assert_array_equal(after["label"][3], label[0])
+    np.testing.assert_array_equal(after["offset"][3], offset[0])
+    strict = opened(folder)
+    with pytest.raises(BadImage, match=f"{path}: neither a JPEG nor a PNG file"):
+        list(strict.train(0, 1))
+    strict.close()
+
+
+def test_synthetic_batches_have_the_real_shapes(prepared):
+    chosen, facts = settings(prepared, 4, 2)
+    data = SyntheticDetectionData(chosen, facts, place(0, range(2), 2), 1)
+    for step in data.train(0, 3):
+        assert len(step) == 2
+        for batch in step:
+            assert batch.arrays["image"].shape == (2, 128, 128, 3)
+            assert batch.arrays["offset"].shape == (2, 4, 1488)
+            assert batch.arrays["label"].shape == (2, 1488)
+            assert 5 < (batch.arrays["label"] > 0).sum() / 2 < 100
+            assert batch.arrays["label"].max() <= 3
+            assert batch.weight_global == 4
+    assert list(data.evaluation()) == []
+
+
+def test_the_crops_rule_has_the_attempts_of_the_set(prepared):
+    chosen, facts = settings(prepared)
+    chosen.hyperparameters["max_samples"] = 50
+    data = DetectionData(chosen, facts, place(0, range(1), 1), 0)
+    assert data.rule == crops.CropRule(0.5, 1.0, True, 50)
+    data.close()
