@@ -25,11 +25,10 @@ from workloads.common.images.jpeg import Header
 from workloads.common.manifest import Manifest
 from workloads.ssd import coco, objects
 from workloads.ssd.coco import Annotations
-from workloads.ssd.facts import PUBLISHED, PUBLISHED_IMAGES
+from workloads.ssd.facts import GROUND_TRUTH, PUBLISHED, PUBLISHED_IMAGES
 
 MOST_NAMED = 20
 """Problems that are named one by one; the others are counted."""
-GROUND_TRUTH = "val_ground_truth.json"
 SPLITS = {"train": "train2017", "val": "val2017"}
 """Split to folder; its annotations are annotations/instances_FOLDER.json."""
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from workloads.api import Facts
 from workloads.common import manifest as manifests
 
+GROUND_TRUTH = "val_ground_truth.json"
+"""What COCO's metric compares with, in the prepared folder."""
 PUBLISHED = {"train": 117_266, "val": 4_952, "classes": 80}
 """COCO 2017, images with objects (published logs: train_samples, eval_samples)."""
 PUBLISHED_IMAGES = {"train": 118_287, "val": 5_000}

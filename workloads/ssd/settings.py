@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from workloads.api import Defaults, HyperparameterSet, Json, Setting
+from workloads.ssd.average_precision import EVALUATORS
 
 TARGETS_MAP = {"v0.5": 0.212, "v0.7": 0.230}
 """Rules to COCO box AP (rules texts of the rounds; v0.6 and later ask for 0.230)."""
@@ -232,6 +233,10 @@ class Options:
     )
     max_epochs: int | None = field(default=None, metadata=_option("give up after so many epochs", minimum=1))
     evaluation_batch_size: int = field(default=32, metadata=_option("images per device and evaluation step", minimum=1))
+    evaluator: str = field(
+        default="pycocotools",
+        metadata=_option("what computes COCO's AP; both give the same number", choices=EVALUATORS),
+    )
     compile: str = field(
         default="auto",
         metadata=_option(

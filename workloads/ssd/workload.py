@@ -23,9 +23,11 @@ from workloads.api import (
     Workload,
 )
 from workloads.common import schedules
+from workloads.common.images import index
 from workloads.common.optimizers import Rule
-from workloads.ssd import network, priors
+from workloads.ssd import average_precision, network, priors
 from workloads.ssd.detections import detect
+from workloads.ssd.facts import GROUND_TRUTH
 from workloads.ssd.settings import (
     EVALUATION_EPOCHS,
     EVALUATION_INTERVAL_EPOCHS,
@@ -212,6 +214,22 @@ class SSD(Workload):
             "label": found.label,
             "score": found.score,
         }
+
+    def score(self, results: Arrays) -> dict[str, float]:
+        """COCO's box AP. Raises ValueError unless every validation image was looked at exactly once."""
+        seen = np.sort(results["seen"])
+        count = self.facts.evaluation_samples
+        if not np.array_equal(seen, np.arange(count)):
+            raise ValueError(f"evaluation saw {len(seen)} images, {len(np.unique(seen))} different ones, of {count}")
+        folder = Path(self.settings.data_dir)
+        truth = average_precision.read_ground_truth(folder / GROUND_TRUTH)
+        images = index.read(folder, "val", folder, count).label
+        categories = np.sort([category["id"] for category in truth["categories"]])
+        found = average_precision.rows(
+            images[results["number"]], results["box"], results["score"], categories[results["label"] - 1]
+        )
+        evaluator = str(self.settings.options.get("evaluator", "pycocotools"))
+        return {"map": average_precision.average_precision(truth, found, evaluator)}
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""

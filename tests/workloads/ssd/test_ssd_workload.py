@@ -14,13 +14,6 @@ from workloads.ssd.workload import SSD
 COCO = Facts(117_266, 4_952, {"classes": 80}, "published")
 
 
-class Half(SSD):
-    """Without the COCO metric."""
-
-    def score(self, results):
-        raise AssertionError
-
-
 def made(set_name, facts=COCO, rules="v0.7", **changes):
     """The full workload with one of the sets."""
     values = {name: setting.value for name, setting in SETS[set_name].items()}
@@ -33,7 +26,7 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
         model=REFERENCE_MODEL, targets={"map": 0.230}, hyperparameter_set=set_name, hyperparameters=values,
         hyperparameter_sources={}, options={},
     )  # fmt: skip
-    return Half(dataclasses.replace(settings, **changes), facts)
+    return SSD(dataclasses.replace(settings, **changes), facts)
 
 
 def demo():

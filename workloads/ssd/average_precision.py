@@ -1,0 +1,71 @@
+"""COCO's box AP over IoU 0.50 … 0.95, by pycocotools or by faster-coco-eval."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+EVALUATORS = ("pycocotools", "faster-coco-eval")
+
+
+def read_ground_truth(path: Path) -> dict[str, Any]:
+    """A prepared `val_ground_truth.json`. Raises ValueError naming the file."""
+    try:
+        found = json.loads(path.read_bytes())
+        return {name: list(found[name]) for name in ("images", "annotations", "categories")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: cannot be read ({error}); prepare the data again") from None
+
+
+def rows(
+    image_id: npt.ArrayLike, box: npt.ArrayLike, score: npt.ArrayLike, category_id: npt.ArrayLike
+) -> npt.NDArray[np.float64]:
+    """Detections (n, 7) as COCO's tools take them: image id, left, top, width, height in pixels, score, category id."""
+    boxes = np.asarray(box, np.float64).reshape(-1, 4)
+    return np.column_stack([np.asarray(image_id), boxes, np.asarray(score), np.asarray(category_id)]).astype(np.float64)
+
+
+def average_precision(
+    truth: Mapping[str, Any], detections: npt.NDArray[np.float64], evaluator: str = "pycocotools"
+) -> float:
+    """AP as a fraction: all areas, the best 100 of an image, mean over classes and ten IoUs. 0 without detections.
+
+    `truth` as in COCO's annotation files; `detections` as `rows` makes them. Raises ValueError if the evaluator is not there.
+    """
+    if not len(detections):
+        return 0.0
+    coco, evaluation = _tools(evaluator)
+    with contextlib.redirect_stdout(io.StringIO()):
+        expected = coco()
+        expected.dataset = truth
+        expected.createIndex()
+        run = evaluation(expected, expected.loadRes(detections), "bbox")
+        run.evaluate()
+        run.accumulate()
+        run.summarize()
+    return float(run.stats[0])
+
+
+def _tools(evaluator: str) -> tuple[Any, Any]:
+    """The classes that hold annotations and that compare them."""
+    try:
+        if evaluator == "faster-coco-eval":
+            from faster_coco_eval import COCO, COCOeval_faster
+
+            return COCO, COCOeval_faster
+        from pycocotools.coco import COCO
+        from pycocotools.cocoeval import COCOeval
+
+        return COCO, COCOeval
+    except ImportError as error:
+        raise ValueError(
+            f"workload.evaluator={evaluator}: the package {evaluator} cannot be imported ({error}); install it, or type "
+            f"workload.evaluator={EVALUATORS[evaluator == EVALUATORS[0]]}"
+        ) from None
