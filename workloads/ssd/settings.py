@@ -95,7 +95,12 @@ _V05_LAST = {"max_epochs": "presumed: the last evaluation of v0.5's schedule"}
 _ARTICLE = "published: DGX-1 scaling article, table 1"
 _LIKE_V05 = "presumed: as NVIDIA's v0.5 DGX-1 entry, whose batch and epochs the article repeats"
 _RULE_V05 = "derived: 1e-3 times round(2.5 · batch / 32), as that entry computes it"
-_ARTICLE_SILENT = {**dict.fromkeys((*_V05, "learning_rate"), _LIKE_V05), **_NVIDIA_SILENT, **_V05_LAST}
+_ARTICLE_SILENT = {
+    **dict.fromkeys((*_V05, "learning_rate"), _LIKE_V05),
+    **_V05_LAST,
+    "lr_scaling": _NVIDIA_SILENT["lr_scaling"],
+    "evaluation_interval_epochs": _AS_RULES,
+}
 _V06 = "published: NVIDIA v0.6, config_DGX1.sh and logs"
 
 SETS: Mapping[str, HyperparameterSet] = {

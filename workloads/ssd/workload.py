@@ -201,8 +201,11 @@ class SSD(Workload):
         set, its `width` and `height` in pixels, `valid`. Result: `seen` (b,) numbers; of n detections `number` (n,), `box`
         (n, 4) left, top, width, height in pixels, `label` (n,) from 1, `score` (n,).
         """
-        valid = np.flatnonzero(batch.arrays["valid"])
-        found = detect(outputs["logits"][valid], outputs["offsets"][valid], self.priors)
+        valid = batch.arrays["valid"]
+        logits, offsets = outputs["logits"], outputs["offsets"]
+        if not valid.all():
+            logits, offsets = logits[valid], offsets[valid]
+        found = detect(logits, offsets, self.priors)
         number, width, height = (batch.arrays[name][valid] for name in ("number", "width", "height"))
         pixels = np.stack([width, height], axis=1).astype(np.float32)[found.image]
         corner = found.box[:, :2] * pixels

@@ -115,7 +115,9 @@ def test_the_articles_sets(name, batch, rate):
     assert rate == pytest.approx(1e-3 * round(2.5 * batch / 32))
     assert values["batch_size_global"].source.startswith("published")
     assert values["learning_rate"].source.startswith("presumed" if name == "8gpu" else "derived")
-    assert values["warmup_steps"].source.startswith("presumed")
+    assert all(
+        values[key].source.startswith("presumed") for key in ("warmup_steps", "optimizer", "momentum", "lr_scaling")
+    )
 
 
 def test_everything_is_decayed():

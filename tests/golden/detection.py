@@ -1,0 +1,93 @@
+"""Digests of SSD's crops, boxes, colours, priors, matches and weights, to be the same in every environment; prints JSON.
+
+    python tests/golden/detection.py          # compare with detection.json beside it; exit code 1 if one differs
+
+Needs NumPy and OpenCV, so that every framework's environment can run it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from randomness import digest
+
+from workloads.common.randomness import bits, uniform
+from workloads.ssd import boxes, colours, crops, network, priors
+from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
+
+GOLDEN = Path(__file__).with_suffix(".json")
+IMAGES, OBJECTS = 4000, 3
+
+
+def some_boxes() -> tuple[np.ndarray, np.ndarray]:
+    """Boxes of objects and where those of each image end."""
+    corners = uniform(bits(3, np.arange(IMAGES * OBJECTS * 4))).reshape(-1, 2, 2)
+    return np.sort(corners, axis=1).reshape(-1, 4).astype(np.float32), np.arange(1, IMAGES + 1) * OBJECTS
+
+
+def augmentation() -> dict[str, str]:
+    """Crops of both kinds, what is left of the objects, colours."""
+    corners, ends = some_boxes()
+    images = np.arange(IMAGES)
+    windows = crops.windows(1, 2, images, corners, ends, crops.CropRule())
+    flips = crops.flips(1, 2, images)
+    left = crops.inside(windows, flips, corners, np.ones(len(corners), np.int32), ends)
+    demo = crops.windows(1, 2, images, corners, ends, crops.CropRule.of(DEMO_MODEL, 1))
+    return {
+        "windows": digest(windows),
+        "windows of the demo": digest(demo),
+        "flips": digest(flips),
+        "objects inside": digest(*left),
+        "pixels": digest(crops.pixels(windows, 300 + images, 700 - images % 500)),
+        "colours": digest(*colours.draw(1, 2, images, REFERENCE_MODEL["jitter"])),
+    }
+
+
+def jittered() -> dict[str, str]:
+    """A smooth image after ten times all four changes."""
+    noise = integers_of(bits(9, np.arange(100 * 100 * 3))).reshape(100, 100, 3)
+    image = cv2.resize(noise, (300, 300), interpolation=cv2.INTER_LINEAR)
+    factors, orders = colours.draw(1, 2, np.arange(10), REFERENCE_MODEL["jitter"])
+    for factor, order in zip(factors.tolist(), orders.tolist(), strict=True):
+        colours.jitter(image, factor, order)
+    return {"jittered image": digest(image)}
+
+
+def integers_of(random: np.ndarray) -> np.ndarray:
+    """The upper eight bits."""
+    return (random >> np.uint64(56)).astype(np.uint8)
+
+
+def of_the_model() -> dict[str, str]:
+    """Priors, which objects they learn, initial weights."""
+    corners, ends = some_boxes()
+    made = priors.build(REFERENCE_MODEL)
+    weights = [value for _, value in network.initial_weights(network.build(DEMO_MODEL), 1)]
+    return {
+        "priors": digest(made.centres, made.corners),
+        "matches": digest(boxes.match(corners[: 20 * OBJECTS], ends[:20], made)),
+        "weights": digest(*weights),
+    }
+
+
+def main() -> int:
+    """Print what is found; 1 if it differs from the golden values."""
+    found = {**augmentation(), **jittered(), **of_the_model()}
+    print(json.dumps(found, indent=1))
+    expected = json.loads(GOLDEN.read_text(encoding="ascii")) if GOLDEN.exists() else {}
+    wrong = [name for name in {**found, **expected} if found.get(name) != expected.get(name)]
+    if wrong:
+        print(f"NumPy {np.__version__}: differs: {', '.join(wrong)}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
