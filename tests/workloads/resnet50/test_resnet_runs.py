@@ -1,0 +1,111 @@
+"""The ResNet demo in real processes: every framework for an epoch; with the marker `full` to the target."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.helpers import events, only, run_suite, status, suite
+
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+DEMO = ("workload=resnet50", "profile=demo")
+
+
+def metrics(folder):
+    """The blocks of a run."""
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def epoch(tmp_path_factory):
+    """One epoch in every framework."""
+    tmp_path = tmp_path_factory.mktemp("resnet")
+    names = ",".join(FRAMEWORKS)
+    done = run_suite(tmp_path, "-m", *DEMO, f"framework={names}", "gpus=1", "seed=1", "stop=epochs:1", timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return {name: only((tmp_path / "logs").glob(f"*/resnet50-{name}-*/run_0")) for name in FRAMEWORKS}
+
+
+def test_frameworks_train_alike(epoch):
+    """The same weights and images: rounding alone parts them, and has 125 steps to grow."""
+    blocks = {name: only(metrics(folder)) for name, folder in epoch.items()}
+    losses = [block["loss"] for block in blocks.values()]
+    assert max(losses) <= 1.02 * min(losses), losses
+    assert all(0.1 < block["quality"]["top1"] < 0.5 for block in blocks.values()), blocks
+    assert {block["samples"] for block in blocks.values()} == {4000}
+    assert all(block["data_wait_seconds"] < block["train_seconds"] for block in blocks.values())
+
+
+def test_the_log_says_what_was_trained(epoch):
+    for name, folder in epoch.items():
+        found = {key: value for key, value, _ in events(folder / "result_0.txt")}
+        assert found["submission_benchmark"] == "resnet"
+        assert found["suite_run"]["framework"] == name
+        assert found["suite_run"]["labels"][:2] == ["demo", "cpu"]
+        assert found["submission_division"] == "open"
+        assert (found["opt_name"], found["model_bn_span"], found["global_batch_size"]) == ("sgd", 32, 32)
+        assert found["sgd_opt_learning_rate_decay_steps"] == 21 * 125
+        assert (found["train_samples"], found["eval_samples"]) == (4000, 1000)
+
+
+def test_report_has_a_row_for_each(epoch, tmp_path):
+    done = suite(tmp_path, "report", *(folder.parent for folder in epoch.values()))
+    assert done.returncode == 0, done.stderr
+    for name in FRAMEWORKS:
+        assert f"| {name}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (("gpus=3", "oversubscribe=true"), "batch size 32 cannot be shared equally by 3 devices"),
+        (("batch=global:5000",), "batch size 5000 is larger than the data set (4000 images)"),
+        (("precision=fp16",), "precision=fp16"),
+        (("workload.compile=yes",), "workload.compile=yes: allowed: auto, off, on"),
+        (("data.decode=fast",), "data.decode=fast: allowed: exact, scaled"),
+        (("workload.hyperparameter_set=nvidia",), "did you mean"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path, overrides, words):
+    done = run_suite(tmp_path, *DEMO, *overrides, timeout=60)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "logs").exists()
+
+
+def test_reference_without_data_says_what_to_type(tmp_path):
+    done = run_suite(tmp_path, "workload=resnet50", "device=cpu", SUITE_DATA_DIR=str(tmp_path / "none"))
+    assert done.returncode == 2
+    assert "suite data prepare imagenet --from" in done.stderr
+
+
+def test_an_image_damaged_after_preparation_ends_the_run_with_its_name(tmp_path):
+    data = {"SUITE_DATA_DIR": str(tmp_path / "data")}
+    assert suite(tmp_path, "data", "make-demo", "imagenet-demo", **data).returncode == 0
+    image = sorted((tmp_path / "data").glob("imagenet-demo/images/train/*/*.JPEG"))[7]
+    content = image.read_bytes()
+    image.write_bytes(content[: len(content) // 2] + b"\0" * (len(content) - len(content) // 2))
+    done = run_suite(tmp_path, *DEMO, "stop=epochs:1", "seed=1", f"output={tmp_path / 'out'}", **data)
+    assert done.returncode != 0
+    found = status(only((tmp_path / "out").glob("*/run_0")))
+    assert found["status"] == "failed"
+    assert image.name in found["reason"]
+    skipped = run_suite(
+        tmp_path, *DEMO, "stop=epochs:1", "seed=1", "data.skip_bad=true", f"output={tmp_path / 'skip'}", **data
+    )
+    assert skipped.returncode == 0, skipped.stdout + skipped.stderr
+    assert status(only((tmp_path / "skip").glob("*/run_0")))["status"] == "success"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_reaches_the_target(tmp_path, framework):
+    done = run_suite(tmp_path, *DEMO, f"framework={framework}", "seed=1", timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = only((tmp_path / "logs").glob("*/*/run_0"))
+    assert metrics(folder)[-1]["quality"]["top1"] >= 0.8 > metrics(folder)[0]["quality"]["top1"]
+    command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--ruleset", "0.7.0", "--werror"]
+    command += ["--log_output", str(tmp_path / "checker.log"), str(folder / "result_0.txt")]
+    assert subprocess.run(command, capture_output=True, cwd=tmp_path).returncode == 0
