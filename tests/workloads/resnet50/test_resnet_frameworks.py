@@ -4,6 +4,7 @@ The reference is torchvision's own model in float64 with the optimizers in NumPy
 """
 
 import functools
+import json
 import os
 import subprocess
 import threading
@@ -27,21 +28,16 @@ def command(framework, script, *arguments):
 
 
 def run(*processes, timeout=600):
-    """Run the commands side by side, each with its rank."""
-    port = str(free_ports(1)[0])
-    common = {
-        "OMP_NUM_THREADS": "1",
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
-        "WORLD_SIZE": str(len(processes)),
-    }
-    common |= {"PYTHONPATH": str(PROJECT), "MXNET_CPU_TEMP_COPY": "1"}
-    started = [
-        subprocess.Popen(
-            process, env={**os.environ, **common, "RANK": str(rank)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        for rank, process in enumerate(processes)
-    ]
+    """Run the commands side by side, each with its place as the launchers give it."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(len(processes))]
+    common = {"OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": addresses[0].partition(":")[2]}
+    common |= {"WORLD_SIZE": str(len(processes)), "PYTHONPATH": str(PROJECT), "MXNET_CPU_TEMP_COPY": "1"}
+    started = []
+    for rank, process in enumerate(processes):
+        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
+        own = {"RANK": str(rank), **({"TF_CONFIG": json.dumps(task)} if len(processes) > 1 else {})}
+        environment = {**os.environ, **common, **own}
+        started.append(subprocess.Popen(process, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
     timer = threading.Timer(timeout, lambda: [process.kill() for process in started])
     timer.start()
     outputs = [process.communicate()[0].decode() for process in started]
