@@ -1,0 +1,119 @@
+"""Small made-up cases for SSD's tests, the same in every framework's environment."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from workloads.api import Batch, Facts, Settings
+from workloads.common.randomness import bits, integers, normal, stream
+from workloads.ssd import network
+from workloads.ssd.priors import shapes_per_cell
+from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
+from workloads.ssd.workload import SSD
+
+CASES = {
+    "full": {"model": REFERENCE_MODEL, "classes": 80, "batch": 2},
+    "steps": {"model": {**DEMO_MODEL, "widths": REFERENCE_MODEL["widths"]}, "classes": 10, "batch": 6},
+    "uneven": {"model": {**DEMO_MODEL, "image_size": 100, "map_sizes": [13, 7, 4, 2]}, "classes": 7, "batch": 4},
+}
+"""Name to model, classes and images per step. `uneven`: maps of odd sizes show every padding mistake."""
+IMAGES = 96
+STEPS = 10
+RATE, DECAY = 5e-4, 0.05
+"""Steps so small that rounding does not grow much; a decay so large that leaving it out shows."""
+HEADS = 0.2
+"""The heads' weights over Xavier's: outputs as small as those of a trained network."""
+POSITIVES = 12
+"""Of the priors of an image, about, and one of every map; every fifth image has none."""
+
+
+def workload(case: str, framework: str, devices: int = 1, compile: str = "", **changes: object) -> SSD:
+    """The workload of a case, without warm-up, at one rate.
+
+    `compile` is off unless given, but for MXNet, where it is what users have.
+    """
+    chosen = CASES[case]
+    values = {name: setting.value for name, setting in SETS["reference"].items() if name != "batch_size_global"}
+    values |= {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
+    settings = Settings(
+        workload="ssd", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",
+        devices_total=devices, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32",
+        batch_size_global=chosen["batch"], batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train",
+        dataset="coco-demo", data_dir="", model=chosen["model"], targets={"map": 0.23},
+        hyperparameter_set="reference", hyperparameters=values, hyperparameter_sources={},
+        options={"evaluation_batch_size": chosen["batch"], "compile": compile or ("auto" if framework == "mxnet" else "off")},
+    )  # fmt: skip
+    facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "made up")
+    return SSD(dataclasses.replace(settings, **changes), facts)
+
+
+def weights(made: SSD) -> dict[str, np.ndarray]:
+    """Initial weights with shaken batch-norm scales and shifts."""
+    found = {}
+    for name, value in made.initial_weights(7):
+        if name.startswith(("box", "class")):
+            value = HEADS * value
+        noise = normal(bits(stream(7, f"shake/{name}"), np.arange(value.size))).reshape(value.shape)
+        found[name] = (value if value.ndim > 1 else value + 0.2 * noise).astype(np.float32)
+    return found
+
+
+def statistics(made: SSD) -> dict[str, np.ndarray]:
+    """Running statistics as after training: means around 0, variances around 1."""
+    found = {}
+    for name, shape in network.statistics(made.network).items():
+        noise = normal(bits(stream(7, f"statistics/{name}"), np.arange(shape[0])))
+        found[name] = (0.1 * noise if name.endswith("mean") else np.exp(0.3 * noise)).astype(np.float32)
+    return found
+
+
+def batch(made: SSD, step: int, replica: int = 0) -> Batch:
+    """One replica's smooth random images (B, S, S, 3) of a step, with made-up targets of their priors."""
+    settings = made.settings
+    size, count = int(settings.model["image_size"]), made.images_per_replica
+    first = step * settings.batch_size_global + replica * count
+    numbers = np.arange(first, first + count)
+    coarse = integers(bits(stream(3, "images"), numbers[:, None], np.arange(8 * 8 * 3)), 256).reshape(count, 8, 8, 3)
+    index = np.arange(size) * 8 // size
+    fine = integers(bits(stream(4, "images"), numbers[:, None], np.arange(size * size * 3)), 40)
+    image = np.clip(coarse[:, index][:, :, index] + fine.reshape(count, size, size, 3) - 20, 0, 255).astype(np.uint8)
+    offset, label = targets(numbers, made)
+    arrays = {"image": image, "offset": offset, "label": label, "number": numbers, "valid": np.ones(count, bool)}
+    arrays |= {"width": np.full(count, 640, np.int32), "height": np.full(count, 480, np.int32)}
+    return Batch(arrays, float(count), float(settings.batch_size_global), settings.batch_size_global)
+
+
+def targets(numbers: np.ndarray, made: SSD) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets (B, 4, P) and labels (B, P) that the priors of images are to learn."""
+    priors, classes, model = len(made.priors), made.network.classes, made.settings.model
+    places = np.arange(priors)
+    cells = zip(model["map_sizes"], shapes_per_cell(model), strict=True)
+    last_of_maps = np.cumsum([size**2 * shapes for size, shapes in cells]) - 1
+    hit = integers(bits(stream(5, "hits"), numbers[:, None], places), priors) < POSITIVES
+    hit[:, last_of_maps] = True
+    hit[numbers % 5 == 4] = False
+    label = 1 + integers(bits(stream(6, "labels"), numbers[:, None], places), classes)
+    offset = normal(bits(stream(8, "offsets"), numbers[:, None], np.arange(4 * priors))).reshape(-1, 4, priors)
+    return np.where(hit[:, None], offset, 0).astype(np.float32), np.where(hit, label, 0).astype(np.int32)
+
+
+def outputs(images: int = 4, classes: int = 7, priors: int = 60) -> dict[str, np.ndarray]:
+    """Made-up `logits`, `offsets`, and the `labels` and `wanted` offsets that the loss compares them with.
+
+    The second image has no positives, the third more than a quarter: its negatives do not suffice.
+    """
+    logits = 2 * normal(bits(stream(9, "logits"), np.arange(images * (classes + 1) * priors)))
+    offsets = 1.5 * normal(bits(stream(9, "offsets"), np.arange(images * 4 * priors)))
+    label = integers(bits(stream(9, "labels"), np.arange(images * priors)), classes + 1).reshape(images, priors)
+    hit = integers(bits(stream(9, "hits"), np.arange(images * priors)), 100).reshape(images, priors)
+    chance = np.array([10, 0, 60, 5])[np.arange(images) % 4]
+    wanted = normal(bits(stream(9, "wanted"), np.arange(images * 4 * priors))).reshape(images, 4, priors)
+    label = np.where(hit < chance[:, None], label, 0).astype(np.int32)
+    return {
+        "logits": logits.reshape(images, classes + 1, priors).astype(np.float32),
+        "offsets": offsets.reshape(images, 4, priors).astype(np.float32),
+        "labels": label,
+        "wanted": np.where(label[:, None] > 0, wanted, 0).astype(np.float32),
+    }
