@@ -90,9 +90,17 @@ class SSD(Workload):
 
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:
-        """Counts from the prepared data's manifest; COCO's published ones under profile=synthetic."""
+        """Counts from the prepared data's manifest; COCO's published ones under profile=synthetic.
+
+        Raises ValueError under profile=reference: its backbone cannot be loaded yet; from random weights it is another task.
+        """
         from workloads.ssd import facts
 
+        if settings.profile == "reference":
+            raise ValueError(
+                "workload=ssd profile=reference starts from torchvision's ImageNet backbone resnet34-333f7ec4.pth "
+                "(download.pytorch.org/models), which this version cannot load yet; type profile=demo or profile=synthetic"
+            )
         found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
         _check_sizes(settings, found)
         return found

@@ -1,0 +1,45 @@
+"""SSD in real processes: made-up batches, refusals; with the marker `full` the demo to its target."""
+
+import json
+
+import pytest
+
+from tests.helpers import events, only, run_suite, status, suite
+
+
+def test_synthetic_steps_run(tmp_path):
+    done = run_suite(
+        tmp_path, "workload=ssd", "profile=synthetic", "device=cpu", "batch=global:2", "stop=steps:2", timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = only((tmp_path / "logs").glob("*/*/run_0"))
+    found = {key: value for key, value, _ in events(folder / "result_0.txt")}
+    assert status(folder)["status"] == "success"
+    assert found["suite_run"]["labels"][:2] == ["synthetic", "cpu"]
+    assert only(json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines())["samples"] == 4
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (("gpus=1", "device=cpu"), "backbone resnet34-333f7ec4.pth"),
+        (("profile=demo", "framework=mxnet"), "mxnet"),
+        (("profile=demo", "gpus=3", "oversubscribe=true"), "3 devices"),
+    ],
+)
+def test_what_is_not_there_is_refused_in_one_line(tmp_path, overrides, words):
+    done = run_suite(tmp_path, "workload=ssd", *overrides, timeout=60)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "logs").exists()
+
+
+@pytest.mark.full
+def test_the_demo_reaches_its_target(tmp_path):
+    done = run_suite(tmp_path, "workload=ssd", "profile=demo", "seed=1", timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = only((tmp_path / "logs").glob("*/*/run_0"))
+    maps = [json.loads(line)["quality"]["map"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert maps[-1] >= 0.23 > maps[0]
+    assert suite(tmp_path, "check", folder / "result_0.txt").returncode == 0
