@@ -35,6 +35,19 @@ class Beat:
     reason: str = ""
 
 
+def told_path(folder: Path, process: int) -> Path:
+    """Where worker `process` notes that it was told to leave: empty until then, written in the signal handler itself."""
+    return folder / f".told-{process}"
+
+
+def was_told(folder: Path, process: int) -> bool:
+    """True if worker `process` got SIGTERM: a launcher sends it to the peers of a process that died."""
+    try:
+        return told_path(folder, process).stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
 def beat_path(folder: Path, process: int) -> Path:
     """Where worker `process` of the run in `folder` writes its state."""
     return folder / f".worker-{process}.json"

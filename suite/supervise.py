@@ -12,7 +12,7 @@ from pathlib import Path
 
 from suite import cgroups, processes, topology
 from suite.environment import Environment
-from suite.heartbeat import STACK_SIGNAL, Beat, beat_path, read_beat
+from suite.heartbeat import STACK_SIGNAL, Beat, beat_path, read_beat, told_path, was_told
 from suite.launch.base import Framework
 from suite.progress import Progress
 from suite.runspec import RunSpec, write_atomically
@@ -97,7 +97,8 @@ class Supervisor:
         self.progress.update(beats)
         ended = self._died(beats) or self._failed(beats)
         if ended is not None:
-            # When a process dies, its peers fail a moment later, of that: name the one that died.
+            # When a process dies, its peers fail of that, maybe before the kernel is done with it: name the one that died.
+            time.sleep(POLL_SECONDS)
             return self._died(self._beats()) or ended
         all_done = all(beat is not None and beat.status for beat in beats)
         if all_done and (all(code is not None for code in exits.values()) or self._left_late()):
@@ -112,19 +113,19 @@ class Supervisor:
         return time.monotonic() - self._done_since > EXIT_SECONDS
 
     def _died(self, beats: list[Beat | None]) -> Status | None:
-        """A worker that is gone without having said how it ended."""
+        """A worker that is gone without having said how it ended; first one that no launcher had told to leave."""
         if self.environment.argv_prefix:  # inside a container, process ids are others
             return None
-        for beat in beats:
-            if beat is not None and not beat.status and not processes.alive(beat.pid):
-                # A worker that failed writes its reason last: look once more before calling it dead.
-                again = read_beat(self.folder, beat.process)
-                if again is None or not again.status:
-                    where = f"in phase '{beat.phase}' at step {beat.step}; see worker-{beat.process}.log"
-                    how = self._how(f"worker-{beat.process}")
-                    if cgroups.oom_kills() > self._oom_kills:
-                        return Status("oom", f"process {beat.process} was killed by the kernel {where}", beat.process)
-                    return Status("rank_died", f"process {beat.process} died{how} {where}", beat.process)
+        silent = [beat for beat in beats if beat is not None and not beat.status and not processes.alive(beat.pid)]
+        for beat in sorted(silent, key=lambda beat: was_told(self.folder, beat.process)):
+            # A worker that failed writes its reason last: look once more before calling it dead.
+            again = read_beat(self.folder, beat.process)
+            if again is None or not again.status:
+                where = f"in phase '{beat.phase}' at step {beat.step}; see worker-{beat.process}.log"
+                how = self._how(f"worker-{beat.process}")
+                if cgroups.oom_kills() > self._oom_kills:
+                    return Status("oom", f"process {beat.process} was killed by the kernel {where}", beat.process)
+                return Status("rank_died", f"process {beat.process} died{how} {where}", beat.process)
         return None
 
     def _failed(self, beats: list[Beat | None]) -> Status | None:
@@ -221,3 +222,4 @@ class Supervisor:
     def _forget_beats(self) -> None:
         for process in range(self.process_count):
             beat_path(self.folder, process).unlink(missing_ok=True)
+            told_path(self.folder, process).unlink(missing_ok=True)

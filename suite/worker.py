@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
+import signal
 import sys
 import traceback
 from pathlib import Path
 
-from suite.heartbeat import STACK_SIGNAL, Heart
+from suite.heartbeat import STACK_SIGNAL, Heart, told_path
 from suite.launch.base import place_from_environment, thread_variables
 from suite.loop import Loop, one_line
 from suite.processes import die_with_parent
@@ -78,6 +79,8 @@ def main() -> int:
     redirect_output(Path(run.folder) / f"worker-{place.process}.log")
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
+    told = open(told_path(Path(run.folder), place.process), "wb")  # stays open: the handler writes to it
+    faulthandler.register(signal.SIGTERM, file=told, all_threads=False, chain=True)
     pin(place)
     heart = Heart(Path(run.folder), place.process)
     try:
