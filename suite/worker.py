@@ -79,7 +79,7 @@ def main() -> int:
     redirect_output(Path(run.folder) / f"worker-{place.process}.log")
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
-    told = open(told_path(Path(run.folder), place.process), "wb")  # stays open: the handler writes to it
+    told = open(told_path(Path(run.folder), place.process), "wb")  # noqa: SIM115 - the handler writes to it
     faulthandler.register(signal.SIGTERM, file=told, all_threads=False, chain=True)
     pin(place)
     heart = Heart(Path(run.folder), place.process)
