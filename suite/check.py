@@ -36,6 +36,8 @@ class Verdict:
     rules: str
     """The rule file that was used."""
     complaints: tuple[Complaint, ...]
+    remarks: tuple[str, ...] = ()
+    """What was tolerated in reading the log, by the checker as well: no complaint."""
 
 
 def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Verdict:
@@ -51,7 +53,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     name = _rules_name(chosen)
     if not known:
         return Verdict(path, False, _why_unreadable(record, problems), name, ())
-    complaints = [_broken(problem) for problem in problems]
+    remarks = tuple(str(problem) for problem in problems if problem.checker_reads)
+    complaints = [_broken(problem) for problem in problems if not problem.checker_reads]
     last = list({event.line: event for event in known}.values())
     counts = Counter(event.line for event in known)
     complaints += [_glued(line) for line, count in counts.items() if count > 1][:20]
@@ -59,7 +62,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if record.status == "truncated":  # what else is missing follows from the cut
         complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     passed = not any(werror or not complaint.warning for complaint in complaints)
-    return Verdict(path, passed, _text(passed, record, complaints), name, tuple(complaints))
+    return Verdict(path, passed, _text(passed, record, complaints), name, tuple(complaints), remarks)
 
 
 def find_rules(name: str) -> Path:

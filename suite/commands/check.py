@@ -72,7 +72,7 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
 
 
 def lines(verdict: Verdict) -> list[str]:
-    """The verdict in one line, and four lines for each complaint."""
+    """The verdict in one line, four lines for each complaint, and one for each remark of the reader."""
     from suite.results.text import clean
 
     word = "PASS" if verdict.passed else "FAIL"
@@ -86,4 +86,4 @@ def lines(verdict: Verdict) -> list[str]:
         texts.append(f"    found:  {clean(complaint.found)}")
         texts.append(f"    needed: {clean(complaint.needed)}")
         texts.append(f"    do:     {clean(complaint.do)}")
-    return texts
+    return [*texts, *(f"  remark: {clean(remark)}" for remark in verdict.remarks)]

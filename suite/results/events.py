@@ -38,9 +38,18 @@ class Problem:
     line: int
     """Line in the file, from 1; 0: the file as a whole."""
     text: str
+    checker_reads: bool = False
+    """mlperf-logging's checker reads the line as well, or passes over it: no ground to refuse the log."""
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text}" if self.line else self.text
+
+
+NO_TIME = "time stamp 0"
+TIME_AS_TEXT = "time as text"
+LATIN_1 = "not UTF-8, read as latin-1"
+_CHECKER_READS = frozenset({NO_TIME, TIME_AS_TEXT, LATIN_1})
+"""What mlperf-logging's checker tolerates in a record, as we do; for all else it wants JSON as the rules have it."""
 
 
 @dataclass
@@ -57,7 +66,11 @@ class Remarks:
     def problems(self) -> list[Problem]:
         """One problem for each remark, in order of its first line."""
         return [
-            Problem(first, text if count == 1 else f"{text} (on {count} lines, the last is {last})")
+            Problem(
+                first,
+                text if count == 1 else f"{text} (on {count} lines, the last is {last})",
+                checker_reads=_CHECKER_READS.issuperset(text.split("; ")),
+            )
             for text, (first, count, last) in sorted(self.lines.items(), key=lambda item: item[1])
         ]
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 
-from suite.results.events import Event, number
+from suite.results.events import NO_TIME, TIME_AS_TEXT, Event, number
 from suite.results.loose import read_loose
 from workloads.api import Json
 
@@ -51,7 +51,7 @@ def _metadata(value: Json) -> Mapping[str, Json]:
 
 def _zero(time_ms: float, remark: str) -> str:
     """`remark`, and that a record has no time."""
-    return remark if time_ms else "; ".join(text for text in (remark, "time stamp 0") if text)
+    return remark if time_ms else "; ".join(text for text in (remark, NO_TIME) if text)
 
 
 def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
@@ -72,7 +72,7 @@ def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, in
     if time_ms is None or not isinstance(key, str):
         raise ValueError("time_ms is not a number" if time_ms is None else "key is not text")
     if remark or not time_ms or isinstance(time, str):
-        remark = _zero(time_ms, "; ".join(filter(None, (remark, "time as text" if isinstance(time, str) else ""))))
+        remark = _zero(time_ms, "; ".join(filter(None, (remark, TIME_AS_TEXT if isinstance(time, str) else ""))))
     return Event(line, "MLLOG", time_ms, key, value, _metadata(metadata), text[token:end], "", remark), end
 
 

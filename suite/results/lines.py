@@ -10,10 +10,11 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from suite.results.events import Event, Problem, Remarks, number
+from suite.results.events import LATIN_1, Event, Problem, Remarks, number
 from suite.results.formats import MARKS, PARSERS, TOKEN
 from suite.results.text import clean
 
@@ -84,7 +85,8 @@ class _File:
                     self.remarks.add(line, item.remark)
             elif len(self.problems) < MAX_PROBLEMS:
                 if not ended:
-                    item = Problem(line, f"{item.text}; the last line is incomplete: still being written, or cut off")
+                    cut = f"{item.text}; the last line is incomplete: still being written, or cut off"
+                    item = replace(item, text=cut)
                 self.problems.append(item)
             else:
                 self.dropped += 1
@@ -161,18 +163,20 @@ def _records(raw: bytes, line: int) -> Iterator[Event | Problem]:
         try:
             event, position = PARSERS[name](text, token.start(), token.end(), line)
         except (ValueError, RecursionError, OverflowError) as error:
-            yield Problem(line, f"{_shown(name)} record cannot be read ({_reason(error)})")
+            found = f"{_shown(name)} record cannot be read ({_reason(error)})"
+            yield Problem(line, found, checker_reads=name != "MLLOG")
             position, failures, after = token.end(), failures + 1, ""
             if failures == _MAX_PROBLEMS_PER_LINE:
                 yield Problem(line, "the rest of the line was not read")
                 return
         else:
             if odd and not event.text.isascii():
-                event = event._replace(remark="; ".join(filter(None, (event.remark, "not UTF-8, read as latin-1"))))
+                event = event._replace(remark="; ".join(filter(None, (event.remark, LATIN_1))))
             yield event
             after = event.format
     if not position and ":::ML" in text:
-        yield Problem(line, f"no record of a known form: {clean(text[text.index(':::ML') :], 40)}")
+        shown = clean(text[text.index(":::ML") :], 40)
+        yield Problem(line, f"no record of a known form: {shown}", checker_reads=True)
     if after in ("MLLOG", "MLPerf") and text[position:].strip():
         yield Problem(line, "text behind the record")
 

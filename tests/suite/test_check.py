@@ -187,6 +187,64 @@ def test_what_is_no_log_is_one_line(tmp_path, content, text):
     assert len(command.lines(verdict)) == 1
 
 
+def _loosened(raw, how):
+    """A sound log with one leniency in it: the bytes, and words of the remark."""
+    lines = raw.decode().splitlines()
+    target = next(index for index, line in enumerate(lines) if '"opt_name"' in line or '"submission_org"' in line)
+    record = json.loads(lines[target][9:])
+    if how == "zero time":
+        record["time_ms"] = 0
+    elif how == "time as text":
+        record["time_ms"] = str(record["time_ms"])
+    elif how == "time_s":
+        record["time_s"] = record.pop("time_ms") / 1000
+    lines[target] = ":::MLLOG " + json.dumps(record)
+    if how == "single quotes":
+        lines[target] = ":::MLLOG " + repr(record)
+    elif how == "behind":
+        lines[target] += " and so on"
+    elif how == "before":
+        lines[target] = "0: " + lines[target]
+    elif how == "latin-1":
+        lines[target] = lines[target].replace('"metadata": {', '"metadata": {"by": "M\xfcller", ')
+        return "\n".join(lines).encode("latin-1")
+    elif how == "other format":
+        lines.insert(target, ":::MLL 1593132571.1 seed: {oops")
+    elif how == "no record":
+        lines.insert(target, "we print :::MLPerf now")
+    return "\n".join(lines).encode("utf-16" if how == "utf-16" else "utf-8")
+
+
+@pytest.mark.parametrize("werror", [False, True])
+@pytest.mark.parametrize(
+    ("how", "remark"),
+    [
+        ("zero time", "time stamp 0"),
+        ("time as text", "time as text"),
+        ("latin-1", "not UTF-8, read as latin-1"),
+        ("other format", ":::MLL record cannot be read"),
+        ("no record", "no record of a known form"),
+        ("before", ""),
+        ("single quotes", None),
+        ("time_s", None),
+        ("behind", None),
+        ("utf-16", None),
+    ],
+)
+def test_leniency_that_the_stock_checker_shares_is_a_remark_and_fails_nothing(tmp_path, how, remark, werror):
+    log = tmp_path / "result_0.txt"
+    log.write_bytes(_loosened((DATA / "0.7.0" / "ssd.txt").read_bytes(), how))
+    verdict = check_file(log, werror=werror)
+    passed = remark is not None
+    assert verdict.passed is passed
+    assert (stock(log, *(["--werror"] if werror else [])) == 0) is passed
+    assert bool(verdict.complaints) is not passed
+    assert [remark in text for text in verdict.remarks] == ([True] if remark else [])
+    printed = command.lines(verdict)
+    assert [line for line in printed if line.startswith("  remark: ")] == [f"  remark: {text}" for text in verdict.remarks]
+    assert run(log, *(["--werror"] if werror else [])) == (0 if passed else 1)
+
+
 def test_truncated_log_says_so_and_no_more(tmp_path):
     path = tmp_path / "result_0.txt"
     path.write_bytes(DEMO.read_bytes()[:4000])
