@@ -56,12 +56,35 @@ def test_so_few_priors_pass_that_the_filter_is_not_the_answer():
 
 def test_overlap_of_exactly_a_half_suppresses():
     boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 0.5], [0, 0, 1, 0.49], [0, 0.51, 1, 1]], np.float32)
-    assert detections.suppress(boxes).tolist() == [0, 2, 3]
+    assert detections.suppress(boxes, np.ones(4, int)).tolist() == [0, 2, 3]
 
 
 def test_a_suppressed_box_suppresses_nothing():
     chain = np.array([[0, 0, 1, 0.1], [0.2, 0, 1.2, 0.1], [0.4, 0, 1.4, 0.1]], np.float32)
-    assert detections.suppress(chain).tolist() == [0, 2]
+    assert detections.suppress(chain, np.ones(3, int)).tolist() == [0, 2]
+
+
+def test_classes_do_not_suppress_each_other():
+    same = np.tile(np.array([0, 0, 1, 1], np.float32), (5, 1))
+    assert detections.suppress(same, np.array([1, 2, 1, 3, 2])).tolist() == [0, 1, 3]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 60), st.integers(1, 9), st.integers(1, 3), st.integers(1, 40))
+def test_suppression_in_parts_is_the_plain_one(seed, count, at_once, classes, limit):
+    rng = np.random.default_rng(seed)
+    corner = rng.uniform(0, 1, (count, 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(0.2, 1, (count, 2))], axis=1).astype(np.float32)
+    labels = rng.integers(1, classes + 1, count)
+    expected: list[int] = []
+    for number in range(count):
+        rivals = [other for other in expected if labels[other] == labels[number]]
+        if all(boxes_plain.iou(boxes[number].tolist(), boxes[other].tolist()) < 0.5 for other in rivals):
+            expected.append(number)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(detections, "_AT_ONCE", at_once)
+        patch.setattr(detections, "PER_IMAGE", limit)
+        assert detections.suppress(boxes, labels).tolist() == expected[:limit]
 
 
 def made_of(side):
@@ -90,6 +113,23 @@ def test_two_hundred_of_a_class_then_two_hundred_of_an_image():
     offsets = np.zeros((1, 4, 300), np.float32)
     offsets[0, 0, 250:] = 100
     assert len(detections.detect(logits, offsets, same).score) == 1
+
+
+@pytest.mark.parametrize("background", [0.0, 8.0])
+def test_more_candidates_than_suppression_compares_at_once(background):
+    """Undecided: 15 classes pass everywhere, each with more than its best 200; and a few that are better than the rest."""
+    many = priors.build({**SMALL, "map_sizes": [9, 2], "steps": [14, 64]})
+    rng = np.random.default_rng(3)
+    logits = rng.normal(0, 0.3, (1, 16, len(many)))
+    logits[0, 0] += background - 1
+    logits[0, 1:, :7] += 9
+    logits, offsets = logits.astype(np.float32), rng.normal(0, 1, (1, 4, len(many))).astype(np.float32)
+    found = detections.detect(logits, offsets, many)
+    expected = boxes_plain.detect(
+        logits[0].T.tolist(), offsets[0].T.tolist(), many.centres.T.astype(np.float64).tolist()
+    )
+    assert found.label.tolist() == [label for _, label, _, _ in expected]
+    np.testing.assert_allclose(found.box.ravel(), np.ravel([box for *_, box in expected]), atol=1e-5)
 
 
 def test_nothing_found():
