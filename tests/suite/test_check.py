@@ -241,7 +241,9 @@ def test_leniency_that_the_stock_checker_shares_is_a_remark_and_fails_nothing(tm
     assert bool(verdict.complaints) is not passed
     assert [remark in text for text in verdict.remarks] == ([True] if remark else [])
     printed = command.lines(verdict)
-    assert [line for line in printed if line.startswith("  remark: ")] == [f"  remark: {text}" for text in verdict.remarks]
+    assert [line for line in printed if line.startswith("  remark: ")] == [
+        f"  remark: {text}" for text in verdict.remarks
+    ]
     assert run(log, *(["--werror"] if werror else [])) == (0 if passed else 1)
 
 

@@ -8,6 +8,7 @@ from suite import devices, registry
 from suite.compose import compose
 from suite.launch.base import place_of
 from suite.plan import resolve_settings
+from workloads.ncf.data import EVALUATION_USERS_PER_BATCH, evaluation_users_per_batch
 from workloads.ncf.settings import SETS
 from workloads.ncf.workload import NCF
 
@@ -34,6 +35,17 @@ def test_named_sets_match_the_published_ones():
         "max_epochs": 20,
     }
     assert all(source.startswith("published: ") for source in settings.hyperparameter_sources.values())
+
+
+def test_users_of_an_evaluation_batch_are_a_key():
+    def users(*overrides):
+        return evaluation_users_per_batch(settings_of("profile=demo", *overrides), 2_000, replicas=1)
+
+    assert users() == EVALUATION_USERS_PER_BATCH
+    assert users("workload.evaluation_users_per_batch=7") == 7
+    assert users("workload.evaluation_users_per_batch=9999") == 2_000
+    with pytest.raises(ValueError, match=r"^workload\.evaluation_users_per_batch=0: .*at least 1"):
+        users("workload.evaluation_users_per_batch=0")
 
 
 def test_every_hyperparameter_has_a_source():

@@ -77,4 +77,7 @@ class Options:
     beta2: float | None = field(default=None, metadata=_option("Adam's second decay", minimum=0.0))
     epsilon: float | None = field(default=None, metadata=_option("Adam's epsilon", minimum=0.0))
     max_epochs: int | None = field(default=None, metadata=_option("give up after so many epochs", minimum=1))
+    evaluation_users_per_batch: int = field(
+        default=64, metadata=_option("users per device and evaluation step, each with 1,000 candidates", minimum=1)
+    )
     target: float | None = field(default=None, metadata=_option("HR@10 to reach", minimum=0.0))

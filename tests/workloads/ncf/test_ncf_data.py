@@ -170,6 +170,20 @@ def test_evaluation_covers_every_user_once(folder, replicas, per_process):
     assert all((whole[user] == items).all() for user, items in seen.items())
 
 
+@pytest.mark.parametrize("users", [1, 7, 10_000])
+def test_users_per_batch_change_nothing_but_the_batches(folder, users):
+    def candidates(**options):
+        batches = [batch.arrays for (batch,) in open_data(folder, **options).evaluation()]
+        rows = [(arrays["user"][arrays["valid"]], arrays["item"][arrays["valid"]]) for arrays in batches]
+        return len(batches), [np.concatenate(parts) for parts in zip(*rows, strict=True)]
+
+    count, (user, items) = candidates(evaluation_users_per_batch=users)
+    assert count == -(-USERS // min(users, USERS))
+    _, (expected_user, expected_items) = candidates()
+    assert (user == expected_user).all()
+    assert (items == expected_items).all()
+
+
 def test_weights_of_an_evaluation_step_add_up(folder):
     for step in open_data(folder, 0, range(3), 3).evaluation():
         assert {batch.weight_global for batch in step} == {sum(batch.weight for batch in step)}
