@@ -44,6 +44,11 @@ class Convolution:
         """(outputs, inputs, kernel, kernel)."""
         return (self.outputs, self.inputs, self.kernel, self.kernel)
 
+    @property
+    def padding(self) -> int:
+        """Zeros on every side."""
+        return (self.kernel - 1) // 2
+
 
 @dataclass(frozen=True)
 class Bottleneck:

@@ -1,0 +1,92 @@
+"""Layers of convolutional networks in MXNet, NCHW (oneDNN arranges channels in blocks by itself).
+
+Shapes: B images of a replica, S pixels of a side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from workloads.api import Array
+
+Shapes = Mapping[str, tuple[int, ...]]
+Tensor = Any
+"""A symbol, or an array where operators are called one by one."""
+Inputs = Mapping[str, Tensor]
+Layer = Any
+"""A workload's network.Convolution: `name`, `norm` (None: it has a bias), `outputs`, `kernel`, `stride`, `padding`."""
+
+
+class ImageModel:
+    """A network as functions of `F`, which is `mxnet.sym` or `mxnet.nd`, and of inputs by name.
+
+    Inputs: every parameter and statistic, `image` uint8 (B, S, S, 3), `targets`, and what normalises images: `scale`
+    (3, 3, 1, 1) and `shift` (3,). Weights of a convolution are `<name>.weight`, of a batch norm `<name>.weight` and so on.
+    """
+
+    targets: tuple[str, ...]
+    """What a training batch has beside `image`."""
+    results: tuple[str, ...]
+    """Names of what `outputs` returns."""
+    scale: tuple[float, ...]
+    shift: tuple[float, ...]
+    """Pixels of 0 … 255 times the scale plus the shift are the network's input."""
+    epsilon: float
+    momentum: float
+    """Of batch norm; share of the old statistic in the running one."""
+
+    def __init__(self, shapes: Shapes, statistics: Shapes, half: bool, on_cpu: bool) -> None:
+        self.shapes, self.statistics = shapes, statistics
+        self.dtype, self.on_cpu = "float16" if half else "float32", on_cpu
+
+    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
+        """Sum of the images' losses, fp32 (1,)."""
+        raise NotImplementedError
+
+    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """`results`, fp32, each of B images."""
+        raise NotImplementedError
+
+    # -- for subclasses -------------------------------------------------------------------------------------------
+
+    def normalised(self, F: ModuleType, inputs: Inputs) -> Tensor:
+        """The images in planes, (B, 3, S, S)."""
+        images = F.transpose(F.cast(inputs["image"], "float32"), (0, 3, 1, 2))
+        # Normalised by a convolution of one pixel: `broadcast_sub` takes 14 times as long.
+        images = F.Convolution(images, inputs["scale"], inputs["shift"], kernel=(1, 1), num_filter=3)
+        return F.cast(F.BlockGrad(images), self.dtype)
+
+    def unit(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: Layer, relu: bool) -> Tensor:
+        """Convolution, batch norm if the layer has one, and possibly ReLU."""
+        x = self.convolution(F, inputs, x, layer)
+        if layer.norm is None:
+            return rectified(F, x) if relu else x
+        kinds = ("weight", "bias", "running_mean", "running_var")
+        arrays = [x, *(inputs[f"{layer.norm}.{kind}"] for kind in kinds)]
+        constants = {"eps": self.epsilon, "momentum": self.momentum, "fix_gamma": False, "name": layer.norm}
+        if relu and self.on_cpu:
+            return F.contrib.BatchNormWithReLU(*arrays, **constants)
+        x = F.BatchNorm(*arrays, **constants)
+        return rectified(F, x) if relu else x
+
+    def convolution(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: Layer) -> Tensor:
+        """Alone, with the layer's bias if it has no batch norm."""
+        kinds = ("weight",) if layer.norm else ("weight", "bias")
+        arrays = [F.cast(inputs[f"{layer.name}.{kind}"], self.dtype) for kind in kinds]
+        values = {"kernel": layer.kernel, "stride": layer.stride, "pad": layer.padding}
+        sizes = {name: (value, value) for name, value in values.items()}
+        return F.Convolution(x, *arrays, num_filter=layer.outputs, no_bias=layer.norm is not None, **sizes)
+
+    def constants(self) -> dict[str, Array]:
+        """What normalises images."""
+        scale = np.diag(np.array(self.scale, np.float32)).reshape(3, 3, 1, 1)
+        return {"scale": scale, "shift": np.array(self.shift, np.float32)}
+
+
+def rectified(F: ModuleType, x: Tensor) -> Tensor:
+    """ReLU by oneDNN; `F.relu` is an operator of MXNet's own, for which maps are brought into plain order and back."""
+    return F.Activation(x, act_type="relu")
