@@ -1,0 +1,171 @@
+"""Pretrained backbones (`backbone.weights=`): the published file, held against its digest, then converted once.
+
+The conversion is a small prepared data set: DATA/backbones/WORKLOAD-DIGEST/ with `weights.npz` and, last, a manifest.
+Settings carry the file's name and digest; workers find the folder by the digest, beside the data set, and read arrays only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import stat
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from workloads.api import Array, Settings
+from workloads.common import manifest as manifests
+from workloads.common import torch_files
+
+WEIGHTS = "weights.npz"
+BYTES_MAXIMUM = 1 << 30
+"""Files above are not opened: ResNet-152 has 240 MB."""
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""Canonical name, which is torchvision's, to the shape of every array that a workload takes."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """The file that a reference run starts from."""
+
+    file: str
+    url: str
+    bytes: int
+    sha256: str
+
+
+def resolve(settings: Settings, published: Published, shapes: Shapes) -> Settings:
+    """Settings that name the backbone by file and digest, with its weights converted.
+
+    profile=reference needs one; the others start from random weights. Raises ValueError, in one line, for a file that is
+    missing, another one or damaged.
+    """
+    options = dict(settings.options)
+    given, allow_other = options.pop("backbone_weights", None), bool(options.pop("backbone_allow_other", False))
+    if settings.profile != "reference":
+        if given or allow_other:
+            raise ValueError(f"backbone.weights: profile={settings.profile} starts from random weights; leave it out")
+        return replace(settings, options=options)
+    if not given:
+        raise ValueError(
+            f"workload={settings.workload} profile=reference starts from torchvision's ImageNet backbone: download "
+            f"{published.url} and type backbone.weights=PATH, or profile=demo or profile=synthetic, which need none"
+        )
+    path = Path(str(given)).expanduser().absolute()
+    try:
+        data = _read(path)
+        digest = hashlib.sha256(data).hexdigest()
+        if digest != published.sha256 and not allow_other:
+            raise ValueError(
+                f"{len(data):,} bytes with SHA-256 {digest[:8]}…, not the published {published.file} ({published.bytes:,} "
+                f"bytes, {published.sha256[:8]}…); download {published.url}, or type backbone.allow_other=true (division open)"
+            )
+        options |= {"backbone": {"file": path.name, "sha256": digest}, "backbone_path": str(path)}
+        resolved = replace(settings, options=options)
+        _convert(data, digest, folder(resolved), shapes)
+    except ValueError as error:
+        raise ValueError(f"backbone.weights={given}: {error}") from None
+    return resolved
+
+
+def _read(path: Path) -> bytes:
+    """The content of a plain file of a sensible size; a pipe or a device is not opened."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("not a file")
+        if found.st_size > BYTES_MAXIMUM:
+            raise ValueError(f"{found.st_size:,} bytes, more than a backbone has")
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(error.strerror or str(error)) from None
+
+
+def folder(settings: Settings) -> Path:
+    """Where the converted weights are: below the folder that holds the data sets."""
+    digest = str(settings.options["backbone"]["sha256"])
+    return Path(settings.data_dir).parent / "backbones" / f"{settings.workload}-{digest[:16]}"
+
+
+def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes) -> None:
+    """Write `shapes` of the file that holds `data`, unless that is done already."""
+    present = manifests.read(destination)
+    if present is not None:
+        _check(destination, digest)
+        return
+    arrays = check(torch_files.decode(data), shapes)
+    manifest = manifests.Manifest(
+        "backbone", {"bytes": len(data), "sha256": digest}, {}, {"arrays": len(arrays)}, matches_published=None
+    )
+    try:
+        with manifests.workspace(destination) as place:
+            _write(place / WEIGHTS, arrays)
+            manifests.publish(place, destination, manifest)
+    except OSError as error:
+        raise ValueError(
+            f"{destination} cannot be written ({error.strerror}); point SUITE_DATA_DIR elsewhere"
+        ) from None
+
+
+def _write(path: Path, arrays: Mapping[str, Array]) -> None:
+    """An .npz of the same bytes for the same arrays, without a time of writing: two processes may convert at once."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, value in arrays.items():
+            entry = io.BytesIO()
+            np.lib.format.write_array(entry, value, allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), entry.getvalue())
+
+
+def check(arrays: Mapping[str, Array], shapes: Shapes) -> dict[str, Array]:
+    """The arrays that `shapes` name, in its order; others (layer4, fc) are dropped.
+
+    Raises ValueError unless each is there with its shape, float32 and finite, and no variance is negative.
+    """
+    for name, shape in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} is missing: weights of another network")
+        value = arrays[name]
+        if value.shape != shape or value.dtype != np.float32:
+            raise ValueError(f"{name} is {value.dtype} {value.shape}, not float32 {shape}: weights of another network")
+        if not np.isfinite(value).all() or (name.endswith("running_var") and value.min() < 0):
+            raise ValueError(f"{name} holds a number that is not finite, or a negative variance: the file is damaged")
+    return {name: arrays[name] for name in shapes}
+
+
+def _check(place: Path, digest: str) -> None:
+    """Raise ValueError unless `place` holds an undamaged conversion of the file with this digest."""
+    found = manifests.read(place)
+    if found is None or found.source.get("sha256") != digest or WEIGHTS not in found.files:
+        raise ValueError(f"{place} does not hold the converted weights; remove it and start again")
+    manifests.verify(place, found)
+
+
+def load(settings: Settings, shapes: Shapes) -> dict[str, Array]:
+    """The converted arrays by name; none where the run starts from random weights.
+
+    Raises ValueError if they are gone, or are not those that the settings name.
+    """
+    if "backbone" not in settings.options:
+        return {}
+    place = folder(settings)
+    _check(place, str(settings.options["backbone"]["sha256"]))
+    with np.load(place / WEIGHTS, allow_pickle=False) as arrays:
+        return check(dict(arrays), shapes)
+
+
+def described(settings: Settings) -> str:
+    """What the log says: file and digest, or `random`."""
+    chosen = settings.options.get("backbone")
+    return f"{chosen['file']} sha256:{chosen['sha256']}" if chosen else "random"
+
+
+def notes(settings: Settings, published: Published) -> tuple[str, ...]:
+    """A note for a run that starts from other weights than the published ones: a label, and a deviation."""
+    chosen = settings.options.get("backbone")
+    if not chosen or chosen["sha256"] == published.sha256:
+        return ()
+    return (f"backbone {chosen['sha256'][:8]} instead of {published.file}",)

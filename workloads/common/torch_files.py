@@ -1,0 +1,201 @@
+"""Weights out of files that PyTorch wrote, without PyTorch: all three forms that `torch.save` has had.
+
+- tar (before 0.1.10; torchvision's first ResNets): members `storages`, `tensors` and `pickle`.
+- a sequence of pickles (up to 1.5): magic number, protocol, platform, objects, storage keys; then the storages.
+- zip (from 1.6 on): `NAME/data.pkl` and a file for each storage.
+
+Forms as torch/serialization.py reads them. Files are untrusted: see torch_pickle.py for the pickles; here every size is held
+against the file's before anything of that size is made.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+import tarfile
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from workloads.api import Array
+from workloads.common.torch_pickle import Storage, StorageType, Tensor, load, rebuild, tensors
+
+MAGIC = 0x1950A86A20F9469CFC6C
+PROTOCOL = 1001
+DIMENSIONS_MAXIMUM = 8
+
+Storages = Mapping[Any, Array]
+"""Key to values (n,), read-only views of the file."""
+
+
+def decode(data: bytes) -> dict[str, Array]:
+    """Name to array of the state dict in the file that holds `data`; writable copies.
+
+    Raises ValueError, in one line without a file name, for whatever is no plain state dict, damaged, or not allowed.
+    """
+    try:
+        if data.startswith(b"PK\x03\x04"):
+            found, storages = _read_zip(data)
+        elif data[257:262] == b"ustar":
+            found, storages = _read_tar(data)
+        else:
+            found, storages = _read_pickles(data)
+        if sum(_bytes(tensor) for tensor in found.values()) > len(data):
+            raise ValueError("its tensors are larger than the file")
+        return {name: _array(name, tensor, storages) for name, tensor in found.items()}
+    except ValueError:
+        raise
+    except Exception as error:  # tarfile and zipfile raise many types for damaged files
+        raise ValueError(f"damaged ({type(error).__name__})") from None
+
+
+def _bytes(tensor: Tensor) -> int:
+    return math.prod(tensor.shape) * np.dtype(tensor.storage.dtype).itemsize
+
+
+def _array(name: str, tensor: Tensor, storages: Storages) -> Array:
+    """A copy of a tensor's values, in C order. Raises ValueError for one that reaches beyond its storage."""
+    storage, shape, stride = tensor.storage, tensor.shape, tensor.stride
+    part = storages[storage.key][storage.first : storage.first + storage.count]
+    fits = (
+        storage.first >= 0
+        and len(part) == storage.count
+        and part.dtype == np.dtype(storage.dtype)
+        and len(shape) == len(stride) <= DIMENSIONS_MAXIMUM
+        and all(size >= 1 for size in shape)
+        and all(step >= 0 for step in stride)
+        and math.prod(shape) <= storage.count
+        and tensor.offset >= 0
+        and tensor.offset + sum((size - 1) * step for size, step in zip(shape, stride, strict=True)) < storage.count
+    )
+    if not fits:
+        raise ValueError(f"tensor {name[:60]!r} does not fit its storage")
+    size = part.dtype.itemsize
+    return np.array(np.ndarray(shape, part.dtype, part.data, tensor.offset * size, [step * size for step in stride]))
+
+
+class _References:
+    """Turns persistent ids of the two later forms into storages and remembers them by key."""
+
+    def __init__(self) -> None:
+        self.storages: dict[str | int, Storage] = {}
+
+    def __call__(self, pid: Any) -> Storage:
+        """`pid`: ("storage", type, key, device, count[, view]); view: None or (key, first, count)."""
+        if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
+            raise ValueError("a reference to something other than a storage")
+        kind, key, count = pid[1], pid[2], pid[4]
+        if not isinstance(kind, StorageType) or not isinstance(key, (str, int)) or not isinstance(count, int):
+            raise ValueError("a storage without type, key or size")
+        whole = self.storages.setdefault(key, Storage(key, kind.dtype, count))
+        if whole != Storage(key, kind.dtype, count):
+            raise ValueError("a storage of two types or sizes")
+        view = pid[5] if len(pid) == 6 else None
+        if view is None:
+            return whole
+        _, first, of_view = view
+        if not isinstance(first, int) or not isinstance(of_view, int):
+            raise ValueError("a view without place or size")
+        return Storage(key, kind.dtype, of_view, first)
+
+
+def _values(stream: io.BytesIO, dtype: str) -> Array:
+    """A storage of the two earlier forms, at the stream's position: its length as int64, then its values."""
+    (count,) = struct.unpack("<q", stream.read(8))
+    content = stream.read(count * np.dtype(dtype).itemsize) if count > 0 else b""
+    if not content or len(content) != count * np.dtype(dtype).itemsize:
+        raise ValueError(f"truncated: a storage of {count:,} values in {len(content):,} bytes")
+    return np.frombuffer(content, dtype)
+
+
+def _read_pickles(data: bytes) -> tuple[dict[str, Tensor], Storages]:
+    stream, references = io.BytesIO(data), _References()
+    try:
+        magic = load(stream)
+    except ValueError:
+        magic = None
+    if magic != MAGIC:
+        raise ValueError("no file of PyTorch weights")
+    protocol, platform = load(stream), load(stream)
+    if protocol != PROTOCOL or not isinstance(platform, dict) or platform.get("little_endian") is not True:
+        raise ValueError(f"PyTorch weights of another protocol than {PROTOCOL}, or not little-endian")
+    found = tensors(load(stream, references))
+    keys = load(stream)
+    if not isinstance(keys, list) or set(keys) != set(references.storages):
+        raise ValueError("damaged: other storages than the weights refer to")
+    storages: dict[str | int, Array] = {}
+    for key in keys:
+        storages[key] = _values(stream, references.storages[key].dtype)
+        if len(storages[key]) != references.storages[key].count:
+            raise ValueError("damaged: a storage of another size than the weights refer to")
+    return found, storages
+
+
+def _read_tar(data: bytes) -> tuple[dict[str, Tensor], Storages]:
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+        members = {name: _member(archive, name, len(data)) for name in ("storages", "tensors", "pickle")}
+    stream, storages = io.BytesIO(members["storages"]), {}
+    for _ in range(load(stream)):
+        key, _, kind = load(stream)
+        storages[key] = _values(stream, kind.dtype)
+    for key, root, first, count in load(stream):
+        if not 0 <= first <= first + count <= len(storages[root]):
+            raise ValueError("damaged: a view beyond its storage")
+        storages[key] = storages[root][first : first + count]
+    stream, by_key = io.BytesIO(members["tensors"]), {}
+    for _ in range(load(stream)):
+        key, of_storage, _ = load(stream)
+        (dimensions,) = struct.unpack("<i4x", stream.read(8))
+        if not 0 <= dimensions <= DIMENSIONS_MAXIMUM:
+            raise ValueError(f"damaged: a tensor of {dimensions} dimensions")
+        numbers = struct.unpack(f"<{2 * dimensions + 1}q", stream.read(8 * (2 * dimensions + 1)))
+        values = storages[of_storage]
+        storage = Storage(of_storage, values.dtype.str, len(values))
+        by_key[key] = rebuild(storage, numbers[-1], numbers[:dimensions], numbers[dimensions:-1])
+    return tensors(load(io.BytesIO(members["pickle"]), lambda pid: by_key[int(pid)])), storages
+
+
+def _member(archive: tarfile.TarFile, name: str, most: int) -> bytes:
+    """The content of a member. Raises ValueError for what is no plain file or claims more bytes than the archive has."""
+    member = archive.getmember(name)
+    file = archive.extractfile(member) if member.isreg() and not member.issparse() and member.size <= most else None
+    if file is None:
+        raise ValueError(f"damaged: {name} is no plain file")
+    content = file.read()
+    if len(content) != member.size:
+        raise ValueError(f"truncated: {name} has {len(content):,} of {member.size:,} bytes")
+    return content
+
+
+def _read_zip(data: bytes) -> tuple[dict[str, Tensor], Storages]:
+    references = _References()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        found_names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+        if len(found_names) != 1:
+            raise ValueError("a zip file without PyTorch weights")
+        folder = found_names[0].removesuffix("data.pkl")
+        if f"{folder}byteorder" in archive.namelist() and _entry(archive, f"{folder}byteorder", 16) != b"little":
+            raise ValueError("PyTorch weights that are not little-endian")
+        found = tensors(load(io.BytesIO(_entry(archive, found_names[0], len(data))), references))
+        left, storages = len(data), {}
+        for key, storage in references.storages.items():
+            content = _entry(archive, f"{folder}data/{key}", left)
+            left -= len(content)
+            storages[key] = np.frombuffer(content, storage.dtype)
+            if len(storages[key]) != storage.count:
+                raise ValueError("damaged: a storage of another size than the weights refer to")
+    return found, storages
+
+
+def _entry(archive: zipfile.ZipFile, name: str, most: int) -> bytes:
+    """The content of an entry, its checksum compared. Raises ValueError for a compressed or a larger one: PyTorch stores."""
+    try:
+        entry = archive.getinfo(name)
+    except KeyError:
+        raise ValueError(f"damaged: {name[:60]!r} is missing") from None
+    if entry.compress_type != zipfile.ZIP_STORED or entry.file_size > most:
+        raise ValueError(f"damaged: {name[:60]!r} is compressed or too large")
+    return archive.read(entry)
