@@ -66,7 +66,7 @@ def choose(config: Config, plugins: Sequence[Plugin] = ()) -> Choice:
     offered = registry.frameworks_of(workload.name)
     if framework.name not in offered:
         raise not_allowed(f"framework (for workload={workload.name})", framework.name, offered)
-    settings = resolve_settings(config, workload, framework)
+    settings = workload.resolve(resolve_settings(config, workload, framework))
     env = environment.resolve(config["environment"], framework.environments[settings.device])
     return Choice(workload, framework, settings, equip(env, plugins), tuple(plugin.name for plugin in plugins))
 
@@ -176,12 +176,20 @@ def resolve_settings(config: Config, workload: type[Workload], framework: Framew
         hyperparameters=values,
         hyperparameter_sources=sources,
         options={
-            **{name: value for name, value in options.items() if name not in values and name != "name"},
+            **{name: value for name, value in options.items() if name not in (*values, "name", "dataset")},
             "decode": config["data"]["decode"],
             "data_threads": config["data"]["threads"],
             "skip_bad": config["data"]["skip_bad"],
+            **_backbone(config["backbone"]),
         },
     )
+
+
+def _backbone(backbone: Config) -> dict[str, Any]:
+    """`backbone.*` where it is given, for `Workload.resolve`."""
+    if not backbone["weights"]:
+        return {}
+    return {"backbone_weights": backbone["weights"], "backbone_allow_other": backbone["allow_other"]}
 
 
 def _device(config: Config, profile: str, framework: Framework) -> str:

@@ -7,16 +7,16 @@ import io
 import json
 import os
 import re
-import shlex
 import subprocess
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from suite import registry
-from suite.packaging.layout import FILE_BYTES_LIMIT, good_name
+from suite.packaging.layout import FILE_BYTES_LIMIT
 from suite.packaging.machine import machine
+from suite.packaging.scripts import write_scripts
 from suite.paths import PROJECT
 from suite.results.record import RunRecord, RunSettings
 from suite.results.text import clean, markdown_escape
@@ -56,8 +56,7 @@ def write_code(folder: Path, benchmark: str, records: Sequence[RunRecord], given
     recorded = machine(records[0])
     (folder / "settings.json").write_text(_settings(records), encoding="utf-8")
     (folder / "README.md").write_text(_readme(benchmark, records, notes), encoding="utf-8")
-    _script(folder / "setup.sh", _setup(str(recorded["environment"])))
-    _script(folder / "run_and_time.sh", _run(settings, recorded))
+    write_scripts(folder, settings, recorded)
     return [f"{benchmark}: {note}" for note in notes]
 
 
@@ -197,44 +196,3 @@ def _readme(benchmark: str, records: Sequence[RunRecord], notes: Sequence[str]) 
         "How to get the data: `source/README.md`.", "", *[f"- {markdown_escape(clean(note, 300))}" for note in notes],
     ]  # fmt: skip
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _script(path: Path, lines: Sequence[str]) -> None:
-    path.write_text("\n".join(["#!/usr/bin/env bash", "set -euo pipefail", 'cd "$(dirname "$0")/source"', *lines, ""]))
-    path.chmod(0o755)
-
-
-def _setup(environment: str) -> list[str]:
-    if not good_name(environment) or not (PROJECT / "environments" / f"{environment}.txt").is_file():
-        return [
-            "make .venv/.ready",
-            "# the runs used an environment of the user's own: its versions stand in systems/*.json",
-        ]
-    return ["make .venv/.ready", f".venv/bin/python -m suite.cli env create {shlex.quote(environment)}"]
-
-
-def _run(settings: RunSettings, recorded: Mapping[str, Json]) -> list[str]:
-    """One command for all runs. Text of a log is quoted: it is an argument, never a command."""
-    words = {
-        "workload": settings.workload,
-        "framework": settings.framework,
-        "profile": settings.profile,
-        "gpus": settings.devices,
-        "device": settings.device,
-        "precision": settings.precision,
-        "rules": settings.rules,
-        "rules.clock": settings.clock,
-        "batch": settings.batch_rule,
-        "lr_scaling": settings.lr_scaling,
-        "workload.dataset": settings.dataset,
-        "workload.hyperparameter_set": settings.hyperparameter_set,
-        "runs": "official",
-    }
-    if settings.device == "cpu":
-        words["cpu.cores_per_device"] = settings.cores_per_device
-    sources, values = recorded["hyperparameter_sources"], recorded["hyperparameters"]
-    if isinstance(sources, dict) and isinstance(values, dict):
-        own = [name for name, source in sources.items() if source == "user" and name in values]
-        words |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in own}
-    arguments = [shlex.quote(clean(f"{name}={value}", 200)) for name, value in words.items() if value not in ("", None)]
-    return [".venv/bin/python run_suite.py \\", *[f"  {word} \\" for word in arguments], '  "$@"']

@@ -32,6 +32,8 @@ def machine(record: RunRecord) -> Machine:
         "environment": clean(str(_dict(run.get("environment")).get("name") or ""), 80),
         "hyperparameter_sources": _dict(_dict(run.get("settings")).get("hyperparameter_sources")),
         "hyperparameters": _dict(_dict(run.get("settings")).get("hyperparameters")),
+        "options": _dict(_dict(run.get("settings")).get("options")),
+        "oversubscribe": _dict(run.get("settings")).get("oversubscribe") is True,
     }
 
 

@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,16 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite import registry
+from suite.compose import compose
+from suite.loop import log_identity
 from suite.packaging.choose import choose
 from suite.packaging.description import FIELDS
 from suite.packaging.layout import checked_name, good_name, made_name
-from suite.packaging.machine import fields_of
+from suite.packaging.machine import fields_of, machine
+from suite.packaging.scripts import write_scripts
 from suite.packaging.write import Wanted, package
+from suite.plan import resolve_settings
 from suite.results.collect import collect
 from suite.results.reader import read
+from suite.runlog import RunLog
+from suite.runspec import RunSpec
 from suite.source import git_state
 from tests.helpers import suite
 from tests.suite.package_logs import COUNTS, DATA, MACHINE, SUITE_RUN, derived, log_set, our_run
+from workloads.api import Facts
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "published" / "logs"
 WANTED = Wanted(submitter="EXAMPLE_ORG", system="box")
@@ -510,3 +519,46 @@ def test_runs_of_a_job_that_go_on_are_not_left_out_silently(tmp_path):
     (folder / "status.json").write_text('{"status": "running"}')
     with pytest.raises(ValueError, match="still being written"):
         choose(collect([tmp_path / "logs"]))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (
+            "workload=ncf",
+            "profile=demo",
+            "batch=global:4096",
+            "lr_scaling=sqrt",
+            "workload.evaluation_users_per_batch=7",
+        ),
+        ("workload=ncf", "framework=mxnet", "data.threads=3", "gpus=2", "oversubscribe=true", "workload.target=0.5"),
+        ("workload=resnet50", "data.decode=scaled", "data.skip_bad=true", "data.threads=5", "workload.compile=on"),
+        ("workload=resnet50", "workload.evaluation_batch_size=9", "workload.learning_rate=0.25", "rules=v0.5"),
+        ("workload=ssd", "data.skip_bad=true", "workload.evaluator=faster-coco-eval", "cpu.cores_per_device=2"),
+    ],
+)
+def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
+    """Every setting of a run, composed and resolved again from the words of its package's script."""
+
+    def resolved(*words):
+        config = compose(words).jobs[0].config
+        workload = registry.load_workload(config["workload"]["name"])
+        return resolve_settings(config, workload, registry.load_framework(config["framework"]["name"]))
+
+    settings = resolved("device=cpu", "oversubscribe=true", *given)
+    names = ("benchmark", "submission_org", "submission_status", "submission_platform", "system", "device_name")
+    identity = dict.fromkeys((*names, "framework_version", "sample_unit"), "x")
+    spec = RunSpec(
+        run_index=0, runs_required=5, folder=str(tmp_path), settings=settings, facts=Facts(1, 1, {}, ""), labels=(),
+        division="open", deviations=(), cores=(), cache_cleared=False, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
+        identity=identity, environment={"name": "torch"}, versions={}, git={}, hardware={},
+    )  # fmt: skip
+    spec.write(tmp_path / "run.json")
+    with RunLog(tmp_path / "result_0.txt") as log:
+        log_identity(log, spec)
+    record = read(tmp_path / "result_0.txt").record
+    write_scripts(tmp_path, record.settings, machine(record))
+    words = shlex.split((tmp_path / "run_and_time.sh").read_text().partition("run_suite.py")[2].replace("\\\n", ""))
+    assert "environment=torch" in words
+    assert words[-1] == "$@"
+    assert resolved(*words[:-1]) == settings

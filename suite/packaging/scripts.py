@@ -1,0 +1,78 @@
+"""`setup.sh` and `run_and_time.sh` of a package: they make the environment and the runs again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from suite import locks
+from suite.results.record import RunSettings
+from suite.results.text import clean
+from workloads.api import Json
+
+_DATA_KEYS = {"decode": "data.decode", "data_threads": "data.threads", "skip_bad": "data.skip_bad"}
+"""Options of a run that are typed elsewhere than below `workload.` (suite/plan.py)."""
+
+
+def write_scripts(folder: Path, settings: RunSettings, recorded: Mapping[str, Json]) -> None:
+    """Write both scripts. `recorded`: what `machine` found beside the log."""
+    _script(folder / "setup.sh", _setup(str(recorded["environment"])))
+    _script(folder / "run_and_time.sh", _run(settings, recorded))
+
+
+def _script(path: Path, lines: Sequence[str]) -> None:
+    path.write_text("\n".join(["#!/usr/bin/env bash", "set -euo pipefail", 'cd "$(dirname "$0")/source"', *lines, ""]))
+    path.chmod(0o755)
+
+
+def _setup(environment: str) -> list[str]:
+    if environment not in locks.framework_locks():
+        return [
+            "make .venv/.ready",
+            "# the runs used an environment of the user's own: its versions stand in systems/*.json",
+        ]
+    return ["make .venv/.ready", f".venv/bin/python -m suite.cli env create {shlex.quote(environment)}"]
+
+
+def _run(settings: RunSettings, recorded: Mapping[str, Json]) -> list[str]:
+    """One command for all runs. Text of a log is quoted: it is an argument, never a command."""
+    words: dict[str, Json] = {
+        "workload": settings.workload,
+        "framework": settings.framework,
+        "profile": settings.profile,
+        "gpus": settings.devices,
+        "device": settings.device,
+        "precision": settings.precision,
+        "rules": settings.rules,
+        "rules.clock": settings.clock,
+        "batch": settings.batch_rule,
+        "lr_scaling": settings.lr_scaling,
+        "workload.dataset": settings.dataset,
+        "workload.hyperparameter_set": settings.hyperparameter_set,
+        "runs": "official",
+    }
+    if settings.device == "cpu":
+        words["cpu.cores_per_device"] = settings.cores_per_device
+    if recorded["oversubscribe"]:
+        words["oversubscribe"] = True
+    if recorded["environment"] in locks.framework_locks():
+        words["environment"] = recorded["environment"]
+    if len(settings.targets) == 1:
+        words["workload.target"] = next(iter(settings.targets.values()))
+    sources, values = recorded["hyperparameter_sources"], recorded["hyperparameters"]
+    if isinstance(sources, dict) and isinstance(values, dict):
+        own = [name for name, source in sources.items() if source == "user" and name in values]
+        words |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in own}
+    options = recorded["options"]
+    if isinstance(options, dict):
+        words = {_DATA_KEYS.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | words
+    arguments = [shlex.quote(clean(f"{name}={_typed(value)}", 200)) for name, value in words.items() if _typed(value)]
+    return [".venv/bin/python run_suite.py \\", *[f"  {word} \\" for word in arguments], '  "$@"']
+
+
+def _typed(value: Json) -> str:
+    """A value as it is typed behind `key=`; empty: none, or nothing that can be typed."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return clean(str(value), 100) if isinstance(value, (int, float, str)) else ""
