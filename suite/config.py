@@ -49,6 +49,16 @@ class DataConfig:
 
 
 @dataclass
+class BackboneConfig:
+    """`backbone.*`: pretrained weights that detectors start from."""
+
+    weights: str | None = option(
+        None, "the published file of weights (docs of the workload); only under profile=reference"
+    )
+    allow_other: bool = option(False, "take other weights of the same network; makes the division open")
+
+
+@dataclass
 class FrameworkConfig:
     """`framework.*`."""
 
@@ -108,6 +118,7 @@ class SuiteConfig:
     system: SystemConfig = option(SystemConfig, "the machine")
     cpu: Cpu = option(Cpu, "what a device is on a CPU")
     data: DataConfig = option(DataConfig, "how samples are read")
+    backbone: BackboneConfig = option(BackboneConfig, "pretrained weights")
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
     nodes: int = option(1, "machines", minimum=1, example="1")
     device: str = option(

@@ -25,6 +25,7 @@ from suite.supervise import Status, Supervisor
 
 NOT_IN_NAME = (
     *("workload", "framework", "profile", "gpus", "device", "output", "resume", "runs", "plugins"),
+    "backbone.weights",
     *(
         "environment.python",
         "environment.argv_prefix",

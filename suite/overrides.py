@@ -28,11 +28,11 @@ def group_choices(group: str) -> list[str]:
 
 
 def quoted(argument: str) -> str:
-    """`output=PATH` and `plugins=[PATH,…]` with every path quoted: Hydra's grammar knows no spaces at the ends, commas or
-    non-ASCII letters."""
+    """`output=PATH`, `backbone.weights=PATH` and `plugins=[PATH,…]` with every path quoted: Hydra's grammar knows no spaces at
+    the ends, commas or non-ASCII letters."""
     key, _, value = argument.partition("=")
-    if key == "output" and value and value[0] not in "'\"":
-        return f"output={_quote(value)}"
+    if key in ("output", "backbone.weights") and value and value[0] not in "'\"":
+        return f"{key}={_quote(value)}"
     if key == "plugins" and value not in ("", "null") and not set(value) & set("'\""):
         if value.startswith("[") and value.endswith("]"):
             items = [item.strip() for item in value[1:-1].split(",")]

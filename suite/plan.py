@@ -187,9 +187,7 @@ def resolve_settings(config: Config, workload: type[Workload], framework: Framew
 
 def _backbone(backbone: Config) -> dict[str, Any]:
     """`backbone.*` where it is given, for `Workload.resolve`."""
-    if not backbone["weights"]:
-        return {}
-    return {"backbone_weights": backbone["weights"], "backbone_allow_other": backbone["allow_other"]}
+    return {f"backbone_{name}": value for name, value in backbone.items() if value}
 
 
 def _device(config: Config, profile: str, framework: Framework) -> str:

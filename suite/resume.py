@@ -25,6 +25,7 @@ SUPERSEDED = "superseded"
 def identity(run: RunSpec) -> str:
     """Hash of what a run computes: settings without seed and paths, and the data's fingerprint."""
     settings = {name: value for name, value in asdict(run.settings).items() if name not in ("seed", "data_dir")}
+    settings["options"] = {name: value for name, value in settings["options"].items() if name != "backbone_weights"}
     text = json.dumps([settings, run.facts.fingerprint], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 

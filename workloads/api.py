@@ -216,6 +216,16 @@ class Workload(ABC):
         """
 
     @classmethod
+    def resolve(cls, settings: Settings) -> Settings:
+        """The settings after files that they name beside the data set have been checked and made ready: `backbone.weights`.
+
+        Raises ValueError; by default for any such file.
+        """
+        if any(name.startswith("backbone_") for name in settings.options):
+            raise ValueError(f"backbone.weights: workload={cls.name} starts from random weights; leave it out")
+        return settings
+
+    @classmethod
     def deviations(cls, settings: Settings) -> list[str]:
         """In what the settings leave the closed rules, one phrase each; any makes the division `open`."""
         return []
@@ -248,7 +258,10 @@ class Workload(ABC):
 
     @abstractmethod
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """(canonical name, float32 array) of every parameter, the same in every framework."""
+        """(canonical name, float32 array) of every parameter, the same in every framework.
+
+        Batch norm's `….running_mean` and `….running_var` may come too; those that do not start at 0 and 1.
+        """
 
     @abstractmethod
     def open_data(self, place: Place, seed: int) -> Data:

@@ -44,12 +44,11 @@ def resolve(settings: Settings, published: Published, shapes: Shapes) -> Setting
     profile=reference needs one; the others start from random weights. Raises ValueError, in one line, for a file that is
     missing, another one or damaged.
     """
-    options = dict(settings.options)
-    given, allow_other = options.pop("backbone_weights", None), bool(options.pop("backbone_allow_other", False))
+    given, allow_other = (settings.options.get(f"backbone_{name}") for name in ("weights", "allow_other"))
     if settings.profile != "reference":
         if given or allow_other:
             raise ValueError(f"backbone.weights: profile={settings.profile} starts from random weights; leave it out")
-        return replace(settings, options=options)
+        return settings
     if not given:
         raise ValueError(
             f"workload={settings.workload} profile=reference starts from torchvision's ImageNet backbone: download "
@@ -57,22 +56,22 @@ def resolve(settings: Settings, published: Published, shapes: Shapes) -> Setting
         )
     path = Path(str(given)).expanduser().absolute()
     try:
-        data = _read(path)
+        data = _read(path, published)
         digest = hashlib.sha256(data).hexdigest()
         if digest != published.sha256 and not allow_other:
             raise ValueError(
                 f"{len(data):,} bytes with SHA-256 {digest[:8]}…, not the published {published.file} ({published.bytes:,} "
                 f"bytes, {published.sha256[:8]}…); download {published.url}, or type backbone.allow_other=true (division open)"
             )
-        options |= {"backbone": {"file": path.name, "sha256": digest}, "backbone_path": str(path)}
-        resolved = replace(settings, options=options)
+        chosen = {"backbone": {"file": path.name, "sha256": digest}, "backbone_weights": str(path)}
+        resolved = replace(settings, options={**settings.options, **chosen})
         _convert(data, digest, folder(resolved), shapes)
     except ValueError as error:
         raise ValueError(f"backbone.weights={given}: {error}") from None
     return resolved
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path, published: Published) -> bytes:
     """The content of a plain file of a sensible size; a pipe or a device is not opened."""
     try:
         found = path.stat()
@@ -82,7 +81,7 @@ def _read(path: Path) -> bytes:
             raise ValueError(f"{found.st_size:,} bytes, more than a backbone has")
         return path.read_bytes()
     except OSError as error:
-        raise ValueError(error.strerror or str(error)) from None
+        raise ValueError(f"{error.strerror}; {published.file} comes from {published.url}") from None
 
 
 def folder(settings: Settings) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,10 @@ from workloads.api import (
     Settings,
     Workload,
 )
-from workloads.common import schedules
+from workloads.common import backbones, schedules
 from workloads.common.images import index
 from workloads.common.optimizers import Rule
-from workloads.ssd import average_precision, network, priors
+from workloads.ssd import average_precision, backbone, network, priors
 from workloads.ssd.detections import detect
 from workloads.ssd.facts import GROUND_TRUTH
 from workloads.ssd.settings import (
@@ -89,21 +90,21 @@ class SSD(Workload):
         return SETS
 
     @classmethod
+    def resolve(cls, settings: Settings) -> Settings:
+        """A reference run starts from the published backbone: from random weights it is another task."""
+        return backbones.resolve(settings, backbone.PUBLISHED, backbone.shapes(network.build(settings.model)))
+
+    @classmethod
     def read_facts(cls, settings: Settings) -> Facts:
         """Counts from the prepared data's manifest; COCO's published ones under profile=synthetic.
 
-        Raises ValueError under profile=reference: its backbone cannot be loaded yet; from random weights it is another task.
+        Another backbone than the published one is a note.
         """
         from workloads.ssd import facts
 
-        if settings.profile == "reference":
-            raise ValueError(
-                "workload=ssd profile=reference starts from torchvision's ImageNet backbone resnet34-333f7ec4.pth "
-                "(download.pytorch.org/models), which this version cannot load yet; type profile=demo or profile=synthetic"
-            )
         found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
         _check_sizes(settings, found)
-        return found
+        return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
 
     @classmethod
     def deviations(cls, settings: Settings) -> list[str]:
@@ -191,8 +192,11 @@ class SSD(Workload):
         ]
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """See network.py."""
-        return network.initial_weights(self.network, seed)
+        """See network.py; the trunk's parameters and statistics from `backbone.weights`, where there is one."""
+        pretrained = backbones.load(self.settings, backbone.shapes(self.network))
+        for name, value in network.initial_weights(self.network, seed):
+            yield name, pretrained.pop(name, value)
+        yield from pretrained.items()
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Open the arrays; images are read, decoded, cropped and matched by threads while training consumes them."""
@@ -255,6 +259,7 @@ class SSD(Workload):
             "max_samples": values["max_samples"],
             "model_bn_span": self.images_per_replica,
             "input_image_size": self.settings.model["image_size"],
+            "backbone_weights": backbones.described(self.settings),
         }
         if values["decay"] == "steps":
             found["opt_learning_rate_decay_boundary_epochs"] = self.decay_epochs
