@@ -42,6 +42,43 @@ def loss_of_pytorch(outputs):
     return {"loss": loss.item(), "by_logits": logits.grad.numpy(), "by_offsets": offsets.grad.numpy()}
 
 
+def loss_of_tensorflow(outputs):
+    """The same; sorting all priors or only as many as are wanted must not matter."""
+    import tensorflow as tf
+
+    from workloads.ssd.tensorflow import detection_loss
+
+    offsets, wanted, labels = (tf.constant(outputs[name]) for name in ("offsets", "wanted", "labels"))
+    logits = tf.transpose(tf.constant(outputs["logits"]), [0, 2, 1])
+    found = []
+    for static in (False, True):
+        with tf.GradientTape() as tape:
+            tape.watch([logits, offsets])
+            loss = detection_loss(offsets, logits, wanted, labels, static) / len(labels)
+        by_logits, by_offsets = tape.gradient(loss, [logits, offsets])
+        found.append([loss.numpy(), tf.transpose(by_logits, [0, 2, 1]).numpy(), by_offsets.numpy()])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+    return dict(zip(("loss", "by_logits", "by_offsets"), found[0], strict=True))
+
+
+def loss_of_mxnet(outputs):
+    """The same."""
+    import mxnet as mx
+
+    from workloads.ssd.mxnet import detection_loss
+
+    logits, offsets, wanted, labels = (
+        mx.nd.array(outputs[name], dtype=outputs[name].dtype) for name in ("logits", "offsets", "wanted", "labels")
+    )
+    for array in (logits, offsets):
+        array.attach_grad()
+    with mx.autograd.record():
+        loss = detection_loss(mx.nd, offsets, logits, wanted, labels, labels.shape[1]) / len(labels)
+    loss.backward()
+    return {"loss": loss.asscalar(), "by_logits": logits.grad.asnumpy(), "by_offsets": offsets.grad.asnumpy()}
+
+
 def gradients_of_pytorch(trainer, batch):
     """Of every parameter: rounding moves no ReLU and no mined negative to the other side."""
     trainer.model.double()
@@ -49,7 +86,7 @@ def gradients_of_pytorch(trainer, batch):
     return {f"gradient/{name}": value.grad.numpy() for name, value in trainer.parameters.items()}
 
 
-LOSSES = {"pytorch": loss_of_pytorch}
+LOSSES = {"pytorch": loss_of_pytorch, "tensorflow": loss_of_tensorflow, "mxnet": loss_of_mxnet}
 GRADIENTS = {"pytorch": gradients_of_pytorch}
 
 

@@ -9,10 +9,10 @@ import functools
 import numpy as np
 import pytest
 
-from tests.workloads.resnet50.test_resnet_frameworks import command, relative, run
+from tests.frameworks_probe import command, relative, run
 from tests.workloads.ssd import ssd_loss_numpy, ssd_made_up
 
-FRAMEWORKS = ("pytorch",)
+FRAMEWORKS = ("pytorch", "tensorflow")
 CASES = ("full", "steps")
 TRUNK = ("conv1", "bn1", "layer")
 

@@ -1,0 +1,127 @@
+"""SSD on a ResNet-34 trunk in TensorFlow, NHWC.
+
+Shapes: B images of a replica, S pixels of a side, h × w cells of a map, C classes without background, P priors. Parameters and
+batch-norm statistics carry the names of network.py.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from workloads.api import Place, Workload
+from workloads.common.tensorflow_images import ImageModel, ImageTrainer, Tensors, max_pool
+from workloads.common.tensorflow_optimizers import Sgd
+from workloads.ssd import network
+from workloads.ssd.workload import SSD
+
+NEGATIVES_PER_POSITIVE = 3
+"""Background priors in the loss, for each positive one (reference base_model.py)."""
+
+
+class Detector(ImageModel):
+    """From uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, P, C + 1)."""
+
+    epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
+
+    def __init__(self, layers: network.Network, dtype: tf.DType, as_products: bool) -> None:
+        super().__init__(network.shapes(layers), network.statistics(layers), dtype, as_products)
+        self.layers = layers
+
+    def __call__(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
+        """See the class; in training the running statistics move."""
+        mean, deviation = tf.constant(network.MEAN), tf.constant(network.DEVIATION)
+        x = tf.cast(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype)
+        x = max_pool(tf.nn.relu(self._normalised(x, self.layers.stem, training)))
+        for block in self.layers.blocks:
+            x = self._block(x, block, training)
+        maps = [x]
+        for pair in self.layers.extras:
+            for layer in pair:
+                x = tf.nn.relu(self._biased(x, layer))
+            maps.append(x)
+        heads = zip(maps, self.layers.box_heads, self.layers.class_heads, strict=True)
+        offsets, logits = zip(*(self._outputs(*one) for one in heads), strict=True)
+        return tf.cast(tf.concat(offsets, 2), tf.float32), tf.cast(tf.concat(logits, 1), tf.float32)
+
+    def _block(self, x: tf.Tensor, block: network.Block, training: bool) -> tf.Tensor:
+        """(B, h, w, inputs) to (B, h / stride, w / stride, width)."""
+        first, second = block.convolutions
+        out = tf.nn.relu(self._normalised(x, first, training))
+        out = self._normalised(out, second, training)
+        shortcut = x if block.shortcut is None else self._normalised(x, block.shortcut, training)
+        return tf.nn.relu(out + shortcut)
+
+    def _outputs(
+        self, x: tf.Tensor, box: network.Convolution, classes: network.Convolution
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Offsets (B, 4, k·h·w) and logits (B, k·h·w, C + 1) of a map with k shapes a cell.
+
+        Channels are coordinate (or class) outermost, then shape; the priors want shapes, then rows, then columns.
+        """
+        cells = x.shape[1] * x.shape[2]
+        offsets = tf.transpose(tf.reshape(self._biased(x, box), [-1, cells, box.outputs]), [0, 2, 1])
+        count = self.layers.classes + 1
+        logits = tf.reshape(self._biased(x, classes), [-1, cells, count, classes.outputs // count])
+        logits = tf.reshape(tf.transpose(logits, [0, 3, 1, 2]), [-1, cells * classes.outputs // count, count])
+        return tf.reshape(offsets, [-1, 4, cells * box.outputs // 4]), logits
+
+    def _biased(self, x: tf.Tensor, layer: network.Convolution) -> tf.Tensor:
+        """Convolution with bias."""
+        x = self.convolve(x, self.parameter(f"{layer.name}.weight"), layer.stride, layer.padding)
+        return tf.nn.bias_add(x, self.parameter(f"{layer.name}.bias"))
+
+    def _normalised(self, x: tf.Tensor, layer: network.Convolution, training: bool) -> tf.Tensor:
+        """Convolution and batch norm."""
+        x = self.convolve(x, self.parameter(f"{layer.name}.weight"), layer.stride, layer.padding)
+        return self.normalise(x, layer.norm, training)
+
+
+def detection_loss(
+    offsets: tf.Tensor, logits: tf.Tensor, wanted: tf.Tensor, labels: tf.Tensor, static: bool
+) -> tf.Tensor:
+    """Sum of the images' losses, from `Detector`'s outputs, offsets to learn (B, 4, P) and labels (B, P), 0 background.
+
+    Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
+    with the largest) / positives; 0 without positives. `static`: negatives are sorted as a whole, so that no shape depends on
+    the labels; otherwise only as many as are wanted.
+    """
+    positive = labels > 0
+    count = tf.reduce_sum(tf.cast(positive, tf.int32), 1)
+    priors = labels.shape[1]
+    mined = tf.minimum(NEGATIVES_PER_POSITIVE * count, priors - count)
+    entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    # Positives come last; among equals the lower prior comes first.
+    most = priors if static else tf.reduce_max(mined)
+    hardest = tf.math.top_k(tf.where(positive, -1.0, entropy), most).values
+    negatives = tf.where(tf.range(most) < mined[:, None], hardest, 0.0)
+    size = tf.abs(offsets - wanted)
+    inner = tf.minimum(size, 1.0)
+    of_boxes = tf.reduce_sum(inner * (size - 0.5 * inner), 1)
+    total = tf.reduce_sum(tf.where(positive, of_boxes + entropy, 0.0), 1) + tf.reduce_sum(negatives, 1)
+    return tf.reduce_sum(total / tf.cast(tf.maximum(count, 1), tf.float32))
+
+
+class SSDTrainer(ImageTrainer):
+    """SSD on one device; several processes sum their gradients."""
+
+    workload: SSD
+    targets = ("offset", "label")
+
+    def build_model(self, dtype: tf.DType, as_products: bool) -> Detector:
+        """See ImageTrainer."""
+        return Detector(self.workload.network, dtype, as_products)
+
+    def build_optimizer(self) -> Sgd:
+        """SGD with momentum."""
+        return Sgd(self.model.parameters, self.workload.rule, float(self.settings.hyperparameters["momentum"]))
+
+    def loss_of(self, images: tf.Tensor, *targets: tf.Tensor) -> tf.Tensor:
+        """See detection_loss; in fp32 whatever the network computes in."""
+        wanted, labels = targets
+        offsets, logits = self.model(images, training=True)
+        return detection_loss(offsets, logits, wanted, labels, static=self.compiled or self.on_gpu)
+
+    def outputs_of(self, images: tf.Tensor) -> Tensors:
+        """Offsets (B, 4, P) and logits (B, C + 1, P)."""
+        offsets, logits = self.model(images, training=False)
+        return {"offsets": offsets, "logits": tf.transpose(logits, [0, 2, 1])}
