@@ -41,9 +41,7 @@ class ImageModel:
 
     def __init__(self, parameters: Shapes, statistics: Shapes, dtype: tf.DType, as_products: bool) -> None:
         self.dtype, self.as_products = dtype, as_products
-        self.parameters = {
-            name: tf.Variable(tf.zeros(_inside(shape)), name=name) for name, shape in parameters.items()
-        }
+        self.parameters = {name: tf.Variable(tf.zeros(_inside(shape)), name=name) for name, shape in parameters.items()}
         self.statistics = {
             name: tf.Variable(tf.zeros(shape), name=name, trainable=False) for name, shape in statistics.items()
         }
@@ -134,10 +132,11 @@ class ImageTrainer(TensorFlowTrainer):
         """Warm up on made-up images, then load the weights and reset statistics and optimizer."""
         if warm_up:
             self._warm_up()
-        for name, value in weights:
-            self.model.parameters[name].assign(_to_inside(value))
         for name, statistic in self.model.statistics.items():
             statistic.assign(tf.fill(statistic.shape, 1.0 if name.endswith("var") else 0.0))
+        variables = {**self.model.parameters, **self.model.statistics}
+        for name, value in weights:
+            variables[name].assign(_to_inside(value))
         self.optimizer.reset()
 
     def _warm_up(self) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from workloads.api import Place, Workload
 from workloads.common.tensorflow_images import ImageModel, ImageTrainer, Tensors, max_pool
 from workloads.common.tensorflow_optimizers import Sgd
 from workloads.ssd import network
