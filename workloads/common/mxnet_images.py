@@ -85,11 +85,14 @@ class ImageTrainer(MXNetTrainer):
             self.optimizer = self.build_optimizer([replica.flat for replica in self.replicas], gradients)
             if warm_up:
                 self._warm_up()
+            first = {name: np.full(shape, float(name.endswith("var"))) for name, shape in statistics.items()}
             for name, value in weights:
+                if name in first:
+                    first[name] = value
+                    continue
                 for replica in self.replicas:
                     replica.parameters[name][:] = value
-            first = [np.full(shape, float(name.endswith("var"))) for name, shape in statistics.items()]
-            self._set_statistics(np.concatenate(first))
+            self._set_statistics(np.concatenate(list(first.values())))
             self.optimizer.reset()
             mx.nd.waitall()
 
