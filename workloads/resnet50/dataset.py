@@ -18,7 +18,7 @@ from workloads.api import Dataset
 from workloads.common import manifest as manifests
 from workloads.common.images import index
 from workloads.common.manifest import Manifest
-from workloads.resnet50.facts import PUBLISHED, source_folder
+from workloads.resnet50.facts import PUBLISHED
 from workloads.resnet50.folders import Listing, classes_of, list_folders, list_validation
 
 MOST_NAMED = 20
@@ -167,7 +167,7 @@ class ImageFolders(Dataset):
         if manifest.dataset != self.name:
             raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
         manifests.verify(destination, manifest)
-        root, lines = source_folder(destination, manifest), []
+        root, lines = index.root(destination, manifest), []
         for split in ("train", "val"):
             images = index.read(destination, split, root, manifest.counts[split])
             for number in range(len(images)):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from workloads.api import Facts
 from workloads.common import manifest as manifests
-from workloads.common.manifest import Manifest
 
 PUBLISHED = {"train": 1_281_167, "val": 50_000, "classes": 1_000}
 """ImageNet ILSVRC2012 (reference imagenet_main.py)."""
@@ -38,8 +37,3 @@ def read_facts(data_dir: str | Path) -> Facts:
 def published_facts() -> Facts:
     """ImageNet's counts, for runs on made-up batches."""
     return Facts(PUBLISHED["train"], PUBLISHED["val"], {"classes": PUBLISHED["classes"]}, "synthetic")
-
-
-def source_folder(folder: Path, manifest: Manifest) -> Path:
-    """Where the images of the data set prepared in `folder` lie: a path in the manifest, relative to `folder`."""
-    return folder / str(manifest.options["images"])

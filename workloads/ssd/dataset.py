@@ -187,7 +187,7 @@ class CocoFolders(Dataset):
         if manifest.dataset != self.name:
             raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
         manifests.verify(destination, manifest)
-        root, lines = destination / str(manifest.options["images"]), []
+        root, lines = index.root(destination, manifest), []
         for split in SPLITS:
             images = index.read(destination, split, root, manifest.counts[split])
             objects.read(destination, split, manifest.counts[split])

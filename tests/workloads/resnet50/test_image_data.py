@@ -83,14 +83,14 @@ def test_threads_and_the_first_step_change_nothing(prepared):
 def test_every_epoch_has_every_image_in_another_order(prepared, monkeypatch):
     """Which images stand in a batch is asked of the reading side."""
     read, lock = [], threading.Lock()
-    original = ImageNetData._part
+    original = ImageNetData.part
 
     def part(self, reader, image, box):
         with lock:
             read.append(image)
         return original(self, reader, image, box)
 
-    monkeypatch.setattr(ImageNetData, "_part", part)
+    monkeypatch.setattr(ImageNetData, "part", part)
     epochs = []
     for epoch in range(2):
         trained(prepared, epoch * 5, (epoch + 1) * 5)

@@ -13,7 +13,7 @@ from workloads.common import manifest as manifests
 from workloads.common.images import index
 from workloads.resnet50 import demo
 from workloads.resnet50.demo import ImageNetDemo
-from workloads.resnet50.facts import read_facts, source_folder
+from workloads.resnet50.facts import read_facts
 
 LINEAR_LIMIT = 0.40
 SQUARE = 16
@@ -158,7 +158,7 @@ def test_it_is_prepared_as_the_real_data_set_is(prepared, root):
     assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (4000, 1000, {"classes": 10})
     assert facts.notes == ()
     manifest = manifests.read(prepared)
-    assert source_folder(prepared, manifest) == root
+    assert index.root(prepared, manifest) == root
     for split, count in demo.SIZES.items():
         images = index.read(prepared, split, root, count)
         assert np.bincount(images.label).tolist() == [count // 10] * 10

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from workloads.common.manifest import Manifest
+
 TYPES = {"names": "uint8", "ends": "int64", "label": "int32", "width": "int32", "height": "int32", "bytes": "int64"}
 
 
@@ -40,6 +42,11 @@ class ImageIndex:
     def path(self, number: int) -> str:
         """Full path of an image."""
         return f"{self.root}/{self.name(number)}"
+
+
+def root(folder: Path, manifest: Manifest) -> Path:
+    """Where the images of the data set prepared in `folder` lie: a path in its manifest, relative to `folder`."""
+    return folder / str(manifest.options["images"])
 
 
 def write(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from threading import Lock, local
 from typing import Generic, TypeVar
 
@@ -113,6 +113,12 @@ class Ahead(Generic[T]):
             if following is None:
                 return
             self._waiting.append(following)
+
+    def finish(self) -> None:
+        """Wait for what has been begun."""
+        with self._lock:
+            for _, tasks in self._waiting:
+                wait(tasks)
 
     def close(self) -> None:
         """Begin nothing more; cancel what waits."""
