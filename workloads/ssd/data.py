@@ -99,7 +99,8 @@ class DetectionData(ImageData):
         offset, label = boxes.targets(drawn.box[some], drawn.label[some], ends, self.priors)
         with filling.lock:
             for slot in set(range(first, stop)) - filling.replaced:
-                filling.arrays["offset"][slot], filling.arrays["label"][slot] = offset[slot - first], label[slot - first]
+                filling.arrays["offset"][slot] = offset[slot - first]
+                filling.arrays["label"][slot] = label[slot - first]
 
     def _make(self, filling: Filling, reader: Reader, slot: int) -> None:
         """Write image `slot` of a batch; if another took the place of a damaged one, its targets too."""

@@ -108,7 +108,7 @@ class SSD(Workload):
 
     @classmethod
     def deviations(cls, settings: Settings) -> list[str]:
-        """Another data set than COCO, a lower target, values outside the grids of the rules."""
+        """Another data set than COCO, a lower target, pixels of scaled decoding, values outside the grids of the rules."""
         values, found = settings.hyperparameters, []
         if settings.dataset != "coco2017":
             found.append(f"data set {settings.dataset}")
@@ -117,6 +117,8 @@ class SSD(Workload):
         base = BASE_RATES.get(settings.rules, BASE_RATES["v0.7"])
         if not _is_whole(float(values["learning_rate"]) / base):
             found.append(f"learning rate {values['learning_rate']}, no multiple of {base}")
+        if settings.options.get("decode") == "scaled":
+            found.append("decode scaled")
         if int(values["evaluation_interval_epochs"]):
             found.append("evaluations not at the epochs of the rules")
         if values["decay"] != "steps":
@@ -259,6 +261,7 @@ class SSD(Workload):
             "max_samples": values["max_samples"],
             "model_bn_span": self.images_per_replica,
             "input_image_size": self.settings.model["image_size"],
+            "input_decode": self.settings.options.get("decode", "exact"),
             "backbone_weights": backbones.described(self.settings),
         }
         if values["decay"] == "steps":

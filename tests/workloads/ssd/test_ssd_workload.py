@@ -140,6 +140,7 @@ def test_deviations():
     changed = made("reference", dataset="coco-demo", targets={"map": 0.2}, hyperparameters=values).settings
     assert SSD.deviations(changed) == ["data set coco-demo", "target 0.2", "max_samples 3, not 1 or 50"]
     assert "cosine decay" in SSD.deviations(demo().settings)
+    assert SSD.deviations(made("reference", options={"decode": "scaled"}).settings) == ["decode scaled"]
 
 
 @pytest.mark.parametrize(
@@ -155,6 +156,8 @@ def test_log_keys():
     assert found["opt_base_learning_rate"] == 0.0875
     assert found["opt_learning_rate_decay_boundary_epochs"] == [44, 55]
     assert found["model_bn_span"] == 120
+    assert found["input_decode"] == "exact"
+    assert made("reference", options={"decode": "scaled"}).log_keys()["input_decode"] == "scaled"
     assert (found["max_samples"], found["opt_learning_rate_warmup_steps"]) == (1, 650)
     assert "opt_learning_rate_decay_boundary_epochs" not in demo().log_keys()
 

@@ -1,0 +1,66 @@
+"""Reduced decoding, and what stands in for damaged images; order and shares are tested where they are used."""
+
+import numpy as np
+import pytest
+
+from tests.workloads.resnet50 import images_made_up as made_up
+from workloads.common.images.jpeg import BadImage
+from workloads.common.images.sharded import SUBSTITUTES, reduction
+from workloads.resnet50.data import ImageNetData
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "expected"),
+    [(300, 300, 2), (299, 300, 1), (299, 5000, 1), (600, 599, 2), (600, 600, 4), (1199, 1300, 4), (1200, 1200, 8)],
+)  # fmt: skip
+def test_half_of_the_size_is_left_of_the_shorter_side(width, height, expected):
+    assert reduction((7, 5, width, height), 300) == expected
+    assert reduction((7, 5, height, width), 300) == expected
+    assert expected == 1 or min(width, height) / expected >= 150
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder, facts = made_up.prepare(tmp_path)
+    opened = ImageNetData(made_up.settings(folder, skip_bad=True), facts, made_up.place(0, range(1), 1), 0)
+    yield opened
+    opened.close()
+
+
+def test_the_following_images_stand_in_and_the_last_is_followed_by_the_first(data, capsys):
+    tried = []
+
+    def make(image):
+        tried.append(image)
+        if image in (58, 59, 0):
+            raise BadImage("broken")
+
+    assert data.make_or_replace(58, make) == 1
+    assert data.make_or_replace(59, make) == 1
+    assert data.make_or_replace(4, make) == 4
+    assert tried == [58, 59, 0, 1, 59, 0, 1, 4]
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"left out: {data.images.path(image)}: broken" for image in (58, 59, 0)]
+
+
+def test_after_many_in_a_row_the_run_ends(data):
+    tried = []
+
+    def make(image):
+        tried.append(image)
+        raise BadImage("broken")
+
+    with pytest.raises(BadImage) as raised:
+        data.make_or_replace(3, make)
+    assert tried == [(3 + number) % 60 for number in range(SUBSTITUTES)]
+    assert str(raised.value) == f"{data.images.path(tried[-1])}: and 99 images before it cannot be decoded"
+
+
+def test_batches_are_finished_while_nobody_asks_for_them(data):
+    batches = data.train(0, 3)
+    (batch,) = next(batches)
+    data.finish()
+    waiting = [task for ahead in data._running for _, tasks in ahead._waiting for task in tasks]
+    assert waiting
+    assert all(task.done() for task in waiting)
+    assert np.array_equal(batch.arrays["label"], next(iter(data.train(0, 1)))[0].arrays["label"])
