@@ -52,7 +52,11 @@ class PyTorchTrainer(Trainer):
         return contextlib.nullcontext()
 
     def to_device(self, array: Array) -> torch.Tensor:
-        """A batch array on the device; from pinned memory and without waiting where that helps."""
+        """A batch array on the device; on CUDA by way of pinned memory, without waiting.
+
+        PyTorch keeps pinned blocks for reuse and gives none out again before the copy from it has been made, so the array's
+        owner may overwrite it at once.
+        """
         tensor = torch.from_numpy(np.ascontiguousarray(array))
         return tensor.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else tensor
 
@@ -79,7 +83,8 @@ class PyTorchTrainer(Trainer):
             if count % CHECK_STEPS == 0:
                 _check(host, count)
                 host.copy_(total, non_blocking=True)
-        dist.all_reduce(total)
+        if self.place.processes > 1:  # alone, NCCL would first be set up here, on the clock
+            dist.all_reduce(total)
         _check(total, count)
         return TrainStats(count, float(total) / max(count, 1))
 
@@ -93,6 +98,8 @@ class PyTorchTrainer(Trainer):
 
     def broadcast(self, value: float) -> float:
         """Process 0's value."""
+        if self.place.processes == 1:
+            return value
         tensor = torch.tensor(value, dtype=torch.float64, device=self.device)
         dist.broadcast(tensor, src=0)
         return float(tensor)

@@ -96,7 +96,7 @@ class Lars(Optimizer):
     ) -> list[torch.Tensor]:
         """rate · trust ratio of each parameter, on the device: nothing waits for it."""
         if not rule.adapt:
-            return [torch.tensor(rate, device=weight.device) for weight in weights]
+            return [torch.full((), rate, device=weights[0].device)] * len(weights)  # `tensor` would wait for the device
         of_weights = torch.stack(torch._foreach_norm(weights))
         of_gradients = torch.stack(torch._foreach_norm(gradients))
         ratio = self.coefficient * of_weights / (of_gradients + rule.decay * of_weights)

@@ -1,0 +1,69 @@
+"""Residual trunks in PyTorch: a stem, a max pool, stages of blocks, with torchvision's names; from framework-free layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+Norm = Callable[[int], nn.Module]
+"""Channels to the norm behind a convolution."""
+
+
+Layer = Any
+"""A workload's network.Convolution: `norm` (None: it has a bias), `inputs`, `outputs`, `kernel`, `stride`, `padding`."""
+Block = Any
+"""A workload's block: `convolutions` in their order, and `shortcut` (None: the input itself)."""
+
+
+def convolution(layer: Layer) -> nn.Conv2d:
+    """The layer, with a bias where no norm follows."""
+    return nn.Conv2d(layer.inputs, layer.outputs, layer.kernel, layer.stride, layer.padding, bias=layer.norm is None)
+
+
+class Residual(nn.Module):
+    """Convolutions `conv1`, `conv2`, … each with a norm, ReLU between them and behind the sum with the shortcut."""
+
+    def __init__(self, block: Block, norm: Norm) -> None:
+        super().__init__()
+        self.convolutions = len(block.convolutions)
+        for number, layer in enumerate(block.convolutions, start=1):
+            self.add_module(f"conv{number}", convolution(layer))
+            self.add_module(f"bn{number}", norm(layer.outputs))
+        shortcut = block.shortcut
+        self.downsample = nn.Sequential(convolution(shortcut), norm(shortcut.outputs)) if shortcut is not None else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, inputs, h, w) to (B, outputs, h / stride, w / stride)."""
+        out = x
+        for number in range(1, self.convolutions + 1):
+            out = getattr(self, f"bn{number}")(getattr(self, f"conv{number}")(out))
+            if number < self.convolutions:
+                out = F.relu(out, inplace=True)
+        out += x if self.downsample is None else self.downsample(x)
+        return F.relu(out, inplace=True)
+
+
+class Trunk(nn.Module):
+    """`conv1`, `bn1`, a 3×3 max pool of stride 2, `layer1`, `layer2`, …; a model derives from it, which keeps these names."""
+
+    def __init__(self, stem: Layer, blocks: Iterable[Block], norm: Norm) -> None:
+        super().__init__()
+        self.conv1, self.bn1 = convolution(stem), norm(stem.outputs)
+        stages: dict[str, list[nn.Module]] = {}
+        for block in blocks:
+            stages.setdefault(block.convolutions[0].name.partition(".")[0], []).append(Residual(block, norm))
+        for name, members in stages.items():
+            self.add_module(name, nn.Sequential(*members))
+        self.stages = list(stages)
+
+    def trunk(self, x: torch.Tensor) -> torch.Tensor:
+        """Normalised images (B, 3, S, S) to the last stage's map."""
+        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        x = F.max_pool2d(x, 3, 2, 1)
+        for name in self.stages:
+            x = getattr(self, name)(x)
+        return x
