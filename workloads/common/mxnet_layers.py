@@ -18,7 +18,10 @@ Tensor = Any
 """A symbol, or an array where operators are called one by one."""
 Inputs = Mapping[str, Tensor]
 Layer = Any
-"""A workload's network.Convolution: `name`, `norm` (None: it has a bias), `outputs`, `kernel`, `stride`, `padding`."""
+"""A workload's network.Convolution, with `norm` (None: it has a bias instead of a batch norm) and `padding`."""
+
+BLOCK = 16
+"""Channels that oneDNN puts together with AVX-512."""
 
 
 class ImageModel:
@@ -68,7 +71,7 @@ class ImageModel:
         kinds = ("weight", "bias", "running_mean", "running_var")
         arrays = [x, *(inputs[f"{layer.norm}.{kind}"] for kind in kinds)]
         constants = {"eps": self.epsilon, "momentum": self.momentum, "fix_gamma": False, "name": layer.norm}
-        if relu and self.on_cpu:
+        if relu and self.on_cpu and _keeps_blocks(layer):
             return F.contrib.BatchNormWithReLU(*arrays, **constants)
         x = F.BatchNorm(*arrays, **constants)
         return rectified(F, x) if relu else x
@@ -85,6 +88,16 @@ class ImageModel:
         """What normalises images."""
         scale = np.diag(np.array(self.scale, np.float32)).reshape(3, 3, 1, 1)
         return {"scale": scale, "shift": np.array(self.shift, np.float32)}
+
+
+def _keeps_blocks(layer: Layer) -> bool:
+    """Whether a convolution's output has the blocks of channels that the next one's gradient will have.
+
+    With AVX-512 oneDNN takes blocks of 16 where inputs and outputs are multiples of that, else of 8. Behind a convolution from
+    24 to 48 channels BatchNormWithReLU would get a map in one and a gradient in the other, which it refuses ("could not create
+    a primitive descriptor iterator"); separate operators rearrange it. A stem's three inputs do not matter.
+    """
+    return layer.inputs == 3 or layer.inputs % BLOCK == 0 or layer.outputs % BLOCK != 0
 
 
 def rectified(F: ModuleType, x: Tensor) -> Tensor:

@@ -6,11 +6,13 @@ import pytest
 
 from tests.helpers import events, only, run_suite, status, suite
 
+FRAMEWORKS = ("pytorch", "mxnet")
 
-def test_synthetic_steps_run(tmp_path):
-    done = run_suite(
-        tmp_path, "workload=ssd", "profile=synthetic", "device=cpu", "batch=global:2", "stop=steps:2", timeout=300
-    )
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_synthetic_steps_run(tmp_path, framework):
+    chosen = ("workload=ssd", f"framework={framework}", "profile=synthetic", "device=cpu", "batch=global:2")
+    done = run_suite(tmp_path, *chosen, "stop=steps:2", timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = only((tmp_path / "logs").glob("*/*/run_0"))
     found = {key: value for key, value, _ in events(folder / "result_0.txt")}
@@ -23,7 +25,6 @@ def test_synthetic_steps_run(tmp_path):
     ("overrides", "words"),
     [
         (("gpus=1", "device=cpu"), "backbone resnet34-333f7ec4.pth"),
-        (("profile=demo", "framework=mxnet"), "mxnet"),
         (("profile=demo", "gpus=3", "oversubscribe=true"), "3 devices"),
     ],
 )
@@ -36,8 +37,9 @@ def test_what_is_not_there_is_refused_in_one_line(tmp_path, overrides, words):
 
 
 @pytest.mark.full
-def test_the_demo_reaches_its_target(tmp_path):
-    done = run_suite(tmp_path, "workload=ssd", "profile=demo", "seed=1", timeout=900)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_demo_reaches_its_target(tmp_path, framework):
+    done = run_suite(tmp_path, "workload=ssd", f"framework={framework}", "profile=demo", "seed=1", timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     folder = only((tmp_path / "logs").glob("*/*/run_0"))
     maps = [json.loads(line)["quality"]["map"] for line in (folder / "metrics.jsonl").read_text().splitlines()]

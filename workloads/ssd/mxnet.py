@@ -1,0 +1,112 @@
+"""SSD on a ResNet-34 trunk in MXNet.
+
+Shapes: B images of a replica, S pixels of a side, C classes without background, P priors. Parameters and batch-norm statistics
+carry the names of network.py.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+
+from workloads.api import Batch
+from workloads.common.mxnet_images import ImageTrainer
+from workloads.common.mxnet_layers import ImageModel, Inputs, Tensor, rectified
+from workloads.ssd import network
+from workloads.ssd.workload import SSD
+
+NEGATIVES_PER_POSITIVE = 3
+"""Background priors in the loss, for each positive one (reference base_model.py)."""
+
+
+class Detector(ImageModel):
+    """Its targets are `offset`, fp32 (B, 4, P), and `label`, int32 (B, P), 0 background."""
+
+    targets, results = ("offset", "label"), ("offsets", "logits")
+    scale = tuple(1 / (255 * deviation) for deviation in network.DEVIATION)
+    shift = tuple(-mean / deviation for mean, deviation in zip(network.MEAN, network.DEVIATION, strict=True))
+    epsilon, momentum = network.BATCH_NORM_EPSILON, 1 - network.BATCH_NORM_MOMENTUM
+
+    def __init__(self, layers: network.Network, priors: int, half: bool, on_cpu: bool) -> None:
+        super().__init__(network.shapes(layers), network.statistics(layers), half, on_cpu)
+        self.layers, self.priors = layers, priors
+
+    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
+        """See `detection_loss`."""
+        return detection_loss(F, *self.outputs(F, inputs), inputs["offset"], inputs["label"], self.priors)
+
+    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """Offsets (B, 4, P) and logits (B, C + 1, P)."""
+        layers = self.layers
+        maps = [self._trunk(F, inputs)]
+        for first, second in layers.extras:
+            x = self.unit(F, inputs, maps[-1], first, relu=True)
+            maps.append(self.unit(F, inputs, x, second, relu=True))
+        found = []
+        for heads, channels in ((layers.box_heads, 4), (layers.class_heads, layers.classes + 1)):
+            # Channels are coordinate (or class) outermost, then shape: in planes they are in the priors' order.
+            planes = [
+                F.reshape(self.convolution(F, inputs, x, head), (0, channels, -1))
+                for x, head in zip(maps, heads, strict=True)
+            ]
+            found.append(F.cast(F.concat(*planes, dim=2), "float32"))
+        return found
+
+    def _trunk(self, F: ModuleType, inputs: Inputs) -> Tensor:
+        """The finest map."""
+        x = self.unit(F, inputs, self.normalised(F, inputs), self.layers.stem, relu=True)
+        x = F.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid")
+        for block in self.layers.blocks:
+            first, second = block.convolutions
+            out = self.unit(F, inputs, self.unit(F, inputs, x, first, relu=True), second, relu=False)
+            shortcut = x if block.shortcut is None else self.unit(F, inputs, x, block.shortcut, relu=False)
+            x = rectified(F, out + shortcut)
+        return x
+
+
+def detection_loss(
+    F: ModuleType, offsets: Tensor, logits: Tensor, wanted: Tensor, labels: Tensor, priors: int
+) -> Tensor:
+    """Sum of the images' losses (1,), from the model's outputs, offsets to learn (B, 4, P) and labels (B, P).
+
+    Of an image: (smooth L1 of the positives' offsets + cross-entropy of positives and of three times as many negatives, those
+    with the largest) / positives; 0 without positives.
+    """
+    positive = F.cast(labels > 0, "float32")
+    count = F.sum(positive, axis=1, keepdims=True)
+    entropy = -F.pick(F.log_softmax(logits, axis=1), labels, axis=1)
+    counted = positive + mined(F, F.BlockGrad(entropy), positive, count, priors)
+    of_boxes = F.sum(F.smooth_l1(offsets - wanted, scalar=1.0), axis=1)
+    total = of_boxes * positive + entropy * counted
+    return F.sum(F.broadcast_div(total, F.maximum(count, 1)))
+
+
+def mined(F: ModuleType, entropy: Tensor, positive: Tensor, count: Tensor, priors: int) -> Tensor:
+    """1 where a negative prior counts, else 0 (B, P): those with the largest cross-entropy, of equal ones the first."""
+    number = F.minimum(NEGATIVES_PER_POSITIVE * count, priors - count)
+    entropy = F.where(positive, -F.ones_like(entropy), entropy)
+    last = F.pick(F.sort(entropy, axis=1, is_ascend=False), F.squeeze(number, axis=1) - 1, axis=1, keepdims=True)
+    above = F.broadcast_greater(entropy, last)
+    equal = F.broadcast_equal(entropy, last)
+    left = number - F.sum(above, axis=1, keepdims=True)
+    return above + equal * F.broadcast_lesser_equal(F.cumsum(equal, axis=1), left)
+
+
+class SSDTrainer(ImageTrainer):
+    """SSD on every device of this process."""
+
+    workload: SSD
+
+    def build_model(self, half: bool, on_cpu: bool) -> Detector:
+        """See ImageTrainer."""
+        return Detector(self.workload.network, len(self.workload.priors), half, on_cpu)
+
+    def made_up(self, shape: tuple[int, ...]) -> Batch:
+        """An object in each image; see ImageTrainer."""
+        priors = len(self.workload.priors)
+        labels = np.zeros((shape[0], priors), np.int32)
+        labels[:, 0] = 1
+        offsets = np.zeros((shape[0], 4, priors), np.float32)
+        arrays = {"image": np.full(shape, 128, np.uint8), "offset": offsets, "label": labels}
+        return Batch(arrays, float(shape[0]), float(shape[0]), shape[0])
