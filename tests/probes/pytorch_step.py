@@ -1,0 +1,80 @@
+"""Run inside PyTorch's environment: which operators a training step of an image model calls, as JSON on standard output.
+
+    python pytorch_step.py WORKLOAD PRECISION
+
+`waits`: how often a value is read by the host; `convolutions`: type of each, and whether input, weight and output lie
+channels-last; `copies`: blocking copies from host to device by an optimizer's step on a made-up CUDA device, by optimizer.
+"""
+
+import importlib
+import json
+import sys
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from suite.registry import load_trainer
+from workloads.api import Place
+from workloads.common.optimizers import Rule
+from workloads.common.pytorch_optimizers import Lars
+
+MADE_UP = {"resnet50": "resnet50.resnet_made_up", "ssd": "ssd.ssd_made_up"}
+WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::is_nonzero")
+
+
+class Watch(TorchDispatchMode):
+    """Keeps every operator called with its arguments and its result."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        found = function(*arguments, **(keywords or {}))
+        self.calls.append((function._schema.name, arguments, keywords or {}, found))
+        return found
+
+
+def channels_last(tensor):
+    return tensor.is_contiguous(memory_format=torch.channels_last)
+
+
+def step(workload, precision):
+    """Of one training step on the CPU."""
+    made_up = importlib.import_module(f"tests.workloads.{MADE_UP[workload]}")
+    made = made_up.workload("uneven", "pytorch", precision=precision)
+    trainer = load_trainer(workload, "pytorch")(made, Place(0, 1, range(1), 1, ("cpu",)))
+    trainer.setup(made_up.weights(made).items(), warm_up=False)
+    batch = made_up.batch(made, 0)
+    with Watch() as watch:
+        trainer.step(batch, 0.1)
+    trainer.close()
+    convolutions = [(*arguments[:2], found) for name, arguments, _, found in watch.calls if name == "aten::convolution"]
+    return {
+        "waits": [name for name, *_ in watch.calls if name in WAITS],
+        "convolutions": [[str(tensors[0].dtype), *map(channels_last, tensors)] for tensors in convolutions],
+    }
+
+
+def copies_of_lars():
+    """Names of the operators that bring a value of the host to the device and wait for that."""
+    with FakeTensorMode():
+        parameters = {name: torch.zeros(3, 3, device="cuda") for name in ("weight", "bias")}
+        for parameter in parameters.values():
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer = Lars(parameters, lambda name: Rule(1e-4, name == "weight"), 0.9, 0.001)
+        with Watch() as watch:
+            optimizer.step(0.1)
+    return [
+        name
+        for name, arguments, keywords, found in watch.calls
+        if name in ("aten::_to_copy", "aten::copy_")
+        and {"cpu", "cuda"}
+        == {tensor.device.type for tensor in (*arguments, found) if isinstance(tensor, torch.Tensor)}
+        and not keywords.get("non_blocking")
+    ]
+
+
+if __name__ == "__main__":
+    print(json.dumps({**step(*sys.argv[1:3]), "copies": copies_of_lars()}))
