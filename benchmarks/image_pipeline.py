@@ -15,19 +15,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
 import cv2
-import numpy as np
-import numpy.typing as npt
-import simplejpeg
+import photos
+from contenders import Rates, alternate, answer_rounds, medians, rounded
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -41,8 +37,6 @@ PROJECT = Path(__file__).resolve().parent.parent
 HEIGHT, WIDTH = 375, 500
 BATCH = 128
 LOADERS = ("pillow", "torchvision")
-REFILL_SECONDS = 1.5
-"""After a round, the loader's workers go on until their queues are full: the next round must not pay for that."""
 TARGETS = {
     "exact_to_turbo": 0.9,
     "scaled_to_turbo": 1.3,
@@ -52,29 +46,11 @@ TARGETS = {
 }
 
 
-def photo(seed: int) -> npt.NDArray[np.uint8]:
-    """Something with a photograph's spectrum: noise at several scales, edges, grain."""
-    random = np.random.default_rng(seed)
-    image = np.full((HEIGHT, WIDTH, 3), 128, np.float32)
-    for cells, strength in ((4, 60), (16, 35), (64, 22), (250, 10)):
-        noise = random.normal(0, strength, (cells * HEIGHT // WIDTH, cells, 3)).astype(np.float32)
-        image += cv2.resize(noise, (WIDTH, HEIGHT), interpolation=cv2.INTER_CUBIC)
-    for _ in range(14):
-        colour = [float(value) for value in random.integers(0, 255, 3)]
-        place, end = ([int(value) for value in random.integers(0, WIDTH, 2)] for _ in range(2))
-        if random.random() < 0.5:
-            cv2.circle(image, place, int(random.integers(8, 90)), colour, -1)
-        else:
-            cv2.line(image, place, end, colour, int(random.integers(1, 9)))
-    image += random.normal(0, 7, image.shape)
-    return np.clip(image, 0, 255).astype(np.uint8)
-
-
 def write_images(folder: Path, count: int, quality: int) -> int:
     """JPEGs in ImageNet's layout; returns their mean size in bytes."""
     total = 0
     for number in range(count + 1):
-        data = simplejpeg.encode_jpeg(photo(number), quality, "RGB", "420")
+        data = photos.jpeg(number, HEIGHT, WIDTH, quality)
         path = folder / ("train" if number < count else "val") / "n00000000" / f"{number}.JPEG"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -90,42 +66,7 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
     batches = data.train(0, 1 << 40)
     for _ in range(4):
         next(batches)
-    data.finish()
-    print("ready", flush=True)
-    for _ in sys.stdin:
-        done, start, cpu = 0, time.perf_counter(), time.process_time()
-        while time.perf_counter() - start < seconds:
-            done += len(next(batches)[0].arrays["label"])
-        data.finish()
-        print(json.dumps([done / (time.perf_counter() - start), done / (time.process_time() - cpu)]), flush=True)
-    os._exit(0)
-
-
-class Contender:
-    """A process that measures itself whenever it is told to."""
-
-    def __init__(self, command: list[str], cores: set[int]) -> None:
-        pipe = subprocess.PIPE
-        taskset = ["taskset", "-c", ",".join(map(str, sorted(cores)))]
-        self.process = subprocess.Popen([*taskset, *command], stdin=pipe, stdout=pipe, text=True)
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.stdin, self.stdout = self.process.stdin, self.process.stdout
-        if self.stdout.readline() != "ready\n":
-            raise SystemExit(f"did not start: {' '.join(command)}")
-        self.rates: list[list[float]] = []
-        """Images per second, images per second of processor time."""
-
-    def round(self) -> None:
-        """Measure once."""
-        self.stdin.write("go\n")
-        self.stdin.flush()
-        self.rates.append(json.loads(self.stdout.readline()))
-
-    def close(self) -> None:
-        """End it."""
-        self.stdin.close()
-        self.process.wait()
+    answer_rounds(lambda: len(next(batches)[0].arrays["label"]), data.finish, seconds)
 
 
 def commands(folder: Path, prepared: Path, seconds: float, python: str | None, cores: int) -> dict[str, list[str]]:
@@ -140,20 +81,12 @@ def commands(folder: Path, prepared: Path, seconds: float, python: str | None, c
     return found
 
 
-def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namespace) -> dict[str, list[list[float]]]:
+def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namespace) -> Rates:
     """Rates of all contenders on some cores, in alternating rounds. The bare decoder is left out on several cores."""
     chosen = commands(folder, prepared, args.seconds, args.python, len(cores))
     if len(cores) > 1:
         del chosen["turbo"]
-    contenders = {name: Contender(command, cores) for name, command in chosen.items()}
-    for _ in range(args.rounds):
-        for name, contender in contenders.items():
-            contender.round()
-            if len(cores) > 1 and name in LOADERS:
-                time.sleep(REFILL_SECONDS)
-    for contender in contenders.values():
-        contender.close()
-    return {name: contender.rates for name, contender in contenders.items()}
+    return alternate(chosen, cores, args.rounds, LOADERS if len(cores) > 1 else ())
 
 
 def ratios_of(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
@@ -168,15 +101,12 @@ def ratios_of(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 3) for name, value in ratios.items()}
 
 
-def report(rates: dict[str, dict[str, list[list[float]]]], bytes_mean: int) -> dict[str, object]:
+def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
     """All figures with their targets."""
 
-    def medians(where: str, clock: int) -> dict[str, float]:
-        found = rates.get(where, {})
-        return {name: statistics.median(rate[clock] for rate in rounds) for name, rounds in found.items()}
-
-    one, two, cpu = medians("one_core", 0), medians("two_cores", 0), medians("one_core", 1)
-    cpu_two = {name: rate for name, rate in medians("two_cores", 1).items() if name not in LOADERS}
+    one, two = (medians(rates.get(where, {}), 0) for where in ("one_core", "two_cores"))
+    cpu, cpu_two = (medians(rates.get(where, {}), 1) for where in ("one_core", "two_cores"))
+    cpu_two = {name: rate for name, rate in cpu_two.items() if name not in LOADERS}
     ratios = ratios_of(one, two)
     targets = {name: next(v for end, v in TARGETS.items() if end in name) for name in ratios if "on_two" not in name}
     return {
@@ -194,11 +124,6 @@ def report(rates: dict[str, dict[str, list[list[float]]]], bytes_mean: int) -> d
         "met": {name: ratios[name] >= target for name, target in targets.items()},
         "load_average": os.getloadavg()[0],
     }
-
-
-def rounded(rates: dict[str, float]) -> dict[str, int]:
-    """Whole images per second."""
-    return {name: round(rate) for name, rate in rates.items()}
 
 
 def main() -> None:

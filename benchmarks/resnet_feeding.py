@@ -17,8 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import simplejpeg
-from image_pipeline import photo
+import photos
 
 from suite import registry
 from suite.devices import cpu_model
@@ -34,8 +33,7 @@ def make_images(folder: Path) -> None:
         for number in range(count):
             place = folder / split / f"n{number % CLASSES:08d}"
             place.mkdir(parents=True, exist_ok=True)
-            data = simplejpeg.encode_jpeg(photo(number), 90, "RGB", "420")
-            (place / f"{number}.JPEG").write_bytes(data)
+            (place / f"{number}.JPEG").write_bytes(photos.jpeg(number, 375, 500, 90))
 
 
 def last_block(framework: str, precision: str, steps: int, output: Path, *extra: str) -> dict[str, float]:

@@ -1,0 +1,83 @@
+"""Programs that are measured in alternating rounds: processes that wait for their turn, pinned to the same cores.
+
+A contender prints `ready`; for each line on stdin it measures once and prints a JSON list: items per second, and items per
+second of processor time, which other work on the machine disturbs less.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+REFILL_SECONDS = 1.5
+"""After a round, workers of a loader go on until their queues are full: the next round must not pay for that."""
+Rates = dict[str, list[list[float]]]
+
+
+class Contender:
+    """A process that measures itself whenever it is told to."""
+
+    def __init__(self, command: Sequence[str], cores: Collection[int]) -> None:
+        pipe = subprocess.PIPE
+        taskset = ["taskset", "-c", ",".join(map(str, sorted(cores)))]
+        self.process = subprocess.Popen([*taskset, *command], stdin=pipe, stdout=pipe, text=True)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
+        if self.stdout.readline() != "ready\n":
+            raise SystemExit(f"did not start: {' '.join(command)}")
+        self.rates: list[list[float]] = []
+
+    def round(self) -> None:
+        """Measure once."""
+        self.stdin.write("go\n")
+        self.stdin.flush()
+        self.rates.append(json.loads(self.stdout.readline()))
+
+    def close(self) -> None:
+        """End it."""
+        self.stdin.close()
+        self.process.wait()
+
+
+def alternate(
+    commands: Mapping[str, Sequence[str]], cores: Collection[int], rounds: int, refilling: Collection[str] = ()
+) -> Rates:
+    """Rates of all in every round; after those that are `refilling` there is a pause."""
+    contenders = {name: Contender(command, cores) for name, command in commands.items()}
+    for _ in range(rounds):
+        for name, contender in contenders.items():
+            contender.round()
+            if name in refilling:
+                time.sleep(REFILL_SECONDS)
+    for contender in contenders.values():
+        contender.close()
+    return {name: contender.rates for name, contender in contenders.items()}
+
+
+def answer_rounds(work: Callable[[], int], finish: Callable[[], None], seconds: float) -> None:
+    """Be a contender of rounds of `seconds`: `work` does some items and says how many, `finish` what was begun ahead."""
+    finish()
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        done, start, cpu = 0, time.perf_counter(), time.process_time()
+        while time.perf_counter() - start < seconds:
+            done += work()
+        finish()
+        print(json.dumps([done / (time.perf_counter() - start), done / (time.process_time() - cpu)]), flush=True)
+    os._exit(0)
+
+
+def medians(rates: Rates, clock: int) -> dict[str, float]:
+    """Of all rounds; `clock` 0: of time, 1: of processor time."""
+    return {name: statistics.median(rate[clock] for rate in rounds) for name, rounds in rates.items()}
+
+
+def rounded(rates: Mapping[str, float]) -> dict[str, int]:
+    """Whole items per second."""
+    return {name: round(rate) for name, rate in rates.items()}
