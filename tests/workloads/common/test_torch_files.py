@@ -1,0 +1,366 @@
+"""Weights out of PyTorch's files: the three forms, hostile pickles, damaged files."""
+
+import io
+import pickle
+import struct
+import tarfile
+import zipfile
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.frameworks_probe import command, run
+from tests.workloads.common import torch_made_up as made
+from tests.workloads.common.torch_made_up import Call, Named, Reference
+from workloads.common import torch_files, torch_pickle
+
+ARRAYS = made.arrays()
+VALUES = list(ARRAYS.values())
+FORMS = {
+    "pickles": made.pickles(made.state_dict(ARRAYS), VALUES),
+    "zip": made.zipped(made.state_dict(ARRAYS, length=5), VALUES),
+    "tar": made.tarred(ARRAYS),
+}
+
+
+def equal(found, wanted):
+    return list(found) == list(wanted) and all(
+        found[name].dtype == wanted[name].dtype and np.array_equal(found[name], wanted[name]) for name in wanted
+    )
+
+
+def attempt(data):
+    """(arrays, "") or (None, why the file is refused); nothing else may happen."""
+    try:
+        return torch_files.decode(data), ""
+    except ValueError as error:
+        text = str(error)
+    assert len(text.splitlines()) == 1
+    assert len(text) < 300
+    return None, text
+
+
+def reason(data):
+    """Why a file is refused; one line."""
+    found, text = attempt(data)
+    assert found is None
+    return text
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_arrays_come_back(form):
+    found = torch_files.decode(FORMS[form])
+    assert equal(found, ARRAYS)
+    assert all(value.flags.writeable and value.flags.c_contiguous for value in found.values())
+
+
+def test_first_version_of_tensors_and_parameters():
+    value = OrderedDict(a=made.tensor("0", VALUES[0], version=1))
+    value["b"] = Call("torch._utils", "_rebuild_parameter", made.tensor("1", VALUES[1]), True, OrderedDict())
+    value["c"] = Call(
+        "torch.nn.parameter", "Parameter", made.tensor("2", VALUES[2]), state=(True, False, OrderedDict())
+    )
+    found = torch_files.decode(made.pickles(value, VALUES[:3]))
+    assert equal(found, dict(zip("abc", VALUES, strict=False)))
+
+
+def test_tensors_that_are_parts_of_a_storage():
+    base = np.arange(24, dtype=np.float32)
+    value = OrderedDict(
+        columns=made.tensor("0", base, 2, (2, 4), (1, 5)),
+        view=Call("torch._utils", "_rebuild_tensor", made.storage("0", base, view=("v", 10, 6)), 1, (5,), (1,)),
+    )
+    found = torch_files.decode(made.pickles(value, [base]))
+    assert np.array_equal(found["columns"], [[2, 7, 12, 17], [3, 8, 13, 18]])
+    assert np.array_equal(found["view"], [11, 12, 13, 14, 15])
+
+
+def test_views_of_the_tar_form():
+    base = np.arange(8, dtype=np.float32)
+    data = made.tarred({"running": base}, views=[(77, 1000, 2, 3)])
+    assert np.array_equal(torch_files.decode(data)["running"], base)
+    assert "view beyond" in reason(made.tarred({"running": base}, views=[(77, 1000, 6, 3)]))
+
+
+@pytest.fixture(scope="module")
+def by_torch(tmp_path_factory):
+    """What torch.save writes of torchvision's ResNet-34, and what torch.load makes of the files made here."""
+    folder = tmp_path_factory.mktemp("torch")
+    for form, data in FORMS.items():
+        (folder / f"made-{form}.pth").write_bytes(data)
+    run(command("pytorch", "torch_weights.py", str(folder)))
+    yield folder
+    for path in folder.glob("resnet34*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_made_up_files_are_what_torch_reads(by_torch, form):
+    with np.load(by_torch / f"made-{form}.npz") as found:
+        assert equal(dict(found), ARRAYS)
+
+
+@pytest.mark.parametrize("name", ["pickles", "zip", "channels_last", "parameters"])
+def test_what_torch_writes_is_read(by_torch, name):
+    with np.load(by_torch / "resnet34.npz") as wanted:
+        found = torch_files.decode((by_torch / f"resnet34-{name}.pth").read_bytes())
+        assert len(found) == (182 if name == "parameters" else 218)
+        assert equal(found, {key: wanted[key] for key in found})
+
+
+# -- nothing is executed ------------------------------------------------------------------------------------------
+
+
+class Hostile:
+    """Pickled as a call that writes a file."""
+
+    def __init__(self, function, *arguments):
+        self.parts = (function, arguments)
+
+    def __reduce__(self):
+        return self.parts
+
+
+def globals_of(module, name, arguments=b")"):
+    """A call of any name: protocol 2."""
+    return b"\x80\x02c" + f"{module}\n{name}\n".encode() + arguments + b"R."
+
+
+def hostile(mark):
+    """Name to pickle; those that could run anything would make the file `mark`."""
+    import os
+
+    shell = f"touch {mark}"
+    system, evaluate = Hostile(os.system, shell), Hostile(eval, f"open({str(mark)!r}, 'w')")
+    return {
+        "os.system": pickle.dumps(system, 2),
+        "eval": pickle.dumps(evaluate, 2),
+        "protocol 4": pickle.dumps(system, 4),
+        "protocol 0": pickle.dumps(system, 0),
+        "in a list of a dictionary": pickle.dumps({"conv1.weight": [1, (2, [evaluate])]}, 2),
+        "in a parameter": made.pickled({"a": Call("torch.nn.parameter", "Parameter", evaluate)}),
+        "in a parameter's state": made.pickled(
+            {"a": Call("torch.nn.parameter", "Parameter", state=(evaluate, None, None, True, False))}
+        ),
+        "in hooks": made.pickled({"a": Call("torch._utils", "_rebuild_parameter", 1, True, evaluate)}),
+        "torch's own loader": globals_of("torch.storage", "_load_from_bytes"),
+        "an attribute of an allowed name": b"\x80\x04\x8c\x0bcollections\x8c\x14OrderedDict.__init__\x93.",
+        "copyreg": globals_of("copyreg", "_reconstructor"),
+        "python 2's builtins": globals_of("__builtin__", "eval", b"(U\x011tq\x00"),
+        "a callable of ours": globals_of("workloads.common.torch_pickle", "load"),
+        "old instance": b"\x80\x02(S'" + shell.encode() + b"'\nios\nsystem\n.",
+        "object": b"\x80\x02(cos\nsystem\nU\x01xo.",
+        "extension": b"\x80\x02\x82\x01.",
+    }
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", hostile("mark"))
+def test_hostile_pickles_are_refused(tmp_path, name, form):
+    mark = tmp_path / "mark"
+    payload = hostile(mark)[name]
+    write = {"pickles": made.pickles, "zip": made.zipped}
+    data = made.tarred(ARRAYS, payload=payload) if form == "tar" else write[form](None, [], payload=payload)
+    assert "weights have no use for" in reason(data)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("place", ["storages", "tensors"])
+def test_hostile_pickles_elsewhere_in_a_tar(tmp_path, place):
+    mark = tmp_path / "mark"
+    payload = hostile(mark)["os.system"]
+    assert "weights have no use for" in reason(made.tarred(ARRAYS, edit=lambda members: {**members, place: payload}))
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("form", ["pickles", "zip"])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"\x80\x02Nr\xff\xff\xff\xff.",  # memo number: the unpickler would allocate for 4 billion
+        b"\x80\x02Nr\x00\x00\x00\x10.",
+        b"\x80\x02j\xff\xff\xff\xff.",
+        b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x00.",  # bytes of 2**56
+        b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\x00\x00.",
+        b"\x80\x02X\xff\xff\xff\x7fabc.",
+        b"\x80\x02\x8b\xff\xff\xff\x7f.",
+        b"\x80\x02}" + b")" + b"\x85" * 60_000 + b"Ns.",  # hashing it would overflow the stack
+        b"\x80\x02" + b"(" * 60_000 + b".",
+        b"\x80\x02}q\x00h\x00Ns.",
+        b"\x80\x02.",
+        b"\x80\x02NNN0.",
+        b"\x80\x02ctorch\nFloatStorage\n)R.",
+        b"\x80\x02ctorch.nn.parameter\nParameter\n)\x81K\x05b.",
+        b"\x80\x02ccollections\nOrderedDict\nK\x05\x85R.",
+        b"\x80\x02ctorch\nFloat\xffStorage\n.",
+    ],
+)
+def test_pickles_that_ask_for_too_much(form, payload):
+    reason({"pickles": made.pickles, "zip": made.zipped}[form](None, [], payload=payload))
+
+
+def test_the_limit_of_opcodes_leaves_room():
+    """ResNet-50 has 320 tensors; its file has less than half as many opcodes."""
+    many = {f"layer4.2.a_long_name_{number}.weight": VALUES[1] for number in range(320)}
+    assert len(torch_files.decode(made.pickles(made.state_dict(many), [VALUES[1]] * 320))) == 320
+    with pytest.raises(ValueError, match="more than 50,000 parts"):
+        torch_pickle.load(io.BytesIO(pickle.dumps(list(range(60_000)), 2)))
+
+
+# -- sizes, types, references -------------------------------------------------------------------------------------
+
+VALUE = np.arange(6, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shape": (7,)},
+        {"shape": (2, 4), "stride": (0, 1)},  # more values than the storage has
+        {"shape": (2**40,), "stride": (0,)},
+        {"shape": (2,), "stride": (6,)},
+        {"shape": (2,), "stride": (-1,), "offset": 3},
+        {"shape": (2,), "stride": (2**62,)},
+        {"shape": (-1,)},
+        {"shape": (0,)},
+        {"shape": (6,), "stride": (1, 1)},
+        {"shape": (1,) * 9, "stride": (1,) * 9},
+        {"offset": 1},
+        {"offset": -1, "shape": (2,)},
+        {"shape": (2.5,)},
+        {"shape": "6"},
+        {"offset": "0"},
+        {"count": 5, "shape": (5,)},
+        {"count": 7},
+        {"count": -1},
+        {"count": 2**62},
+    ],
+)
+@pytest.mark.parametrize("form", ["pickles", "zip"])
+def test_tensors_that_do_not_fit_their_storage(form, options):
+    value = {"a": made.tensor("0", VALUE, **options)}
+    reason({"pickles": made.pickles, "zip": made.zipped}[form](value, [VALUE]))
+
+
+def test_tensors_that_share_a_storage_to_fill_the_memory():
+    value = {f"a{number}": made.tensor("0", VALUE) for number in range(1_000)}
+    big = np.zeros(20_000, np.float32)
+    value |= {f"b{number}": made.tensor("1", big) for number in range(3)}
+    assert "larger than the file" in reason(made.pickles(value, [VALUE, big]))
+
+
+FLOATS = Named("torch", "FloatStorage")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([1], "no dictionary"),
+        ({"state_dict": {"a": made.tensor("0", VALUE)}}, "'state_dict', which is no tensor"),
+        ({1: made.tensor("0", VALUE)}, "no tensor"),
+        ({"epoch": 5}, "no tensor"),
+        ({"a": Reference(("storage", FLOATS, "0", "cpu", 6, None))}, "no tensor"),
+        ({"a": Reference(("module", FLOATS, "0", "cpu", 6, None))}, "other than a storage"),
+        ({"a": Reference("0")}, "other than a storage"),
+        ({"a": Reference(("storage", "FloatStorage", "0", "cpu", 6, None))}, "without type"),
+        ({"a": Reference(("storage", FLOATS, ("0",), "cpu", 6, None))}, "without type"),
+        ({"a": Reference(("storage", FLOATS, "0", "cpu", 6, ("v", "0", 1)))}, "without place"),
+        ({"a": made.tensor("0", VALUE), "b": made.tensor("0", VALUE.astype(np.float64))}, "two types"),
+    ],
+)
+def test_references_and_dictionaries_that_are_none(value, words):
+    assert words in reason(made.pickles(value, [VALUE]))
+
+
+def test_other_storages_than_referred_to():
+    value = {"a": made.tensor("0", VALUE)}
+    assert "other storages" in reason(made.pickles(value, [VALUE], keys=["0", "1"]))
+    assert "other storages" in reason(made.pickles(value, [VALUE], keys=[]))
+    assert "another size" in reason(made.pickles(value, [VALUE[:5]]))
+    assert "is missing" in reason(made.zipped(value, []))
+    assert "another size" in reason(made.zipped(value, [VALUE[:5]]))
+
+
+def test_other_platforms_and_forms():
+    value = {"a": made.tensor("0", VALUE)}
+    assert "little-endian" in reason(made.pickles(value, [VALUE], platform={**made.PLATFORM, "little_endian": False}))
+    assert "protocol" in reason(made.pickles(value, [VALUE], protocol=1002))
+    assert "little-endian" in reason(made.zipped(value, [VALUE], byteorder=b"big"))
+    assert "compressed" in reason(made.zipped(value, [VALUE], compression=zipfile.ZIP_DEFLATED))
+    for data in (b"", b"<html>not found</html>", pickle.dumps({"a": 1}, 2), bytes(600)):
+        assert reason(data) == "no file of PyTorch weights"
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a/data.txt", "")
+    assert "without PyTorch weights" in reason(out.getvalue())
+
+
+def test_tar_members_that_are_no_plain_files():
+    link = tarfile.TarInfo("storages")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    assert "no plain file" in reason(made.tarred(ARRAYS, edit=lambda members: {**members, "storages": link}))
+    sparse = tarfile.TarInfo("storages")
+    sparse.pax_headers = {"GNU.sparse.major": "0", "GNU.sparse.map": "0,0", "GNU.sparse.size": str(2**45)}
+    sparse.pax_headers |= {"GNU.sparse.minor": "1", "GNU.sparse.numblocks": "1"}
+    reason(made.tarred(ARRAYS, edit=lambda members: {**members, "storages": sparse}))
+    assert "KeyError" in reason(made.tar_of({"pickle": b"", "storages": pickle.dumps(0, 2)}))
+
+
+@pytest.mark.parametrize("count", [2**62, 2**40, 10**6, 0, -1])
+def test_a_storage_in_a_tar_that_claims_another_size(count):
+    def storages(members):
+        content = members["storages"]
+        at = content.index(made.raw(VALUES[0]))
+        return {**members, "storages": content[:at] + struct.pack("<q", count) + content[at + 8 :]}
+
+    assert reason(made.tarred(ARRAYS, edit=storages)).startswith(("truncated: a storage of", "damaged (OverflowError)"))
+
+
+@pytest.mark.parametrize("dimensions", [2**31 - 1, 9, -1])
+def test_a_tensor_in_a_tar_that_claims_other_dimensions(dimensions):
+    def tensors(members):
+        content = members["tensors"]
+        at = content.index(struct.pack("<i", 4) + b"\xff\x7f")
+        return {**members, "tensors": content[:at] + struct.pack("<i", dimensions) + content[at + 4 :]}
+
+    assert f"a tensor of {dimensions} dimensions" in reason(made.tarred(ARRAYS, edit=tensors))
+
+
+# -- damage -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=150, deadline=None)
+@given(share=st.floats(0, 1, exclude_max=True))
+def test_truncated_files(form, share):
+    data = FORMS[form]
+    found, _ = attempt(data[: int(share * len(data))])
+    if form == "tar":  # an archive ends with empty blocks
+        assert found is None or equal(found, ARRAYS)
+    else:
+        assert found is None
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=300, deadline=None)
+@given(changes=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=6))
+def test_damaged_files(form, changes):
+    data = bytearray(FORMS[form])
+    for place, value in changes:
+        data[place % len(data)] = value
+    attempt(bytes(data))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=200), st.sampled_from(["pickles", "zip", "tar", "none"]))
+def test_any_bytes(content, form):
+    write = {
+        "pickles": lambda: made.pickles(None, VALUES, payload=b"\x80\x02" + content),
+        "zip": lambda: made.zipped(None, VALUES, payload=b"\x80\x02" + content),
+        "tar": lambda: made.tarred(ARRAYS, payload=b"\x80\x02" + content),
+        "none": lambda: content,
+    }
+    attempt(write[form]())

@@ -1,0 +1,353 @@
+"""`backbone.weights`: what is refused, what is converted, and that weights and statistics arrive in every framework."""
+
+import dataclasses
+import errno
+import hashlib
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+
+from suite import registry
+from suite.compose import compose
+from suite.plan import resolve_settings
+from suite.resume import identity
+from suite.runspec import read_run
+from tests.frameworks_probe import command, run
+from tests.helpers import events, only, run_suite, suite
+from tests.workloads.common import torch_made_up as made
+from tests.workloads.ssd import coco_made_up, ssd_made_up
+from workloads.common import backbones
+from workloads.common import manifest as manifests
+from workloads.ssd import backbone, network
+from workloads.ssd.settings import REFERENCE_MODEL
+from workloads.ssd.workload import SSD
+
+LAYERS = network.build(REFERENCE_MODEL)
+SHAPES = backbone.shapes(LAYERS)
+
+
+def arrays():
+    """Made-up weights of the trunk, and some of what is dropped."""
+    generator = np.random.default_rng(5)
+    found = {}
+    for name, shape in SHAPES.items():
+        value = 0.05 * generator.standard_normal(shape, np.float32)
+        found[name] = np.abs(value) + 0.5 if name.endswith(("running_var", "bn1.weight", "bn2.weight")) else value
+        if name.endswith("running_var"):
+            found[name.replace("running_var", "num_batches_tracked")] = np.array(9, np.int64)
+    found["fc.weight"] = generator.standard_normal((10, 512), np.float32)
+    return found
+
+
+ARRAYS = arrays()
+
+
+def tar(values=ARRAYS):
+    return made.tarred({name: value for name, value in values.items() if "tracked" not in name})
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """A backbone in the form of the published file."""
+    path = tmp_path_factory.mktemp("backbone") / "made-up.pth"
+    path.write_bytes(tar())
+    return path
+
+
+def digest_of(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def settings_of(data, *overrides):
+    """Settings of a reference run before `resolve`, with the data sets below `data`."""
+    config = compose(("workload=ssd", "device=cpu", *overrides)).jobs[0].config
+    settings = resolve_settings(config, SSD, registry.load_framework("pytorch"))
+    return dataclasses.replace(settings, data_dir=str(data / "coco2017"))
+
+
+def resolved(data, path, *overrides):
+    return SSD.resolve(settings_of(data, f"backbone.weights={path}", "backbone.allow_other=true", *overrides))
+
+
+# -- the published file -------------------------------------------------------------------------------------------
+
+
+def test_shapes_are_those_of_the_trunk():
+    assert len([name for name in SHAPES if "running" in name]) == 2 * 29
+    assert sum(np.prod(shape) for name, shape in SHAPES.items() if "running" not in name) == 8_170_304
+    assert SHAPES["layer3.0.downsample.0.weight"] == (256, 128, 1, 1)
+    assert not [name for name in SHAPES if name.startswith(("layer4", "fc", "extra", "box", "class"))]
+
+
+def test_the_name_carries_the_digest():
+    assert backbone.PUBLISHED.file == f"resnet34-{backbone.PUBLISHED.sha256[:8]}.pth"
+    assert backbone.PUBLISHED.url.endswith(backbone.PUBLISHED.file)
+    assert len(backbone.PUBLISHED.sha256) == 64
+
+
+def test_the_published_file_is_no_deviation(tmp_path, file, monkeypatch):
+    mine = dataclasses.replace(backbone.PUBLISHED, sha256=digest_of(file))
+    monkeypatch.setattr(backbone, "PUBLISHED", mine)
+    settings = SSD.resolve(settings_of(tmp_path, f"backbone.weights={file}"))
+    assert settings.options["backbone"] == {"file": "made-up.pth", "sha256": digest_of(file)}
+    assert backbones.notes(settings, mine) == ()
+    assert backbones.described(settings) == f"made-up.pth sha256:{digest_of(file)}"
+
+
+def test_another_file_is_noted(tmp_path, file):
+    settings = resolved(tmp_path, file)
+    note = f"backbone {digest_of(file)[:8]} instead of resnet34-333f7ec4.pth"
+    assert backbones.notes(settings, backbone.PUBLISHED) == (note,)
+
+
+# -- what is refused ----------------------------------------------------------------------------------------------
+
+WHERE = "https://download.pytorch.org/models/resnet34-333f7ec4.pth"
+REFUSED = {
+    "no backbone": ((), f"download {WHERE} and type backbone.weights=PATH"),
+    "only allow_other": (("backbone.allow_other=true",), f"download {WHERE} and type backbone.weights=PATH"),
+    "no such file": (("backbone.weights=/nowhere/x.pth",), "/nowhere/x.pth: No such file or directory; "),
+    "a folder": (("backbone.weights=/",), "backbone.weights=/: not a file"),
+    "a device": (("backbone.weights=/dev/zero",), "/dev/zero: not a file"),
+    "another file": (("backbone.weights={file}",), "type backbone.allow_other=true (division open)"),
+    "demo": (("profile=demo", "backbone.weights={file}"), "profile=demo starts from random weights; leave it out"),
+    "synthetic": (("profile=synthetic", "backbone.weights={file}"), "profile=synthetic starts from random weights"),
+    "another workload": (("workload=ncf", "backbone.weights={file}"), "workload=ncf starts from random weights"),
+    "a key": (("backbone.weight={file}",), "(did you mean 'weights'?)"),
+    "two files": (("-m", "backbone.weights=a.pth,b.pth"), "backbone.weights=a.pth,b.pth: No such file"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_on_the_command_line(tmp_path, file, name):
+    overrides, words = REFUSED[name]
+    overrides = [text.replace("{file}", str(file)) for text in overrides]
+    workload = [] if name == "another workload" else ["workload=ssd"]
+    folders = {"SUITE_DATA_DIR": str(tmp_path / "data"), "CUDA_VISIBLE_DEVICES": ""}
+    done = run_suite(tmp_path, *workload, "device=cpu", *overrides, timeout=60, **folders)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert words in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "logs").exists()
+    assert not (tmp_path / "data").exists()
+
+
+def changed(name, value):
+    """The made-up weights with another value; None: without it."""
+    found = {key: kept for key, kept in ARRAYS.items() if key != name}
+    return found if value is None else {**found, name: value}
+
+
+BAD = {
+    "missing": (changed("layer3.5.bn2.running_var", None), "layer3.5.bn2.running_var is missing: weights of another"),
+    "shape": (changed("conv1.weight", ARRAYS["conv1.weight"][:32].copy()), "(32, 3, 7, 7), not float32 (64, 3, 7, 7)"),
+    "double": (changed("bn1.bias", ARRAYS["bn1.bias"].astype(np.float64)), "bn1.bias is float64 (64,)"),
+    "NaN": (changed("bn1.bias", np.full(64, np.nan, np.float32)), "bn1.bias holds a number that is not finite"),
+    "variance": (changed("bn1.running_var", -ARRAYS["bn1.running_var"]), "or a negative variance: the file is damaged"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_weights_that_are_no_trunk(tmp_path, name):
+    values, words = BAD[name]
+    path = tmp_path / "bad.pth"
+    path.write_bytes(tar(values))
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the words are in the next line
+        resolved(tmp_path / "data", path)
+    assert words in str(caught.value)
+    assert str(caught.value).startswith(f"backbone.weights={path}: ")
+    assert not list((tmp_path / "data").rglob("*")), "nothing is left of a conversion that failed"
+
+
+def test_a_truncated_and_a_hostile_file(tmp_path, file):
+    path = tmp_path / "bad.pth"
+    path.write_bytes(file.read_bytes()[:1_000_000])
+    with pytest.raises(ValueError, match=r"bad\.pth: "):
+        resolved(tmp_path, path)
+    mark = tmp_path / "mark"
+    path.write_bytes(made.tarred(made.arrays(), payload=f"cos\nsystem\n(S'touch {mark}'\ntR.".encode()))
+    with pytest.raises(ValueError, match=r"which weights have no use for"):
+        resolved(tmp_path, path)
+    assert not mark.exists()
+
+
+def test_a_file_larger_than_any_backbone_is_not_read(tmp_path):
+    path = tmp_path / "large.pth"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ValueError, match="1,099,511,627,776 bytes, more than a backbone has"):
+        resolved(tmp_path, path)
+
+
+def test_a_pipe_is_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="not a file"):
+        resolved(tmp_path, tmp_path / "pipe")
+
+
+# -- the conversion -----------------------------------------------------------------------------------------------
+
+
+def test_converted_once_and_loaded(tmp_path, file):
+    settings = resolved(tmp_path, file)
+    folder = backbones.folder(settings)
+    assert folder == tmp_path / "backbones" / f"ssd-{digest_of(file)[:16]}"
+    found = backbones.load(settings, SHAPES)
+    assert list(found) == list(SHAPES)
+    assert all(np.array_equal(found[name], ARRAYS[name]) for name in SHAPES)
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in folder.iterdir()}
+    assert resolved(tmp_path, file) == settings
+    assert before == {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in folder.iterdir()}
+    assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name]
+
+
+def test_all_three_forms_convert_to_the_same_bytes(tmp_path, file):
+    values = {name: value for name, value in ARRAYS.items() if name in SHAPES}
+    forms = {"pickles": made.pickles(made.state_dict(values), list(values.values()))}
+    forms |= {"zip": made.zipped(made.state_dict(values, length=5), list(values.values())), "tar": file.read_bytes()}
+    digests = set()
+    for name, data in forms.items():
+        path = tmp_path / f"{name}.pth"
+        path.write_bytes(data)
+        digests.add(digest_of(backbones.folder(resolved(tmp_path, path)) / "weights.npz"))
+    assert len(digests) == 1
+
+
+def _convert(data, path):
+    resolved(data, path)
+
+
+def test_several_processes_convert_at_once(tmp_path, file):
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=_convert, args=(tmp_path, file)) for _ in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0] * 4
+    folder = only((tmp_path / "backbones").iterdir())
+    assert manifests.verify(folder, manifests.read(folder))
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, file):
+    folder = tmp_path / "backbones" / f"ssd-{digest_of(file)[:16]}"
+    folder.parent.mkdir()
+    folder.write_text("mine")
+    with pytest.raises(ValueError, match="is not a folder"):
+        resolved(tmp_path, file)
+    assert folder.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "bytes instead of"),
+        (lambda path: path.write_bytes(b"x" * path.stat().st_size), "content differs"),
+        (lambda path: path.unlink(), "missing"),
+        (lambda path: (path.parent / "manifest.json").unlink(), "does not hold the converted weights"),
+        (lambda path: (path.parent / "manifest.json").write_text("{"), "cannot be read"),
+    ],
+)
+def test_a_damaged_conversion_is_refused_by_the_worker(tmp_path, file, edit, words):
+    settings = resolved(tmp_path, file)
+    edit(backbones.folder(settings) / "weights.npz")
+    with pytest.raises(ValueError, match=words):
+        backbones.load(settings, SHAPES)
+
+
+def test_a_full_disk(tmp_path, file, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(backbones, "_write", full)
+    with pytest.raises(
+        ValueError, match=r"cannot be written \(No space left on device\); point SUITE_DATA_DIR elsewhere"
+    ):
+        resolved(tmp_path, file)
+    assert not list((tmp_path / "backbones").iterdir())
+
+
+# -- what it means for a run --------------------------------------------------------------------------------------
+
+
+def test_initial_weights_are_the_backbones_and_the_heads_drawn(tmp_path, file):
+    settings = resolved(tmp_path, file)
+    facts = dataclasses.replace(SSD.read_facts(dataclasses.replace(settings, data_dir="")), train_samples=2_000)
+    found = dict(SSD(settings, facts).initial_weights(3))
+    drawn = dict(network.initial_weights(LAYERS, 3))
+    assert set(found) == set(drawn) | set(SHAPES)
+    for name, value in found.items():
+        assert np.array_equal(value, ARRAYS[name] if name in SHAPES else drawn[name]), name
+
+
+def test_resume_knows_the_content_and_not_the_path(tmp_path, file):
+    """Settings of runs whose files differ in place, and in content."""
+    moved, other = tmp_path / "a, b" / "made-up.pth", tmp_path / "made-up.pth"
+    moved.parent.mkdir()
+    moved.write_bytes(file.read_bytes())
+    other.write_bytes(tar({**ARRAYS, "bn1.bias": ARRAYS["bn1.bias"] + 1}))
+    found = {}
+    for name, path in (("file", file), ("moved", moved), ("other", other)):
+        settings = resolved(tmp_path, path)
+        assert settings.options["backbone_weights"] == str(path)
+        found[name] = identity(_Run(settings))
+    assert found["file"] == found["moved"] != found["other"]
+
+
+@dataclasses.dataclass
+class _Run:
+    """As much of a RunSpec as `identity` looks at."""
+
+    settings: object
+    facts: object = dataclasses.field(default_factory=lambda: dataclasses.make_dataclass("F", ["fingerprint"])("x"))
+
+
+@pytest.mark.parametrize("profile", ["demo", "synthetic"])
+def test_other_profiles_keep_random_weights(tmp_path, profile):
+    settings = settings_of(tmp_path, f"profile={profile}")
+    assert SSD.resolve(settings) == settings
+    assert backbones.load(settings, SHAPES) == {}
+    assert backbones.described(settings) == "random"
+
+
+def test_a_reference_run(tmp_path, file):
+    """Two steps of the full model on a few images in COCO's layout: what stands in run.json and in the log."""
+    source, data = coco_made_up.write(tmp_path / "coco"), tmp_path / "data"
+    folders = {"SUITE_DATA_DIR": str(data)}
+    prepared = suite(tmp_path, "data", "prepare", "coco2017", "--from", source, **folders)
+    assert prepared.returncode == 0, prepared.stderr
+    path = tmp_path / "a b, c.pth"
+    path.write_bytes(file.read_bytes())
+    overrides = (f"backbone.weights={path}", "backbone.allow_other=true", "batch=global:2", "stop=steps:2")
+    done = run_suite(tmp_path, "workload=ssd", "device=cpu", *overrides, **folders)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = only((tmp_path / "logs").glob("*/*/run_0"))
+    digest, note = digest_of(file), f"backbone {digest_of(file)[:8]} instead of resnet34-333f7ec4.pth"
+    spec = read_run(folder / "run.json")
+    assert spec.settings.options["backbone"] == {"file": path.name, "sha256": digest}
+    assert spec.settings.options["backbone_weights"] == str(path)
+    assert note in spec.labels
+    found = {key: value for key, value, _ in events(folder / "result_0.txt")}
+    assert found["backbone_weights"] == f"{path.name} sha256:{digest}"
+    assert found["submission_division"] == "open"
+    assert note in found["suite_run"]["labels"]
+    assert note in found["suite_run"]["deviations"]
+    assert only((data / "backbones").iterdir()).name == f"ssd-{digest[:16]}"
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet"])
+def test_weights_and_statistics_arrive(tmp_path, file, framework):
+    """In a trainer whose trunk is a part of ResNet-34."""
+    resolved(tmp_path, file)
+    out = tmp_path / "state.npz"
+    run(command(framework, "ssd_backbone_probe.py", framework, str(tmp_path / "coco2017"), digest_of(file), str(out)))
+    small = ssd_made_up.workload("steps", framework)
+    shapes, drawn = backbone.shapes(small.network), dict(small.initial_weights(3))
+    assert len([name for name in shapes if "running" in name]) == 2 * 11
+    with np.load(out) as state:
+        for name, value in drawn.items():
+            assert np.array_equal(state[name], ARRAYS[name] if name in shapes else value), name
+        for name in network.statistics(small.network):
+            assert np.array_equal(state[name], ARRAYS[name]), name
