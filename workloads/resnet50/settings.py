@@ -164,7 +164,7 @@ def profile_defaults(profile: str, rules: str) -> Defaults:
     if profile == "demo":
         return Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": DEMO_TARGET_TOP1})
     if profile in ("reference", "synthetic"):
-        chosen = "nvidia_v0.5_dgx1" if profile == "synthetic" else "reference"
+        chosen = "reference_1gpu" if profile == "synthetic" else "reference"
         return Defaults("imagenet", chosen, REFERENCE_MODEL, {"top1": TARGETS_TOP1.get(rules, TARGETS_TOP1["v0.7"])})
     raise ValueError(f"profile={profile}: resnet50 has reference, demo, synthetic")
 

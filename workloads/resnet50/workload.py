@@ -25,7 +25,7 @@ from workloads.api import (
 )
 from workloads.common import schedules
 from workloads.common.optimizers import Rule
-from workloads.resnet50 import network
+from workloads.resnet50 import memory, network
 from workloads.resnet50.settings import SETS, TARGETS_TOP1, Options, profile_defaults
 
 REFERENCE_PARAMETERS = 25_557_032
@@ -70,11 +70,15 @@ class ResNet50(Workload):
 
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:
-        """Counts from the prepared data's manifest; ImageNet's published ones under profile=synthetic."""
+        """Counts from the prepared data's manifest; ImageNet's published ones under profile=synthetic.
+
+        Refuses a batch that the devices cannot share, or that cannot fit a CPU machine's memory.
+        """
         from workloads.resnet50 import facts
 
         found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
         _check_sizes(settings, found)
+        memory.check_memory(settings, memory.available_bytes())
         return found
 
     @classmethod
