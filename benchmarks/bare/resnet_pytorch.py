@@ -1,20 +1,16 @@
 """A ResNet-50 training step as one would write it by hand. Imports nothing of the suite.
 
-    python resnet_pytorch.py CORES bare|stock fp32|bf16 STEPS
+    python resnet_pytorch.py CORES bare|stock fp32|bf16 BATCH STEPS
 
-bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. Batch 32, 224 pixels, made-up
-float images that lie ready. Prints JSON: images_per_second, the median over steps.
+bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. 224 pixels, made-up float
+images that lie ready. Prints JSON: images_per_second over a block of steps.
 """
 
-import json
-import statistics
 import sys
-import time
 
 import torch
+from block import print_rate, pytorch_gigaflops
 from torch import nn
-
-BATCH = 32
 
 
 def unit(inputs, outputs, kernel, stride=1):
@@ -45,21 +41,24 @@ def resnet():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000))
 
 
-cores, kind, precision, steps = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
-torch.set_num_threads(cores)
+(cores, kind, precision), (batch, steps) = sys.argv[1:4], map(int, sys.argv[4:])
+torch.set_num_threads(int(cores))
 if kind == "stock":
     import torchvision
 
 model = (resnet() if kind == "bare" else torchvision.models.resnet50()).to(memory_format=torch.channels_last)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
-images = torch.randn(BATCH, 3, 224, 224).contiguous(memory_format=torch.channels_last)
-labels, seconds = torch.zeros(BATCH, dtype=torch.long), []
-for _ in range(steps + 1):
-    begin = time.perf_counter()
+images = torch.randn(batch, 3, 224, 224).contiguous(memory_format=torch.channels_last)
+labels = torch.zeros(batch, dtype=torch.long)
+
+
+def step():
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
         loss = nn.functional.cross_entropy(model(images).float(), labels)
     loss.backward()
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    seconds.append(time.perf_counter() - begin)
-print(json.dumps({"images_per_second": BATCH / statistics.median(seconds[1:])}))
+    return loss
+
+
+print_rate(step, torch.Tensor.item, batch, steps, pytorch_gigaflops(model, images[:1]))

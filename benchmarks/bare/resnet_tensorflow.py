@@ -1,19 +1,17 @@
 """A ResNet-50 training step as one would write it by hand. Imports nothing of the suite.
 
-    python resnet_tensorflow.py CORES bare|stock fp32|bf16 STEPS
+    python resnet_tensorflow.py CORES bare|stock fp32|bf16 BATCH STEPS
 
 bare: v1.5 from plain operators, SGD; stock: Keras applications' ResNet50, of the form of 2015 (stride on the 1×1: 6 % fewer
-operations; biases). Batch 32, 224 pixels, float images that lie ready. Prints JSON: images_per_second, median over steps.
+operations; biases). 224 pixels, float images that lie ready. Prints JSON: images_per_second over a block of steps.
 """
 
-import json
-import statistics
 import sys
-import time
 
 import tensorflow as tf
+from block import print_rate, tensorflow_gigaflops
 
-BATCH, (cores, kind, precision, steps), weights, seconds = 32, sys.argv[1:], [], []
+(cores, kind, precision), (batch, steps), weights = sys.argv[1:4], map(int, sys.argv[4:]), []
 narrow = tf.bfloat16 if precision == "bf16" else tf.float32
 tf.config.threading.set_intra_op_parallelism_threads(int(cores))
 tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -67,9 +65,6 @@ if kind == "stock":
     resnet = tf.keras.applications.ResNet50(weights=None, classifier_activation=None)
     weights = [variable.value for variable in resnet.trainable_variables]
 velocities = [tf.Variable(tf.zeros_like(w)) for w in weights]
-images, labels = tf.random.normal((BATCH, 224, 224, 3)), tf.zeros(BATCH, tf.int32)
-for _ in range(int(steps) + 1):
-    begin = time.perf_counter()
-    step(images, labels).numpy()
-    seconds.append(time.perf_counter() - begin)
-print(json.dumps({"images_per_second": BATCH / statistics.median(seconds[1:])}))
+images, labels = tf.random.normal((batch, 224, 224, 3)), tf.zeros(batch, tf.int32)
+gigaflops = tensorflow_gigaflops(lambda x: resnet(x, training=False), images[:1])
+print_rate(lambda: step(images, labels), float, batch, steps, gigaflops)

@@ -1,0 +1,62 @@
+"""How the bare image loops are timed, and what their models compute. Imports nothing of the suite."""
+
+import json
+import time
+
+
+def print_rate(step, read, images, steps, gigaflops):
+    """Two steps to warm up, then a block of steps, which ends when `read` has the last one's loss; prints JSON.
+
+    `gigaflops`: of one image's forward pass, two per multiply-add of convolutions and dense layers.
+    """
+    read(step()), read(step())
+    begin = time.perf_counter()
+    for _ in range(steps):
+        loss = step()
+    last = read(loss)
+    rate = steps * images / (time.perf_counter() - begin)
+    print(json.dumps({"images_per_second": rate, "gigaflops_per_image": round(gigaflops, 3), "loss": last}))
+
+
+def pytorch_gigaflops(model, image):
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        model(image)
+    return counter.get_total_flops() / 1e9
+
+
+def tensorflow_gigaflops(function, image):
+    import tensorflow as tf
+
+    operations = tf.function(function, autograph=False).get_concrete_function(image).graph.get_operations()
+    total = 0
+    for operation in operations:
+        if operation.type in ("Conv2D", "MatMul"):
+            weight, output = operation.inputs[1].shape.as_list(), operation.outputs[0].shape.as_list()
+            inputs = weight[:3] if operation.type == "Conv2D" else weight[:1]
+            total += 2 * product(inputs) * product(output)
+    return total / 1e9
+
+
+def mxnet_gigaflops(model, shape):
+    import mxnet as mx
+
+    symbol = model(mx.sym.var("data"))
+    symbol = mx.sym.Group(list(symbol)) if isinstance(symbol, (list, tuple)) else symbol
+    inside = symbol.get_internals()
+    names, arguments = symbol.list_arguments(), symbol.infer_shape(data=shape)[0]
+    shapes = dict(zip(names, arguments)) | dict(zip(inside.list_outputs(), inside.infer_shape(data=shape)[1]))
+    layers = [name[: -len("_weight")] for name in names if name.endswith("_weight")]
+    return (
+        sum(2 * product(shapes[f"{name}_weight"][1:]) * product(shapes[f"{name}_fwd_output"]) for name in layers) / 1e9
+    )
+
+
+def product(sizes):
+    found = 1
+    for size in sizes:
+        found *= size
+    return found

@@ -1,0 +1,142 @@
+"""ResNet-50's and SSD's training step against a bare loop and the framework's own stock model, on CPU cores.
+
+    python benchmarks/image_step.py [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
+                                    [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
+
+Images of the reference's size, made up, lying ready. The processes of a round follow each other, in another order each round;
+shares are medians over rounds of ratios within a round. A block of steps is timed. Models: `bare`, a plain loop; `bare_malloc`
+(PyTorch), the same with the malloc tunables that the launcher gives the suite's workers; `stock` and `stock_v2` (ResNet-50),
+the framework's own. `gigaflops_per_image`: of a forward pass, counted in the model, two per multiply-add. `..._per_operation`:
+the share of floating-point operations per second, for models that do not compute as much as the suite's. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from suite import registry
+from suite.devices import cpu_model
+from suite.environment import resolve
+from suite.launch.base import thread_variables
+from suite.launch.pytorch import CPU_MEMORY
+from suite.source import git_state
+
+PROJECT = Path(__file__).resolve().parent.parent
+BENCHMARKS = PROJECT / "benchmarks"
+BATCHES = {"resnet50": 32, "ssd": 8}
+"""Images of a step. SSD: 8 images take two cores about as long as 32 of ResNet-50; 32 would take four times as long."""
+IMAGE_SIZES = {"resnet50": 224, "ssd": 300}
+STOCK = {
+    "pytorch": {"stock": "torchvision resnet50: stride on the 3x3, as here"},
+    "tensorflow": {"stock": "Keras applications ResNet50: stride on the 1x1, biases"},
+    "mxnet": {"stock": "zoo resnet50_v1: stride on the 1x1", "stock_v2": "zoo resnet50_v2: stride on the 3x3, as here"},
+}
+"""Framework to its own ResNet-50 models. SSD on a ResNet-34 trunk is in none of them."""
+
+
+def models(workload: str, framework: str) -> dict[str, str]:
+    """Name to description of what a framework measures; `suite` first, `bare` second."""
+    found = {"suite": "this suite's trainer", "bare": "plain loop"}
+    if framework == "pytorch":
+        found["bare_malloc"] = "plain loop under the suite's malloc tunables"
+    return found | (STOCK[framework] if workload == "resnet50" else {})
+
+
+def run(args: argparse.Namespace, framework: str, precision: str, model: str) -> dict[str, float]:
+    """One process in the framework's environment, pinned to its cores; its JSON."""
+    sizes = [precision, str(args.batch), str(args.steps)]
+    if model == "suite":
+        words = [str(BENCHMARKS / "image_suite.py"), args.workload, framework, str(args.cores), *sizes]
+    else:
+        script = f"{args.workload.removesuffix('50')}_{framework}.py"
+        words = [str(BENCHMARKS / "bare" / script), str(args.cores), model.removesuffix("_malloc"), *sizes]
+    variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": str(PROJECT)}
+    if framework == "pytorch" and model in ("suite", "bare_malloc"):
+        variables |= CPU_MEMORY  # as the launcher does
+    pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[: args.cores])]
+    command = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"]).command(*words)
+    done = subprocess.run([*pin, *command], capture_output=True, text=True, env=variables)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
+    found: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def measure(args: argparse.Namespace, framework: str, precision: str) -> dict[str, object]:
+    """Rates of every round, medians, and the suite's shares."""
+    names = list(models(args.workload, framework))
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    for number in range(args.rounds):
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            found[name].append(run(args, framework, precision, name))
+        rates = {name: round(rounds[-1]["images_per_second"], 2) for name, rounds in found.items()}
+        print(f"{framework} {precision} {number}: {rates}", file=sys.stderr)
+    return {"models": models(args.workload, framework), **summary(found)}
+
+
+def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
+    """From what processes printed in every round: rates, medians, the suite's shares, and forward GFLOPs of each model.
+
+    The suite's network is the bare loop's.
+    """
+    rates = {name: [one["images_per_second"] for one in rounds] for name, rounds in found.items()}
+    gigaflops = {name: found["bare" if name == "suite" else name][0]["gigaflops_per_image"] for name in found}
+    shares = {}
+    for name in list(found)[1:]:
+        share = statistics.median(ours / other for ours, other in zip(rates["suite"], rates[name], strict=True))
+        shares[f"suite_to_{name}"] = round(share, 3)
+        if gigaflops[name] != gigaflops["suite"]:
+            shares[f"suite_to_{name}_per_operation"] = round(share * gigaflops["suite"] / gigaflops[name], 3)
+    return {
+        "images_per_second": {name: round(statistics.median(rounds), 2) for name, rounds in rates.items()},
+        "rounds": {name: [round(rate, 2) for rate in rounds] for name, rounds in rates.items()},
+        "gigaflops_per_image": gigaflops,
+        **shares,
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--workload", default="resnet50", choices=sorted(BATCHES))
+    parser.add_argument("--frameworks", default="pytorch,tensorflow,mxnet")
+    parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (MXNet has no bf16 on CPUs: left out there)")
+    parser.add_argument("--batch", type=int, default=0, help="0: the workload's of this benchmark")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=4)
+    args = parser.parse_args()
+    args.batch = args.batch or BATCHES[args.workload]
+    begin, loads = time.time(), os.getloadavg()
+    results = {
+        precision: {
+            framework: measure(args, framework, precision)
+            for framework in args.frameworks.split(",")
+            if (framework, precision) != ("mxnet", "bf16")
+        }
+        for precision in args.precisions.split(",")
+    }
+    head = {
+        "benchmark": "image_step",
+        "workload": args.workload,
+        "device": f"{args.cores} cores of {cpu_model()}",
+        "batch_size_global": args.batch,
+        "image_size": IMAGE_SIZES[args.workload],
+        "steps_of_a_block": args.steps,
+        "date": time.strftime("%Y-%m-%d", time.gmtime(begin)),
+        "minutes": round((time.time() - begin) / 60, 1),
+        "load_average": {"before": round(loads[0], 2), "after": round(os.getloadavg()[0], 2)},
+        "git": git_state(),
+    }
+    print(json.dumps({**head, "results": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
