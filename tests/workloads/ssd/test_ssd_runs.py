@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers import events, only, run_suite, status, suite
 
-FRAMEWORKS = ("pytorch", "mxnet")
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
