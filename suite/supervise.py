@@ -19,7 +19,8 @@ from suite.runspec import RunSpec, write_atomically
 from suite.telemetry import Telemetry
 
 POLL_SECONDS = 0.1
-STACK_SECONDS = 0.5
+STACK_SECONDS = 5.0
+"""How long a hung worker may take to write its stacks: a machine that is busy lets it wait."""
 EXIT_SECONDS = 20.0
 """How long processes may take to leave after the last one said that it is done."""
 
@@ -188,14 +189,12 @@ class Supervisor:
         log = self.folder / f"worker-{beat.process}.log"
         before = log.stat().st_size
         os.kill(beat.pid, STACK_SIGNAL)
-        time.sleep(STACK_SECONDS)
-        lines = log.read_bytes()[before:].decode(errors="replace").splitlines()
-        # faulthandler writes the other threads first and the main thread last, innermost line on top.
-        start = max(
-            (number for number, line in enumerate(lines) if line.endswith("(most recent call first):")), default=-1
-        )
-        frame = lines[start + 1].strip() if 0 <= start < len(lines) - 1 else "no Python line"
-        return f", at {frame}; stacks in {log.name}"
+        frame, size, deadline = "", before, time.monotonic() + STACK_SECONDS
+        while time.monotonic() < deadline and not (frame and log.stat().st_size == size):  # until no more is written
+            size = log.stat().st_size
+            time.sleep(POLL_SECONDS)
+            frame = _innermost(log.read_bytes()[before:].decode(errors="replace").splitlines())
+        return f", at {frame or 'no Python line'}; stacks in {log.name}"
 
     def _end_tree(self) -> None:
         pids = [child.pid for child in self.children.values() if child.poll() is None]
@@ -223,3 +222,9 @@ class Supervisor:
         for process in range(self.process_count):
             beat_path(self.folder, process).unlink(missing_ok=True)
             told_path(self.folder, process).unlink(missing_ok=True)
+
+
+def _innermost(lines: list[str]) -> str:
+    """The main thread's innermost line; faulthandler writes that thread last, innermost line on top. Empty: not there."""
+    start = max((number for number, line in enumerate(lines) if line.endswith("(most recent call first):")), default=-1)
+    return lines[start + 1].strip() if 0 <= start < len(lines) - 1 else ""

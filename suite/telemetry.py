@@ -174,10 +174,10 @@ class Telemetry:
         sensors.read()  # says which sensors fail, and what later samples compare with
         with open(self.path, "x", encoding="utf-8", buffering=1) as stream:
             stream.write(json.dumps(self._header(), ensure_ascii=False) + "\n")
-            tick = 0
             while True:
-                # A sample that took longer than a second costs samples, it does not shift the later ones.
-                tick = max(tick + 1, int((time.monotonic() - begin) / self.interval_seconds))
+                # A late sample costs samples, it does not shift the later ones. The next is half an interval away or more:
+                # shares of a moment mean nothing.
+                tick = int((time.monotonic() - begin) / self.interval_seconds + 0.5) + 1
                 if self._ended.wait(max(0.0, begin + tick * self.interval_seconds - time.monotonic())):
                     return
                 seconds = time.monotonic() - begin

@@ -2,8 +2,10 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -34,6 +36,21 @@ def suite(tmp_path, *arguments, timeout=300, **extra):
         [sys.executable, "-m", "suite.cli", *map(str, arguments)],
         capture_output=True, text=True, timeout=timeout, cwd=tmp_path, env=variables(tmp_path, **extra),
     )  # fmt: skip
+
+
+def cpu_seconds():
+    """CPU time of all processes started here that have ended: a wait for others on a busy machine is not in it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def wait_until(what, condition, seconds=240):
+    """What `condition()` gives once it is true. A busy machine may take long; one that never gets there fails."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        time.sleep(0.05)
+    return found
 
 
 def status(folder):

@@ -66,8 +66,8 @@ def strike(kind, scratch, output, rng):
             for victim in victims[:1]:
                 os.kill(victim, signal.SIGKILL)
                 hit = True
-    controller.communicate(timeout=60)
-    deadline = time.monotonic() + 10
+    controller.communicate(timeout=300)
+    deadline = time.monotonic() + 60
     while workers(output):
         assert time.monotonic() < deadline, f"left behind: {workers(output)}"
         time.sleep(0.05)
@@ -109,7 +109,7 @@ def one_round(number, seed, scratch):
     assert set(after.values()) <= ALLOWED[kind], (kind, after)
     finished = {folder: digest(folder) for folder, status in after.items() if status == "success"}
     resumed = start(scratch, output, "resume=true")
-    text = resumed.communicate(timeout=120)[0].decode()
+    text = resumed.communicate(timeout=600)[0].decode()
     assert resumed.returncode == 0, text
     assert text.count("finished earlier") == len(finished), text
     final = statuses(output)

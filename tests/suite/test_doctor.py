@@ -15,7 +15,7 @@ from suite.cgroups import Limits
 from suite.doctor import Need, preflight
 from suite.environment import Environment
 from suite.gpucheck import Build, carries, judge
-from tests.helpers import TOY_RUN, only, run_suite, suite, variables
+from tests.helpers import TOY_RUN, only, run_suite, suite, variables, wait_until
 from tests.suite import fake_nvml
 
 Usage = namedtuple("Usage", "total used free")
@@ -107,11 +107,11 @@ def test_who_uses_the_cores_is_named():
     code = f"import os; os.sched_setaffinity(0, [{core}])\nprint(flush=True)\nwhile True: pass"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        percents = [cpuload.busy_percent((core,)) for _ in range(3)]
-        seen = [name for _ in range(10) for name in cpuload.busiest((core,))]
-        process.kill()
-    assert max(percents) > 80
-    assert any(f"(pid {process.pid})" in name for name in seen)
+        try:  # beside other tests it may get a share of that core only, or not be among the first three at once
+            wait_until("a busy core", lambda: cpuload.busy_percent((core,)) > 80)
+            wait_until("its name", lambda: any(f"(pid {process.pid})" in name for name in cpuload.busiest((core,))))
+        finally:
+            process.kill()
 
 
 def test_load_without_anything_to_read(tmp_path):
@@ -218,7 +218,7 @@ def test_warnings_are_printed_once_and_the_sweep_goes_on(tmp_path):
     code = "import sys; from suite import controller, doctor; doctor.preflight = lambda need: ['x: [y]; z']; "
     code += "sys.exit(controller.main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "-m", *TOY_RUN, "gpus=1", "seed=1,2"]
-    done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("warning: x: [y]; z") == 1
 

@@ -1,17 +1,18 @@
 """Whole runs in real processes with the toy plugin: how they end, what they leave behind, and what they never do."""
 
+import datetime
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.helpers import PROJECT, TOY_RUN, events, only, run_suite, status, suite, variables
+from tests.helpers import PROJECT, TOY_RUN, events, only, run_suite, status, suite, variables, wait_until
 
 
 def run_folder(tmp_path):
@@ -74,13 +75,14 @@ def test_target_never_reached(tmp_path):
 
 
 def test_a_hung_process_is_ended(tmp_path):
-    begin = time.monotonic()
-    done = run_suite(tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=2", toy=True)
+    done = run_suite(tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=5", toy=True)
     assert done.returncode == 1
-    assert time.monotonic() - begin < 20
     found = status(run_folder(tmp_path))
     assert found["status"] == "hung"
     assert "in phase 'train'" in found["reason"]
+    assert 5 <= int(re.search(r"\((\d+) s, allowed 5 s\)", found["reason"])[1]) < 20  # it sleeps for 600
+    started, ended = (datetime.datetime.fromisoformat(found[name]) for name in ("started", "ended"))
+    assert (ended - started).total_seconds() < 120
 
 
 def test_a_sweep_goes_on_after_a_failure_and_says_so(tmp_path):
@@ -112,7 +114,7 @@ def test_fresh_seeds_differ(tmp_path):
 def test_a_signal_ends_the_tree_and_is_filed(tmp_path, number):
     controller, worker = _slow_run(tmp_path)
     controller.send_signal(number)
-    output, _ = controller.communicate(timeout=15)
+    output, _ = controller.communicate(timeout=240)
     assert controller.returncode == 130
     assert not _alive(worker)
     assert status(run_folder(tmp_path))["status"] == "interrupted"
@@ -123,17 +125,14 @@ def test_no_orphan_when_the_controller_is_killed(tmp_path):
     controller, worker = _slow_run(tmp_path)
     controller.kill()
     controller.wait()
-    deadline = time.monotonic() + 10
-    while _alive(worker) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _alive(worker)
+    wait_until("the worker's end", lambda: not _alive(worker), 60)
 
 
 def test_two_sweeps_into_one_folder_never_mix(tmp_path):
     command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, f"output={tmp_path / 'both'}"]
     values = variables(tmp_path, toy=True)
     both = [subprocess.Popen(command, env=values, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for _ in range(2)]
-    outputs = [process.communicate(timeout=60)[0].decode() for process in both]
+    outputs = [process.communicate(timeout=300)[0].decode() for process in both]
     assert sorted(process.returncode for process in both) == [0, 2], outputs
     assert "Traceback" not in "".join(outputs)
     folder = only((tmp_path / "both").glob("*/run_0"))
@@ -181,8 +180,8 @@ def test_report_of_what_was_written(tmp_path):
 
 
 def _slow_run(tmp_path):
-    """A controller whose worker trains slowly, and that worker's process."""
-    command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, "workload.misbehave=sleep"]
+    """A controller whose worker trains slowly and without end, and that worker's process."""
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN, "workload.misbehave=sleep", "stop=epochs:1000"]
     controller = subprocess.Popen(
         command,
         env=variables(tmp_path, toy=True),
@@ -191,15 +190,13 @@ def _slow_run(tmp_path):
         # As on a terminal: a shell starts its background jobs, this one's tests perhaps, with SIGINT ignored.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        for log in (tmp_path / "logs").glob("*/*/run_0/result_0.txt"):
-            if "run_start" in log.read_text():
-                worker = only(p for p in psutil.Process(controller.pid).children(recursive=True))
-                return controller, worker
-        time.sleep(0.05)
-    controller.kill()
-    raise AssertionError("the run did not start")
+    logs = (tmp_path / "logs").glob
+    try:
+        wait_until("run_start", lambda: any("run_start" in log.read_text() for log in logs("*/*/run_0/result_0.txt")))
+        return controller, only(psutil.Process(controller.pid).children(recursive=True))
+    except BaseException:
+        controller.kill()
+        raise
 
 
 def _alive(process):
@@ -251,7 +248,7 @@ def test_resume_without_a_folder_says_what_to_type(tmp_path):
 
 
 def test_a_hung_process_shows_where_it_stands(tmp_path):
-    run_suite(tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=2", toy=True)
+    run_suite(tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=5", toy=True)
     reason = status(run_folder(tmp_path))["reason"]
     assert "no progress since" in reason
     assert "in misbehave" in reason
@@ -289,7 +286,7 @@ def test_too_little_memory_is_filed_as_oom_and_the_sweep_goes_on(tmp_path):
     limit += "os.execv(sys.argv[1], sys.argv[1:])"
     command = [sys.executable, "-c", limit, sys.executable, str(PROJECT / "run_suite.py"), "-m", *TOY_RUN, "gpus=1"]
     command += ["workload.misbehave=big,no"]
-    done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=300)
     assert done.returncode == 1, done.stdout + done.stderr
     found = {folder.parent.name[-3:]: status(folder)["status"] for folder in (tmp_path / "logs").glob("*/*/run_0")}
     assert found == {"big": "oom", "=no": "success"}
@@ -335,7 +332,7 @@ def test_a_worker_killed_by_the_kernel_for_memory_is_filed_as_oom(tmp_path, smal
     enter = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.execv(sys.argv[2], sys.argv[2:])"
     command = [sys.executable, "-c", enter, str(small_memory), sys.executable, str(PROJECT / "run_suite.py"), *TOY_RUN]
     command += ["workload.misbehave=fill"]
-    done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=300)
     assert done.returncode == 1, done.stdout + done.stderr
     assert status(run_folder(tmp_path))["status"] == "oom"
     assert "killed by the kernel" in status(run_folder(tmp_path))["reason"]

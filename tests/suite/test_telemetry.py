@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 import time
 
 import psutil
@@ -25,7 +26,7 @@ def sampled(tmp_path, with_gpus=False):
     """The lines of at least three samples, a tenth of a second apart."""
     watch = Telemetry(tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt", with_gpus, 0.1)
     watch.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while watch.samples < 3 and time.monotonic() < deadline:
         time.sleep(0.02)
     watch.stop()
@@ -52,15 +53,21 @@ def nvml(monkeypatch):
 
 @pytest.mark.parametrize("child", [BURN], indirect=True)
 def test_cpu_time_of_the_tree_is_that_of_its_processes(child):
-    process = psutil.Process(child.pid)
+    """Looks before and behind each sample say between what it must lie, however busy the machine is."""
+
+    def look():
+        return time.monotonic(), sum(psutil.Process(child.pid).cpu_times()[:2])
+
     tree = ProcessTree()
-    tree.sample()
-    begin, before = time.monotonic(), sum(process.cpu_times()[:2])
-    time.sleep(1.0)
-    row = tree.sample()
-    elapsed, used = time.monotonic() - begin, sum(process.cpu_times()[:2]) - before
+    (first_time, first_cpu), _, (second_time, second_cpu) = look(), tree.sample(), look()
+    while look()[1] - second_cpu < 0.5:
+        time.sleep(0.1)
+    (third_time, third_cpu), row, (last_time, last_cpu) = look(), tree.sample(), look()
     assert row["run_processes"] == 1
-    assert row["run_cpu_percent"] == pytest.approx(100 * used / elapsed / psutil.cpu_count(), rel=0.1, abs=2)
+    least = 100 * (third_cpu - second_cpu) / (last_time - first_time) / psutil.cpu_count()
+    most = 100 * (last_cpu - first_cpu) / (third_time - second_time) / psutil.cpu_count()
+    assert least - 0.01 <= row["run_cpu_percent"] <= most + 0.01
+    assert row["run_cpu_percent"] > 0
 
 
 @pytest.mark.parametrize("child", [HOLD], indirect=True)
@@ -86,8 +93,9 @@ def test_new_processes_are_looked_for_as_seldom_as_that_costs(monkeypatch):
     tree = ProcessTree()
     begin = time.monotonic()
     tree.sample()
+    end = time.monotonic()
     tree.sample()  # does not look again: the clock has no third answer
-    assert tree._search_at - begin == pytest.approx(20, abs=0.5)
+    assert begin + 20 <= tree._search_at <= end + 20
 
 
 def test_a_run_without_gpus(tmp_path):
@@ -96,8 +104,8 @@ def test_a_run_without_gpus(tmp_path):
     assert head["window"] == "start to end"
     assert len(samples) >= 3
     for before, row in zip([{"seconds": 0.0}, *samples], samples, strict=False):
-        assert row["seconds"] - before["seconds"] > 0.02
-        assert abs(row["time_ms"] / 1e3 - time.time()) < 5
+        assert row["seconds"] - before["seconds"] >= 0.05 - 1e-3
+        assert abs(row["time_ms"] / 1e3 - time.time()) < 120
         assert 0 <= row["cpu_percent"] <= 100
         assert 0 < row["memory_available_bytes"] <= psutil.virtual_memory().total
         assert not set(GPU_SENSORS) & set(row)
@@ -159,13 +167,15 @@ def test_a_folder_that_cannot_be_written_harms_nobody(tmp_path):
 
 def test_a_driver_that_hangs_delays_the_end_by_no_more_than_said(tmp_path, monkeypatch):
     monkeypatch.setattr(telemetry, "JOIN_SECONDS", 0.2)
-    monkeypatch.setattr(Sensors, "read", lambda sensors: time.sleep(2))
+    answer, answered = threading.Event(), []
+    monkeypatch.setattr(Sensors, "read", lambda sensors: answered.append(answer.wait(600)))
     watch = Telemetry(tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt", False, 0.1)
-    begin = time.monotonic()
     watch.start()
-    assert time.monotonic() - begin < 0.1
+    begin = time.monotonic()
     watch.stop()
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin >= 0.2
+    assert not answered  # neither waited for the driver
+    answer.set()
 
 
 def log_line(key, time_ms):

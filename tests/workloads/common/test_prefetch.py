@@ -7,11 +7,20 @@ import pytest
 from workloads.common.prefetch import Prefetch
 
 
+@pytest.fixture(autouse=True)
+def others():
+    """Threads that other tests of this process may have left."""
+    OTHERS[:] = threading.enumerate()
+
+
+OTHERS: list[threading.Thread] = []
+
+
 def workers() -> int:
-    return sum(thread.name == "prefetch" for thread in threading.enumerate())
+    return sum(thread.name == "prefetch" and thread not in OTHERS for thread in threading.enumerate())
 
 
-def gone(timeout: float = 5.0) -> bool:
+def gone(timeout: float = 120.0) -> bool:
     end = time.monotonic() + timeout
     while workers() and time.monotonic() < end:
         time.sleep(0.01)

@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.helpers import PROJECT, events, only, run_suite, status, suite, variables
+from suite.heartbeat import read_beat
+from tests.helpers import PROJECT, events, only, run_suite, status, suite, variables, wait_until
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 DEMO = ("workload=ncf", "profile=demo")
@@ -144,12 +146,13 @@ def test_a_killed_process_ends_the_run_within_ten_seconds_and_is_named(tmp_path,
         controller.send_signal(signal.SIGSTOP)
         workers[0].suspend()
         os.kill(workers[1].pid, signal.SIGKILL)
-        time.sleep(1)
+        if framework == "pytorch":
+            wait_until("torchrun's SIGTERM", lambda: is_pending(workers[0].pid, signal.SIGTERM))
         workers[0].resume()
-        psutil.wait_procs(workers, timeout=20)
+        psutil.wait_procs(workers, timeout=240)
         controller.send_signal(signal.SIGCONT)
     begin = time.monotonic()
-    output, _ = controller.communicate(timeout=30)
+    output, _ = controller.communicate(timeout=240)
     assert time.monotonic() - begin < 10
     assert controller.returncode == 1
     assert b"process 1" in output
@@ -161,15 +164,24 @@ def test_a_killed_process_ends_the_run_within_ten_seconds_and_is_named(tmp_path,
 
 def wait_for_workers(tmp_path, controller, count):
     """The worker processes in order, once the first evaluation block is over."""
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline and controller.poll() is None:
-        for folder in run_folders(tmp_path):
-            if (folder / "metrics.jsonl").exists():
-                beats = [json.loads((folder / f".worker-{n}.json").read_text()) for n in range(count)]
-                return [psutil.Process(beat["pid"]) for beat in beats]
-        time.sleep(0.1)
-    controller.kill()
-    raise AssertionError(controller.communicate()[0].decode())
+
+    def beaten():
+        assert controller.poll() is None, controller.communicate()[0].decode()
+        return [folder for folder in run_folders(tmp_path) if (folder / "metrics.jsonl").exists()]
+
+    try:
+        folder = only(wait_until("the first evaluation", beaten))
+        return [psutil.Process(read_beat(folder, number).pid) for number in range(count)]
+    except BaseException:
+        controller.kill()
+        raise
+
+
+def is_pending(pid, number):
+    """True if a signal waits for a process that is stopped (proc(5): masks of the thread and of the process)."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd", "ShdPnd"))]
+    return any(mask >> number - 1 & 1 for mask in masks)
 
 
 def test_reference_run_on_made_up_tensors(tmp_path):

@@ -68,7 +68,7 @@ def test_report_has_a_row_for_each(epoch, tmp_path):
     ],
 )
 def test_a_mistake_is_one_line(tmp_path, overrides, words):
-    done = run_suite(tmp_path, *DEMO, *overrides, timeout=60)
+    done = run_suite(tmp_path, *DEMO, *overrides, timeout=300)
     assert done.returncode == 2
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

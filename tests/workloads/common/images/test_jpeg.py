@@ -237,13 +237,16 @@ def test_decoding_lets_other_threads_run():
     thread.start()
     try:
         reader = Reader()
-        before = counted[0]
-        reader.decode_part(data, (0, 0, 3200, 2400), 3200, 2400)
-        within_part = counted[0] - before
-        before = counted[0]
-        reader.decode(data)
-        within_whole = counted[0] - before
+
+        def within(call):
+            before = counted[0]
+            call()
+            return counted[0] - before
+
+        # the median of five: on a busy machine the other thread may not get a turn within a single call
+        part = [within(lambda: reader.decode_part(data, (0, 0, 3200, 2400), 3200, 2400)) for _ in range(5)]
+        whole = [within(lambda: reader.decode(data)) for _ in range(5)]
     finally:
         stop.set()
         thread.join()
-    assert min(within_part, within_whole) > 10
+    assert min(sorted(part)[2], sorted(whole)[2]) > 10
