@@ -11,7 +11,10 @@ from suite.results.record import RunSettings
 from suite.results.text import clean
 from workloads.api import Json
 
-_DATA_KEYS = {"decode": "data.decode", "data_threads": "data.threads", "skip_bad": "data.skip_bad"}
+_DATA_KEYS = {
+    **{"decode": "data.decode", "data_threads": "data.threads", "skip_bad": "data.skip_bad"},
+    **{"backbone_weights": "backbone.weights", "backbone_allow_other": "backbone.allow_other"},
+}
 """Options of a run that are typed elsewhere than below `workload.` (suite/plan.py)."""
 
 

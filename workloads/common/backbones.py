@@ -51,8 +51,8 @@ def resolve(settings: Settings, published: Published, shapes: Shapes) -> Setting
         return settings
     if not given:
         raise ValueError(
-            f"workload={settings.workload} profile=reference starts from torchvision's ImageNet backbone: download "
-            f"{published.url} and type backbone.weights=PATH, or profile=demo or profile=synthetic, which need none"
+            f"workload={settings.workload} profile=reference starts from torchvision's ImageNet backbone {published.file}: "
+            f"download {published.url} and type backbone.weights=PATH (profile=demo and profile=synthetic need none)"
         )
     path = Path(str(given)).expanduser().absolute()
     try:

@@ -24,6 +24,7 @@ from workloads.common.images import index
 from workloads.common.images.jpeg import Header
 from workloads.common.manifest import Manifest
 from workloads.ssd import coco, objects
+from workloads.ssd.backbone import PUBLISHED as BACKBONE
 from workloads.ssd.coco import Annotations
 from workloads.ssd.facts import GROUND_TRUTH, PUBLISHED, PUBLISHED_IMAGES
 
@@ -208,6 +209,11 @@ class Coco2017(CocoFolders):
     name = "coco2017"
     published: ClassVar = PUBLISHED
     published_images: ClassVar = PUBLISHED_IMAGES
+
+    def lines(self, manifest: Manifest, destination: Path) -> list[str]:
+        """What was found, and what a reference run needs beside it."""
+        needed = f"a reference run of SSD also needs backbone.weights={BACKBONE.file}, from {BACKBONE.url}"
+        return [*super().lines(manifest, destination), needed]
 
 
 def _read(source: Path, folder: str) -> tuple[Path, bytes]:
