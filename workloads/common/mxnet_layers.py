@@ -71,7 +71,11 @@ class ImageModel:
         kinds = ("weight", "bias", "running_mean", "running_var")
         arrays = [x, *(inputs[f"{layer.norm}.{kind}"] for kind in kinds)]
         constants = {"eps": self.epsilon, "momentum": self.momentum, "fix_gamma": False, "name": layer.norm}
-        if relu and self.on_cpu and _keeps_blocks(layer):
+        if self.on_cpu and not _keeps_blocks(layer):
+            arrays[0] = F.reshape(
+                x, (0, 0, 0, 0)
+            )  # brings it into plain order, which batch norm rearranges as it needs
+        elif self.on_cpu and relu:
             return F.contrib.BatchNormWithReLU(*arrays, **constants)
         x = F.BatchNorm(*arrays, **constants)
         return rectified(F, x) if relu else x
@@ -91,11 +95,12 @@ class ImageModel:
 
 
 def _keeps_blocks(layer: Layer) -> bool:
-    """Whether a convolution's output has the blocks of channels that the next one's gradient will have.
+    """Whether a convolution's output has the blocks of channels that its gradient will have.
 
     With AVX-512 oneDNN takes blocks of 16 where inputs and outputs are multiples of that, else of 8. Behind a convolution from
-    24 to 48 channels BatchNormWithReLU would get a map in one and a gradient in the other, which it refuses ("could not create
-    a primitive descriptor iterator"); separate operators rearrange it. A stem's three inputs do not matter.
+    24 to 48 channels a batch norm gets its map in one and its gradient in the other: with ReLU it refuses that ("could not
+    create a primitive descriptor iterator"), without it takes a reference kernel, 100 times as long. A stem's three inputs do
+    not matter.
     """
     return layer.inputs == 3 or layer.inputs % BLOCK == 0 or layer.outputs % BLOCK != 0
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from workloads.api import Batch
 from workloads.common.mxnet_images import ImageTrainer
-from workloads.common.mxnet_layers import ImageModel, Inputs, Tensor, rectified
+from workloads.common.mxnet_layers import BLOCK, ImageModel, Inputs, Tensor, rectified
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
 
@@ -43,15 +43,28 @@ class Detector(ImageModel):
         for first, second in layers.extras:
             x = self.unit(F, inputs, maps[-1], first, relu=True)
             maps.append(self.unit(F, inputs, x, second, relu=True))
-        found = []
-        for heads, channels in ((layers.box_heads, 4), (layers.class_heads, layers.classes + 1)):
+        offsets, logits = [], []
+        for x, box, classes in zip(maps, layers.box_heads, layers.class_heads, strict=True):
+            found = self._heads(F, inputs, x, box, classes)
             # Channels are coordinate (or class) outermost, then shape: in planes they are in the priors' order.
-            planes = [
-                F.reshape(self.convolution(F, inputs, x, head), (0, channels, -1))
-                for x, head in zip(maps, heads, strict=True)
-            ]
-            found.append(F.cast(F.concat(*planes, dim=2), "float32"))
-        return found
+            offsets.append(F.reshape(found[0], (0, 4, -1)))
+            logits.append(F.reshape(found[1], (0, layers.classes + 1, -1)))
+        return [F.cast(F.concat(*planes, dim=2), "float32") for planes in (offsets, logits)]
+
+    def _heads(
+        self, F: ModuleType, inputs: Inputs, x: Tensor, box: network.Convolution, classes: network.Convolution
+    ) -> list[Tensor]:
+        """Both heads' outputs from a map, by one convolution: filled up to whole blocks, oneDNN computes it thrice as fast."""
+        empty = -(box.outputs + classes.outputs) % BLOCK
+        joint = []
+        for kind in ("weight", "bias"):
+            parts = [F.cast(inputs[f"{head.name}.{kind}"], self.dtype) for head in (box, classes)]
+            if empty:
+                parts.append(F.zeros_like(F.slice_axis(parts[0], axis=0, begin=0, end=empty)))
+            joint.append(F.concat(*parts, dim=0))
+        x = F.Convolution(x, *joint, num_filter=box.outputs + classes.outputs + empty, kernel=(3, 3), pad=(1, 1))
+        stops = (box.outputs, box.outputs + classes.outputs)
+        return [F.slice_axis(x, axis=1, begin=begin, end=end) for begin, end in zip((0, stops[0]), stops, strict=True)]
 
     def _trunk(self, F: ModuleType, inputs: Inputs) -> Tensor:
         """The finest map."""
