@@ -3,7 +3,8 @@
     python benchmarks/detections.py [--images 4952] [--cores 2] [--kinds trained,undecided,scattered]
 
 8,732 priors, 81 classes, in batches of 32 through `Workload.measure`, as an evaluation does it: one thread of one process,
-pinned to `--cores` cores. Outputs are made up batch by batch, outside the clock; every image is measured, nothing is extrapolated:
+pinned to `--cores` cores. Outputs are made up batch by batch, outside the clock. Every image is measured, nothing is
+extrapolated:
 
 trained     objects as in COCO (7 in an image), found by the priors that match them; misses, confused classes, false alarms
 undecided   an early network: background leads by little, a tenth of the classes passes 0.05 on every prior
