@@ -49,11 +49,11 @@ def models(workload: str, framework: str) -> dict[str, str]:
     return found | (STOCK[framework] if workload == "resnet50" else {})
 
 
-def run(args: argparse.Namespace, framework: str, precision: str, model: str) -> dict[str, float]:
-    """One process in the framework's environment, pinned to its cores; its JSON."""
+def run(args: argparse.Namespace, framework: str, precision: str, model: str, *extra: str) -> dict[str, float]:
+    """One process in the framework's environment, pinned to its cores; its JSON. `extra`: for image_suite.py."""
     sizes = [precision, str(args.batch), str(args.steps)]
     if model == "suite":
-        words = [str(BENCHMARKS / "image_suite.py"), args.workload, framework, str(args.cores), *sizes]
+        words = [str(BENCHMARKS / "image_suite.py"), args.workload, framework, str(args.cores), *sizes, *extra]
     else:
         script = f"{args.workload.removesuffix('50')}_{framework}.py"
         words = [str(BENCHMARKS / "bare" / script), str(args.cores), model.removesuffix("_malloc"), *sizes]
@@ -102,19 +102,24 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+def options(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """What this benchmark and image_feeding.py can be told."""
     parser.add_argument("--workload", default="resnet50", choices=sorted(BATCHES))
     parser.add_argument("--frameworks", default="pytorch,tensorflow,mxnet")
     parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (MXNet has no bf16 on CPUs: left out there)")
     parser.add_argument("--batch", type=int, default=0, help="0: the workload's of this benchmark")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=4, help="of a block")
     args = parser.parse_args()
     args.batch = args.batch or BATCHES[args.workload]
-    begin, loads = time.time(), os.getloadavg()
+    return args
+
+
+def main() -> None:
+    """Measure and print."""
+    args = options(argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None))
+    begin, load = time.time(), os.getloadavg()[0]
     results = {
         precision: {
             framework: measure(args, framework, precision)
@@ -123,8 +128,12 @@ def main() -> None:
         }
         for precision in args.precisions.split(",")
     }
-    head = {
-        "benchmark": "image_step",
+    print(json.dumps({"benchmark": "image_step", **conditions(args, begin, load), "results": results}, indent=1))
+
+
+def conditions(args: argparse.Namespace, begin: float, load: float) -> dict[str, object]:
+    """What a reader of the figures must know; `begin` in seconds of the epoch, and the load average then."""
+    return {
         "workload": args.workload,
         "device": f"{args.cores} cores of {cpu_model()}",
         "batch_size_global": args.batch,
@@ -132,10 +141,9 @@ def main() -> None:
         "steps_of_a_block": args.steps,
         "date": time.strftime("%Y-%m-%d", time.gmtime(begin)),
         "minutes": round((time.time() - begin) / 60, 1),
-        "load_average": {"before": round(loads[0], 2), "after": round(os.getloadavg()[0], 2)},
+        "load_average": {"before": round(load, 2), "after": round(os.getloadavg()[0], 2)},
         "git": git_state(),
     }
-    print(json.dumps({**head, "results": results}, indent=1))
 
 
 if __name__ == "__main__":

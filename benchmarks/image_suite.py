@@ -1,8 +1,10 @@
-"""The suite's training step of ResNet-50 or SSD on made-up batches that lie ready: what image_step.py compares with bare loops.
+"""The suite's training step of ResNet-50 or SSD, full size: what image_step.py and image_feeding.py measure.
 
-    python image_suite.py WORKLOAD FRAMEWORK CORES PRECISION BATCH STEPS [COMPILE]
+    python image_suite.py WORKLOAD FRAMEWORK CORES PRECISION BATCH STEPS [PREPARED_DATA]
 
-Prints JSON: images_per_second over a block of steps, as training runs them.
+On made-up batches that lie ready, or on images that the pipeline reads meanwhile. Prints JSON: images_per_second over a block
+of steps, as training runs them; data_wait_share, the part of that time in which training waited for a batch; of prepared data
+pipeline_images_per_second, what the pipeline alone makes before training begins.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 
 from suite.launch.base import free_ports
 from suite.registry import load_trainer
-from workloads.api import Facts, Place, Settings, Workload
+from workloads.api import Batch, Facts, Place, Settings, Workload
 from workloads.resnet50.settings import SETS as RESNET_SETS
 from workloads.resnet50.workload import ResNet50
 from workloads.ssd.settings import SETS as SSD_SETS
@@ -27,19 +31,59 @@ KINDS = {
 """Workload to its class, sets, the chosen one, data set, training and evaluation images, classes."""
 
 
-def full_size(name: str, framework: str, precision: str, batch: int, cores: int, compiled: str = "auto") -> Workload:
-    """A workload of the reference's sizes on one CPU device."""
+PIPELINE_IMAGES = 512
+"""So many are made for the pipeline's own rate, behind a tenth as many that are not timed."""
+
+
+def full_size(name: str, framework: str, precision: str, batch: int, cores: int, data: str = "") -> Workload:
+    """A workload of the reference's sizes on one CPU device; with the counts of prepared data, or the published ones."""
     kind, sets, chosen, dataset, images, classes = KINDS[name]
     values = {field: setting.value for field, setting in sets[chosen].items() if field != "batch_size_global"}
     settings = Settings(
         workload=name, framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
         devices_total=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
         batch_size_global=batch, batch_rule="set", lr_scaling="none", seed=0, stop="steps:10", mode="train",
-        dataset=dataset, data_dir="", model=kind.defaults("synthetic", "v0.7").model, targets={},
+        dataset=dataset, data_dir=data, model=kind.defaults("synthetic", "v0.7").model, targets={},
         hyperparameter_set=chosen, hyperparameters=values, hyperparameter_sources={},
-        options={"evaluation_batch_size": batch, "compile": compiled},
+        options={"evaluation_batch_size": batch, "compile": "auto"},
     )  # fmt: skip
+    if data:
+        settings = replace(settings, profile="reference")
+        return kind(settings, kind.read_facts(settings))
     return kind(settings, Facts(*images, {"classes": classes}, "made up"))
+
+
+class Watched:
+    """Batches, and the seconds that were spent on waiting for them."""
+
+    def __init__(self, batches: Iterator[list[Batch]]) -> None:
+        self.batches, self.seconds = batches, 0.0
+
+    def __iter__(self) -> Iterator[list[Batch]]:
+        return self
+
+    def __next__(self) -> list[Batch]:
+        begin = time.perf_counter()
+        try:
+            return next(self.batches)
+        finally:
+            self.seconds += time.perf_counter() - begin
+
+
+def pipeline_rate(workload: Workload, place: Place, batch: int) -> float:
+    """Images per second that the pipeline makes while nothing else runs."""
+    data = workload.open_data(place, 2)
+    skipped = max(4, PIPELINE_IMAGES // 10 // batch)
+    steps = -(-PIPELINE_IMAGES // batch)
+    batches = data.train(0, 1 << 40)
+    for _ in range(skipped):
+        next(batches)
+    begin = time.perf_counter()
+    for _ in range(steps):
+        next(batches)
+    rate = steps * batch / (time.perf_counter() - begin)
+    data.close()
+    return rate
 
 
 def main() -> None:
@@ -49,14 +93,19 @@ def main() -> None:
     os.environ.update(variables)
     workload = full_size(name, framework, precision, batch, int(cores), *sys.argv[7:8])
     place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=int(cores))
+    found = {"pipeline_images_per_second": pipeline_rate(workload, place, batch)} if workload.settings.data_dir else {}
     trainer = load_trainer(name, framework)(workload, place)
     trainer.setup(workload.initial_weights(1))
     data = workload.open_data(place, 1)
-    trainer.train(data.train(0, 1), 0)
+    batches = data.train(0, 1 << 40)
+    trainer.train([next(batches)], 0)
+    watched = Watched(next(batches) for _ in range(steps))
     begin = time.perf_counter()
-    stats = trainer.train(data.train(1, 1 + steps), 1)
-    rate = steps * batch / (time.perf_counter() - begin)
-    print(json.dumps({"images_per_second": rate, "loss": stats.loss}))
+    stats = trainer.train(watched, 1)
+    seconds = time.perf_counter() - begin
+    found |= {"images_per_second": steps * batch / seconds, "data_wait_share": watched.seconds / seconds}
+    print(json.dumps({**found, "loss": stats.loss}))
+    data.close()
     trainer.close()
 
 

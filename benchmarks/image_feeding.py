@@ -1,0 +1,98 @@
+"""What reading images costs: training fed by the pipeline against the same training on made-up batches, on CPU cores.
+
+    python benchmarks/image_feeding.py [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32]
+                                       [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
+
+Full-size models; the pipeline shares the cores with training. Images are JPEGs made for this in the data set's own layout:
+500 x 375 pixels for ResNet-50, 640 x 480 with boxes for SSD. `share`: images/s fed over images/s on made-up batches, the
+median over rounds of ratios within a round; at least 0.95 is wanted where the pipeline alone is faster than training. A block
+begins and ends with as many batches read ahead. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import image_step
+import photos
+import ssd_input
+
+from suite import registry
+
+IMAGES, CLASSES, QUALITY = 640, 10, 90
+HEIGHT, WIDTH = 375, 500
+TARGET = 0.95
+
+
+def prepared(workload: str, scratch: Path) -> Path:
+    """Made-up images of a workload, prepared; the folder."""
+    source, name = scratch / "images", "imagenet"
+    if workload == "ssd":
+        name = "coco2017"
+        ssd_input.write_coco(source, IMAGES, QUALITY)
+    else:
+        for number in range(IMAGES + CLASSES):
+            split = "train" if number < IMAGES else "val"
+            folder = source / split / f"n{number % CLASSES:08d}"
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{number}.JPEG").write_bytes(photos.jpeg(number, HEIGHT, WIDTH, QUALITY))
+    registry.load_dataset(name).prepare(source, scratch / name)
+    return scratch / name
+
+
+def measure(args: argparse.Namespace, framework: str, precision: str, data: Path) -> dict[str, object]:
+    """Rates of all rounds and their median share; the two processes of a round change places."""
+    made_up, fed = [], []
+    for number in range(args.rounds):
+        for reads in (number % 2 == 0, number % 2 == 1):
+            found = image_step.run(args, framework, precision, "suite", *([str(data)] if reads else []))
+            (fed if reads else made_up).append(found)
+        rates = [round(rounds[-1]["images_per_second"], 2) for rounds in (made_up, fed)]
+        print(f"{framework} {precision} {number}: {rates[0]} made up, {rates[1]} fed", file=sys.stderr)
+    return summary(made_up, fed)
+
+
+def summary(made_up: list[dict[str, float]], fed: list[dict[str, float]]) -> dict[str, object]:
+    """Medians, and whether the target is met; where the pipeline alone is slower than training, there is none."""
+    rates = [[one["images_per_second"] for one in rounds] for rounds in (made_up, fed)]
+    pipeline = statistics.median(one["pipeline_images_per_second"] for one in fed)
+    share = statistics.median(one / other for other, one in zip(*rates, strict=True))
+    training = statistics.median(rates[0])
+    return {
+        "made_up_images_per_second": round(training, 2),
+        "fed_images_per_second": round(statistics.median(rates[1]), 2),
+        "pipeline_alone_images_per_second": round(pipeline, 1),
+        "rounds": {name: [round(rate, 2) for rate in of] for name, of in zip(("made_up", "fed"), rates, strict=True)},
+        "data_wait_share": round(statistics.median(one["data_wait_share"] for one in fed), 4),
+        "share": round(share, 3),
+        "met": share >= TARGET if pipeline > training else None,
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    args = image_step.options(argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None))
+    begin, load = time.time(), os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as scratch:
+        data = prepared(args.workload, Path(scratch))
+        results = {
+            precision: {
+                framework: measure(args, framework, precision, data)
+                for framework in args.frameworks.split(",")
+                if (framework, precision) != ("mxnet", "bf16")
+            }
+            for precision in args.precisions.split(",")
+        }
+    head = {"benchmark": "image_feeding", "images": "made up", "target": TARGET}
+    print(json.dumps({**head, **image_step.conditions(args, begin, load), "results": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

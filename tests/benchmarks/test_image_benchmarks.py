@@ -1,0 +1,71 @@
+"""What the image benchmarks say of rates that processes printed, and what the detection benchmark makes up."""
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def module(name):
+    """A benchmark, as its script imports the others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        return importlib.import_module(name)
+
+
+@pytest.fixture(scope="module")
+def image_step():
+    return module("image_step")
+
+
+def test_shares_are_medians_of_ratios_within_a_round(image_step):
+    def rounds(rates, gigaflops=8.0):
+        return [{"images_per_second": rate, "gigaflops_per_image": gigaflops} for rate in rates]
+
+    ours = [{"images_per_second": rate} for rate in (10.0, 5.0, 12.0)]
+    found = image_step.summary({"suite": ours, "bare": rounds([10, 10, 10]), "stock": rounds([10, 5, 10], 4.0)})
+    assert found["suite_to_bare"] == 1.0  # of 1.0, 0.5, 1.2
+    assert found["suite_to_stock"] == 1.0
+    assert found["suite_to_stock_per_operation"] == 2.0
+    assert "suite_to_bare_per_operation" not in found
+    assert found["images_per_second"] == {"suite": 10.0, "bare": 10, "stock": 10}
+    assert found["gigaflops_per_image"] == {"suite": 8.0, "bare": 8.0, "stock": 4.0}
+
+
+def test_every_model_has_its_script(image_step):
+    for workload in image_step.BATCHES:
+        for framework in image_step.STOCK:
+            name = f"{workload.removesuffix('50')}_{framework}.py"
+            text = (image_step.BENCHMARKS / "bare" / name).read_text()
+            for model in set(image_step.models(workload, framework)) - {"suite", "bare_malloc"}:
+                assert model in text, f"{name} does not know {model}"
+            assert "workloads" not in text
+            assert "import suite" not in text
+
+
+@pytest.mark.parametrize(("pipeline", "met"), [(100.0, False), (5.0, None)])
+def test_a_share_is_judged_only_where_the_pipeline_is_faster(pipeline, met):
+    made_up = [{"images_per_second": rate} for rate in (10.0, 20.0, 10.0)]
+    fed = [
+        {"images_per_second": rate, "pipeline_images_per_second": pipeline, "data_wait_share": 0.1}
+        for rate in (9.0, 19.0, 9.4)
+    ]
+    found = module("image_feeding").summary(made_up, fed)
+    assert found["share"] == 0.94
+    assert found["met"] is met
+
+
+@pytest.mark.parametrize(("kind", "least", "most"), [("trained", 20, 400), ("undecided", 8_000, 40_000)])
+def test_made_up_outputs_are_what_they_are_called(kind, least, most):
+    detections = module("detections")
+    workload = module("image_suite").full_size("ssd", "pytorch", "fp32", 32, 1)
+    truth = detections.objects(np.random.default_rng(0), 3)
+    found, results = detections.measure(workload, kind, 3, truth)
+    assert least < found["scores_above_minimum_per_image"] < most
+    assert results["seen"].tolist() == [0, 1, 2]
+    if kind == "trained":
+        pytest.importorskip("pycocotools")
+        assert 0.02 < detections.scored(detections.ground_truth(truth, 5), results)["pycocotools"]["ap"] < 0.9
