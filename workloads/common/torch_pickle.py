@@ -58,10 +58,15 @@ class Tensor:
 
 
 class Parameter:
-    """Stands for `torch.nn.Parameter`."""
+    """Stands for `torch.nn.Parameter`, called or only created."""
 
-    def __init__(self, data: object = None, requires_grad: object = True, hooks: object = None) -> None:
-        self.data = data
+    data: object
+
+    def __new__(cls, data: object = None, *unused: object) -> Parameter:
+        """A parameter of a tensor, or of what its state brings."""
+        made = super().__new__(cls)
+        made.data = data
+        return made
 
     def __setstate__(self, state: object) -> None:
         """State of PyTorch 0.1: five entries, the first of which is the tensor; three that leave the tensor as it is."""

@@ -16,25 +16,45 @@ NAMES = {
     "torch": ("FloatStorage", "DoubleStorage", "LongStorage", "FloatTensor", "DoubleTensor", "LongTensor"),
     "torch._utils": ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_parameter"),
     "torch.nn": (),
-    "torch.nn.parameter": ("Parameter",),
+    "torch.nn.parameter": (),
 }
 KINDS = {"float32": "Float", "float64": "Double", "int64": "Long"}
 PLATFORM = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
 
 
+class Parameter:
+    """As PyTorch 0.1 pickles it: created without arguments, then given its state."""
+
+    def __init__(self, state):
+        self.state = state
+
+    def __getstate__(self):
+        return self.state
+
+
+def _modules():
+    found = {}
+    for module, names in NAMES.items():
+        found[module] = types.ModuleType(module)
+        for name in names:
+            setattr(found[module], name, type(name, (), {"__module__": module}))
+    Parameter.__module__ = "torch.nn.parameter"
+    found["torch.nn.parameter"].Parameter = Parameter
+    return found
+
+
+MODULES = _modules()
+
+
 @contextlib.contextmanager
 def torch_names():
-    """Modules that have the names a pickle may hold: the pickler imports them to see that they are there."""
-    kept = {name: sys.modules[name] for name in NAMES if name in sys.modules}
-    for module, names in NAMES.items():
-        made = types.ModuleType(module)
-        for name in names:
-            setattr(made, name, type(name, (), {"__module__": module}))
-        sys.modules[module] = made
+    """While the names are there that a pickle may hold: the pickler imports them to see that they exist."""
+    kept = {name: sys.modules[name] for name in MODULES if name in sys.modules}
+    sys.modules.update(MODULES)
     try:
-        yield sys.modules
+        yield
     finally:
-        for module in NAMES:
+        for module in MODULES:
             del sys.modules[module]
         sys.modules.update(kept)
 
@@ -47,7 +67,7 @@ class Call:
 
     def __reduce__(self):
         module, name = self.function
-        parts = (getattr(sys.modules[module], name), self.arguments)
+        parts = (getattr(MODULES[module], name), self.arguments)
         return parts if self.state is None else (*parts, self.state)
 
 
@@ -74,7 +94,7 @@ class _Pickler(pickle.Pickler):
             return None
         if isinstance(obj.pid, tuple) and len(obj.pid) > 1 and isinstance(obj.pid[1], Named):
             kind = obj.pid[1]
-            return (obj.pid[0], getattr(sys.modules[kind.module], kind.name), *obj.pid[2:])
+            return (obj.pid[0], getattr(MODULES[kind.module], kind.name), *obj.pid[2:])
         return obj.pid
 
 
@@ -136,14 +156,14 @@ def zipped(value, arrays, payload=None, byteorder=b"little", compression=zipfile
 
 def tarred(arrays, views=(), payload=None, edit=None):
     """The tar form of PyTorch 0.1: parameters with a state of five, buffers as they are. `edit` changes the members."""
-    with torch_names() as modules:
+    with torch_names():
         storages, tensors = pickle.dumps(len(arrays), 2), pickle.dumps(len(arrays), 2)
         for number, array in enumerate(arrays.values()):
             kind = KINDS[array.dtype.name]
-            storages += pickle.dumps((1000 + number, "cpu", getattr(modules["torch"], f"{kind}Storage")), 2) + raw(
+            storages += pickle.dumps((1000 + number, "cpu", getattr(MODULES["torch"], f"{kind}Storage")), 2) + raw(
                 array
             )
-            tensors += pickle.dumps((5000 + number, 1000 + number, getattr(modules["torch"], f"{kind}Tensor")), 2)
+            tensors += pickle.dumps((5000 + number, 1000 + number, getattr(MODULES["torch"], f"{kind}Tensor")), 2)
             tensors += struct.pack("<i", array.ndim) + b"\xff\x7f\x00\x00"  # the upper half was never written
             strides = [step // array.itemsize for step in array.strides]
             tensors += struct.pack(f"<{2 * array.ndim + 1}q", *array.shape, *strides, 0)
@@ -153,7 +173,7 @@ def tarred(arrays, views=(), payload=None, edit=None):
         data = Reference(str(5000 + number))
         is_parameter = "running" not in name and arrays[name].dtype == np.float32
         state = (data, None, None, True, False)
-        value[name] = Call("torch.nn.parameter", "Parameter", state=state) if is_parameter else data
+        value[name] = Parameter(state) if is_parameter else data
     members = {"sys_info": pickle.dumps(PLATFORM, 2), "pickle": payload or pickled(value), "tensors": tensors}
     members |= {"storages": storages}
     return tar_of(edit(members) if edit else members)
