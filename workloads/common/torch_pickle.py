@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 OPCODES_MAXIMUM = 50_000
-"""Of one pickle; ResNet-50's weights have about 16,000. Fewer than tuples in tuples that overflow the C stack when hashed."""
+"""Of one pickle; ResNet-50's weights have about 11,000. Fewer than tuples in tuples that overflow the C stack when hashed."""
 OPCODES = {
     "PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE",
     "SHORT_BINUNICODE", "BINSTRING", "SHORT_BINSTRING", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_LIST",

@@ -2,10 +2,13 @@
 
 import dataclasses
 import itertools
+import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from suite.loop import Loop, merge
 from workloads.api import Batch, Facts, Settings
 from workloads.common.optimizers import Rule
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
@@ -160,6 +163,7 @@ def test_log_keys():
     assert made("reference", options={"decode": "scaled"}).log_keys()["input_decode"] == "scaled"
     assert (found["max_samples"], found["opt_learning_rate_warmup_steps"]) == (1, 650)
     assert "opt_learning_rate_decay_boundary_epochs" not in demo().log_keys()
+    assert demo().log_keys()["backbone_weights"] == "random"
 
 
 def test_batch_must_fit_devices_and_data():
@@ -196,3 +200,29 @@ def test_measure_gives_pixels_and_drops_padding():
     assert found["label"].tolist() == [4]
     assert found["box"][0].tolist() == pytest.approx([4, 2, 92, 46], abs=1e-4)
     assert found["score"][0] == pytest.approx(1, abs=1e-3)
+
+
+def test_an_evaluation_holds_no_more_than_two_batches_of_outputs():
+    """Of twelve: the loop keeps detections, which are small."""
+    workload, images = demo(), 32
+    logits = np.zeros((11, 1488), np.float32)
+    logits[0] = 10
+    logits[4, 1472] = 20
+    size = images * (11 + 4) * 1488 * 4
+
+    def predict(_):
+        for first in range(0, 12 * images, images):
+            arrays = {"number": np.arange(first, first + images), "valid": np.ones(images, bool)}
+            arrays |= {name: np.full(images, 100) for name in ("width", "height")}
+            outputs = {"logits": np.tile(logits, (images, 1, 1)), "offsets": np.zeros((images, 4, 1488), np.float32)}
+            yield Batch(arrays, images, images, images), outputs
+
+    loop = SimpleNamespace(
+        trainer=SimpleNamespace(predict=predict), workload=workload, heart=SimpleNamespace(beat=lambda: None)
+    )
+    tracemalloc.start()
+    found = merge(Loop._measured(loop, SimpleNamespace(evaluation=lambda: None)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found["score"]) == len(found["seen"]) == 12 * images
+    assert size < peak < 3 * size
