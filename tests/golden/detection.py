@@ -1,8 +1,8 @@
-"""Digests of SSD's crops, boxes, colours, priors, matches and weights, to be the same in every environment; prints JSON.
+"""Digests of SSD's crops, boxes, colours, resizing, priors, matches, weights, to be the same in every environment; prints JSON.
 
     python tests/golden/detection.py          # compare with detection.json beside it; exit code 1 if one differs
 
-Needs NumPy and OpenCV, so that every framework's environment can run it.
+Needs NumPy, OpenCV and Pillow, so that every framework's environment can run it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from randomness import digest
 
+from workloads.common.images.resize import resize_smooth_into
 from workloads.common.randomness import bits, uniform
 from workloads.ssd import boxes, colours, crops, network, priors
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
@@ -61,6 +62,15 @@ def jittered() -> dict[str, str]:
     return {"jittered image": digest(image)}
 
 
+def resized() -> dict[str, str]:
+    """Noise made smaller, larger, and smaller in one direction alone."""
+    noise = integers_of(bits(8, np.arange(321 * 433 * 3))).reshape(321, 433, 3)
+    out = [np.empty((*size, 3), np.uint8) for size in ((150, 150), (500, 500), (400, 300))]
+    for number, image in enumerate(out):
+        resize_smooth_into(noise[number:, 7:], image, flip=number == 1)
+    return {"resized images": digest(*out)}
+
+
 def integers_of(random: np.ndarray) -> np.ndarray:
     """The upper eight bits."""
     return (random >> np.uint64(56)).astype(np.uint8)
@@ -80,7 +90,7 @@ def of_the_model() -> dict[str, str]:
 
 def main() -> int:
     """Print what is found; 1 if it differs from the golden values."""
-    found = {**augmentation(), **jittered(), **of_the_model()}
+    found = {**augmentation(), **jittered(), **resized(), **of_the_model()}
     print(json.dumps(found, indent=1))
     expected = json.loads(GOLDEN.read_text(encoding="ascii")) if GOLDEN.exists() else {}
     wrong = [name for name in {**found, **expected} if found.get(name) != expected.get(name)]

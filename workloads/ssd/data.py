@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from workloads.api import Array, Facts, Place, Settings
 from workloads.common.images.jpeg import Reader
-from workloads.common.images.resize import resize_into
+from workloads.common.images.resize import resize_smooth_into
 from workloads.common.images.sharded import Begun, ImageData, Int64s, UInt8s
 from workloads.ssd import boxes, colours, crops, objects, priors
 
@@ -124,7 +124,7 @@ class DetectionData(ImageData):
         """Decode, crop, resize, mirror and jitter one image."""
         left, top, width, height = drawn.pixels[place].tolist()
         part = self.part(reader, int(drawn.images[place]), (left, top, width, height))
-        resize_into(part, out, bool(drawn.mirrored[place]))
+        resize_smooth_into(part, out, bool(drawn.mirrored[place]))
         colours.jitter(out, drawn.factors[place].tolist(), drawn.orders[place].tolist())
 
     def evaluation_facts(self, images: Int64s, valid: npt.NDArray[np.bool_]) -> dict[str, Array]:
@@ -134,4 +134,4 @@ class DetectionData(ImageData):
 
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
         """The whole image, aspect ratio not kept."""
-        resize_into(pixels, out)
+        resize_smooth_into(pixels, out)

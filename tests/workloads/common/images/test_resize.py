@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.workloads.common.images import made_up_images as made_up
-from workloads.common.images.resize import central_into, evaluation_size, resize_into
+from workloads.common.images.resize import central_into, evaluation_size, resize_into, resize_smooth_into
 
 
 def bilinear(image, height, width):
@@ -20,7 +21,7 @@ def bilinear(image, height, width):
         return matrix
 
     rows, columns = weights(image.shape[0], height), weights(image.shape[1], width)
-    return np.einsum("ha,abc,wb->hwc", rows, image.astype(np.float64), columns)
+    return np.einsum("ha,abc,wb->hwc", rows, image.astype(np.float64), columns, optimize=True)
 
 
 @pytest.mark.parametrize("shape", [(31, 57), (224, 224), (500, 301), (5, 1000)])
@@ -35,7 +36,44 @@ def test_bilinear_into_a_slot_of_a_batch(shape, flip):
     assert (batch[[0, 2]] == 7).all()
 
 
-def test_a_view_into_a_larger_image_is_enough():
+def triangle(image, height, width):
+    """Half-pixel centres, means weighted by a triangle of the size of a new pixel, at least of an old one; float64."""
+
+    def weights(size, target):
+        scale = size / target
+        at, reach = (np.arange(target)[:, None] + 0.5) * scale - 0.5, max(scale, 1.0)
+        matrix = np.maximum(0, 1 - np.abs(np.arange(size) - at) / reach)
+        return matrix / matrix.sum(axis=1, keepdims=True)
+
+    rows, columns = weights(image.shape[0], height), weights(image.shape[1], width)
+    return np.einsum("ha,abc,wb->hwc", rows, image.astype(np.float64), columns, optimize=True)
+
+
+@pytest.mark.parametrize("shape", [(31, 57), (224, 224), (500, 301), (5, 1000)])
+@pytest.mark.parametrize("flip", [False, True])
+def test_smooth_into_a_slot_of_a_batch(shape, flip):
+    image = made_up.pixels(1, *shape)
+    batch = np.full((3, 224, 200, 3), 7, np.uint8)
+    resize_smooth_into(image, batch[1], flip)
+    expected = triangle(image, 224, 200)[:, :: -1 if flip else 1]
+    assert np.abs(batch[1] - expected).max() <= 1.01
+    assert np.abs(batch[1] - expected).mean() < 0.31
+    assert (batch[[0, 2]] == 7).all()
+    pixels = np.asarray(Image.fromarray(image).resize((200, 224), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(batch[1], pixels[:, :: -1 if flip else 1])
+
+
+def test_the_two_agree_where_nothing_shrinks_and_differ_where_it_does():
+    image = made_up.pixels(1, 60, 90)
+    for size, least, most in (((60, 90), 0, 0), ((150, 200), 0, 0.5), ((30, 45), 1, 90)):
+        plain, smooth = np.empty((2, *size, 3), np.uint8)
+        resize_into(image, plain)
+        resize_smooth_into(image, smooth)
+        assert least <= np.abs(plain.astype(int) - smooth).mean() <= most
+
+
+@pytest.mark.parametrize("resize_into", [resize_into, resize_smooth_into])
+def test_a_view_into_a_larger_image_is_enough(resize_into):
     image = made_up.pixels(1, 200, 300)
     one, other = np.empty((2, 64, 64, 3), np.uint8)
     resize_into(image[20:150, 33:190], one)
