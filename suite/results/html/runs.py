@@ -70,15 +70,18 @@ def _facts(settings: RunSettings | None, record: RunRecord | None) -> Iterator[s
     if record.epochs_to_target is not None:
         yield f"{record.epochs_to_target:g} epochs"
     yield from (f"{clean(name, 20)} {value:.4g}" for name, value in list(record.quality.items())[:3])
-    yield from (f"{part} %" for part in _wait(record))
+    yield from (f"{part} %" for part in _shares(record))
 
 
-def _wait(record: RunRecord) -> Iterator[str]:
-    """Share of the training time that waited for data."""
+def _shares(record: RunRecord) -> Iterator[str]:
+    """Share of the training time that waited for data; share of evaluations in the time of both."""
     known = [item for item in record.throughput if item.train_seconds and item.data_wait_seconds is not None]
     seconds = sum(item.train_seconds or 0.0 for item in known)
     if seconds > 0:
         yield f"data wait {100 * sum(item.data_wait_seconds or 0.0 for item in known) / seconds:.2g}"
+    evaluating = sum(item.evaluation_seconds or 0.0 for item in known)
+    if evaluating > 0:
+        yield f"evaluation {100 * evaluating / (seconds + evaluating):.2g}"
 
 
 def _settings(settings: RunSettings | None) -> Lines:

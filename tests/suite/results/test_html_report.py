@@ -3,13 +3,16 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 from fake_logs import write, write_run
 
 from suite.cli import main
 from suite.results.html.page import write_html
+from suite.results.html.runs import _shares
 from suite.results.published import find
+from suite.results.record import Throughput
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)> $\\frac{1$ &amp; \x1b[31m\u202e\ud800 \"' ../../etc"
@@ -106,6 +109,12 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     assert "versions numpy 2.4.6" in found.text
     assert "hidden" not in found.text
     assert "process 0: out of memory" in found.text
+
+
+def test_shares_of_waiting_and_of_evaluation_stand_beside_a_run():
+    blocks = [Throughput(1, 250, 500.0, 4000, 8.0, 3.0, 2.0, 1.0), Throughput(9, 500, 333.0, 4000, 12.0, 2.0, 2.0, 1.0)]
+    assert list(_shares(SimpleNamespace(throughput=blocks))) == ["data wait 20", "evaluation 20"]
+    assert list(_shares(SimpleNamespace(throughput=[]))) == []
 
 
 def test_what_was_not_measured_has_no_section(tmp_path):
