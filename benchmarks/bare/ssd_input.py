@@ -1,10 +1,10 @@
 """Bare rates of SSD's training input in a DataLoader, one JSON line per round. Imports nothing of the suite.
 
-    python ssd_input.py pillow|torchvision FOLDER ANNOTATIONS PRIORS SECONDS WORKERS
+    python ssd_input.py pillow|torchvision FOLDER ANNOTATIONS PRIORS SECONDS
 
 FOLDER: the images; ANNOTATIONS: COCO's JSON; PRIORS: .npy float32 (P, 4) centre x, centre y, width, height in shares.
 torchvision's v2 transforms on images decoded by Pillow or torchvision; a matcher of a few whole-array operations.
-A round is one word on stdin.
+No workers: for one core. A round is one word on stdin.
 """
 
 import json
@@ -22,7 +22,7 @@ from torchvision.ops import box_convert, box_iou
 from torchvision.transforms import v2
 
 kind, folder, annotations, priors_file = sys.argv[1:5]
-seconds, workers = float(sys.argv[5]), int(sys.argv[6])
+seconds = float(sys.argv[5])
 torch.set_num_threads(1)
 warnings.simplefilter("ignore")  # Pillow smooths whatever `antialias` says
 
@@ -82,8 +82,7 @@ class Detection(torch.utils.data.Dataset):
         return found["image"].as_subclass(torch.Tensor), *match(boxes, found["labels"])
 
 
-ahead = {"num_workers": workers, "prefetch_factor": 4 if workers else None}
-batches = iter(torch.utils.data.DataLoader(Detection(), 32, **ahead))
+batches = iter(torch.utils.data.DataLoader(Detection(), 32))
 for _ in range(4):
     next(batches)
 print("ready", flush=True)
