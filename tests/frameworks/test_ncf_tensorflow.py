@@ -30,10 +30,14 @@ def probe(folder, processes, *arguments):
         pipe = subprocess.PIPE
         started.append(subprocess.Popen(command, env=variables, text=True, stdout=pipe, stderr=pipe))
     found = []
-    for one in started:
-        output, errors = one.communicate(timeout=240)
-        assert one.returncode == 0, errors[-3000:]
-        found.append(json.loads(output.splitlines()[-1]))
+    try:
+        for one in started:
+            output, errors = one.communicate(timeout=900)
+            assert one.returncode == 0, errors[-3000:]
+            found.append(json.loads(output.splitlines()[-1]))
+    finally:
+        for one in started:
+            one.kill()
     return found
 
 

@@ -18,7 +18,7 @@ PROBE = str(PROJECT / "tests" / "frameworks" / "resnet_tensorflow_probe.py")
 def found():
     environment = resolve({"name": "auto"}, registry.load_framework("tensorflow").environments["cpu"])
     variables = {**os.environ, "PYTHONPATH": str(PROJECT), "RANK": "0", "WORLD_SIZE": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(environment.command(PROBE), env=variables, text=True, capture_output=True, timeout=400)
+    done = subprocess.run(environment.command(PROBE), env=variables, text=True, capture_output=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -44,8 +44,11 @@ class ToyDemo(Dataset):
     def make_demo(self, destination):
         destination.mkdir(parents=True, exist_ok=True)
         x = np.linspace(-1, 1, SAMPLES, dtype=np.float32)
-        np.save(destination / "x.npy", x)
-        (destination / "manifest.json").write_text(json.dumps({"samples": SAMPLES}))
+        own = destination / f".{os.getpid()}.npy"  # two commands may make it at once
+        np.save(own, x)
+        os.replace(own, destination / "x.npy")
+        own.write_text(json.dumps({"samples": SAMPLES}))
+        os.replace(own, destination / "manifest.json")
         return [f"toy-demo: {SAMPLES} samples"]
 
 

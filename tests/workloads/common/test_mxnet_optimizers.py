@@ -16,7 +16,7 @@ def probe():
     environment = resolve({"name": "auto"}, registry.load_framework("mxnet").environments["cpu"])
     command = environment.command(str(PROJECT / "tests" / "probes" / "mxnet_optimizers.py"))
     variables = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 

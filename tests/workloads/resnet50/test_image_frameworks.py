@@ -19,7 +19,7 @@ def output(framework, script):
         pytest.skip(f"no environment with {framework}: {error}")
     command = environment.command(str(PROJECT / script))
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=240, env={**os.environ, "PYTHONPATH": str(PROJECT)}
+        command, capture_output=True, text=True, timeout=900, env={**os.environ, "PYTHONPATH": str(PROJECT)}
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout), done.stderr
