@@ -13,9 +13,11 @@ from workloads.api import Json
 
 _DATA_KEYS = {
     **{"decode": "data.decode", "data_threads": "data.threads", "skip_bad": "data.skip_bad"},
-    **{"backbone_weights": "backbone.weights", "backbone_allow_other": "backbone.allow_other"},
+    "backbone_allow_other": "backbone.allow_other",
 }
 """Options of a run that are typed elsewhere than below `workload.` (suite/plan.py)."""
+_BACKBONE = 'backbone.weights="${BACKBONE_WEIGHTS:?the path of the file that backbone_weights in the log names}"'
+"""In place of the submitter's own path, which is worth nothing elsewhere."""
 
 
 def write_scripts(folder: Path, settings: RunSettings, recorded: Mapping[str, Json]) -> None:
@@ -68,9 +70,12 @@ def _run(settings: RunSettings, recorded: Mapping[str, Json]) -> list[str]:
         own = [name for name, source in sources.items() if source == "user" and name in values]
         words |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in own}
     options = recorded["options"]
+    with_backbone = isinstance(options, dict) and "backbone_weights" in options
     if isinstance(options, dict):
+        options = {name: value for name, value in options.items() if name != "backbone_weights"}
         words = {_DATA_KEYS.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | words
     arguments = [shlex.quote(clean(f"{name}={_typed(value)}", 200)) for name, value in words.items() if _typed(value)]
+    arguments += [_BACKBONE] if with_backbone else []
     return [".venv/bin/python run_suite.py \\", *[f"  {word} \\" for word in arguments], '  "$@"']
 
 

@@ -3,6 +3,7 @@ import os
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -521,6 +522,21 @@ def test_runs_of_a_job_that_go_on_are_not_left_out_silently(tmp_path):
         choose(collect([tmp_path / "logs"]))
 
 
+def recorded(folder, settings):
+    """The record of a run's log that holds nothing but its identity, `run.json` beside it."""
+    names = ("benchmark", "submission_org", "submission_status", "submission_platform", "system", "device_name")
+    identity = dict.fromkeys((*names, "framework_version", "sample_unit"), "x")
+    spec = RunSpec(
+        run_index=0, runs_required=5, folder=str(folder), settings=settings, facts=Facts(1, 1, {}, ""), labels=(),
+        division="open", deviations=(), cores=(), cache_cleared=False, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
+        identity=identity, environment={"name": "torch"}, versions={}, git={}, hardware={},
+    )  # fmt: skip
+    spec.write(folder / "run.json")
+    with RunLog(folder / "result_0.txt") as log:
+        log_identity(log, spec)
+    return read(folder / "result_0.txt").record
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -546,19 +562,27 @@ def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
         return resolve_settings(config, workload, registry.load_framework(config["framework"]["name"]))
 
     settings = resolved("device=cpu", "oversubscribe=true", *given)
-    names = ("benchmark", "submission_org", "submission_status", "submission_platform", "system", "device_name")
-    identity = dict.fromkeys((*names, "framework_version", "sample_unit"), "x")
-    spec = RunSpec(
-        run_index=0, runs_required=5, folder=str(tmp_path), settings=settings, facts=Facts(1, 1, {}, ""), labels=(),
-        division="open", deviations=(), cores=(), cache_cleared=False, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
-        identity=identity, environment={"name": "torch"}, versions={}, git={}, hardware={},
-    )  # fmt: skip
-    spec.write(tmp_path / "run.json")
-    with RunLog(tmp_path / "result_0.txt") as log:
-        log_identity(log, spec)
-    record = read(tmp_path / "result_0.txt").record
+    record = recorded(tmp_path, settings)
     write_scripts(tmp_path, record.settings, machine(record))
     words = shlex.split((tmp_path / "run_and_time.sh").read_text().partition("run_suite.py")[2].replace("\\\n", ""))
     assert "environment=torch" in words
     assert words[-1] == "$@"
     assert resolved(*words[:-1]) == settings
+
+
+def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_path):
+    config = compose(("workload=ssd", "profile=reference", "device=cpu", "oversubscribe=true")).jobs[0].config
+    settings = resolve_settings(config, registry.load_workload("ssd"), registry.load_framework("pytorch"))
+    path = f"/home/somebody/{'long/' * 50}resnet34-333f7ec4.pth"
+    record = recorded(tmp_path, replace(settings, options={**settings.options, "backbone_weights": path}))
+    write_scripts(tmp_path, record.settings, machine(record))
+    script = tmp_path / "run_and_time.sh"
+    assert "somebody" not in script.read_text()
+    script.write_text(script.read_text().replace('cd "$(dirname "$0")/source"', "").replace(".venv/bin/python", "echo"))
+    done = subprocess.run(["bash", script], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "the path of the file that backbone_weights in the log names" in done.stderr
+    done = subprocess.run(
+        ["bash", script], capture_output=True, text=True, env={**os.environ, "BACKBONE_WEIGHTS": "/data/my file.pth"}
+    )
+    assert "backbone.weights=/data/my file.pth" in done.stdout
