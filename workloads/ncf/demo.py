@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common import manifest as manifests
+from workloads.common.generated import Generated
+from workloads.common.manifest import Manifest
 from workloads.common.quantiles import log
 from workloads.common.randomness import Permutation, bits, integers, normal, stream, uniform
 from workloads.ncf import ratings as files
@@ -81,34 +82,17 @@ def ratings_csv() -> str:
     return files.HEADER.decode() + "\n" + "".join(f"{u},{i},{s},{t}\n" for u, i, s, t in rows)
 
 
-class MLDemo(MovieLens):
+class MLDemo(Generated, MovieLens):
     """The generated data set; it lies in the same layout as the real ones and goes through the same preparation."""
 
     name = "ml-demo"
-    generated = True
-    generated = True
 
-    def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Refused: this data set is generated."""
-        raise ValueError(f"{self.name} is generated, not read; type: {self.how()}")
-
-    def make_demo(self, destination: Path) -> list[str]:
-        """Write `raw/ratings.csv` and the prepared form; about a second. Two processes may do so at once."""
-        present = manifests.read(destination)
-        if present is not None:
-            if present.dataset != self.name:
-                raise ValueError(f"{destination} holds {present.dataset}; name another folder with --to, or remove it")
-            return [f"{self.name}: already generated in {destination}"]
-        with manifests.workspace(destination) as folder:
-            raw = folder / "raw" / "ratings.csv"
-            raw.parent.mkdir()
-            raw.write_text(ratings_csv(), encoding="ascii")
-            ratings = files.read(raw)
-            result = split(ratings)
-            write(result, folder)
-            manifest = manifests.publish(folder, destination, self.manifest(ratings, result, MINIMUM_RATINGS))
-        return self.lines(manifest, destination)
-
-    def how(self) -> str:
-        """The command that makes this data set."""
-        return f"suite data make-demo {self.name}"
+    def generate(self, folder: Path) -> Manifest:
+        """Write `raw/ratings.csv` and the prepared form; about a second."""
+        raw = folder / "raw" / "ratings.csv"
+        raw.parent.mkdir()
+        raw.write_text(ratings_csv(), encoding="ascii")
+        ratings = files.read(raw)
+        result = split(ratings)
+        write(result, folder)
+        return self.manifest(ratings, result, MINIMUM_RATINGS)

@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common import manifest as manifests
+from workloads.common.generated import Generated
 from workloads.common.images import scenes
 from workloads.common.images.scenes import CLASSES, Draws
 from workloads.common.manifest import Manifest
@@ -106,38 +106,21 @@ def _write(root: Path, split: str, indices: range) -> None:
         (root / relative_path(split, index)).write_bytes(data.tobytes())
 
 
-class ImageNetDemo(ImageFolders):
+class ImageNetDemo(Generated, ImageFolders):
     """The generated data set: folders like the real ones, through the same preparation, beside their index."""
 
     name = "imagenet-demo"
-    generated = True
 
-    def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Refused: this data set is generated."""
-        raise ValueError(f"{self.name} is generated, not read; type: {self.how()}")
-
-    def make_demo(self, destination: Path) -> list[str]:
-        """Write `images/` and their index; a few seconds. Two processes may do so at once."""
-        present = manifests.read(destination)
-        if present is not None:
-            if present.dataset != self.name:
-                raise ValueError(f"{destination} holds {present.dataset}; name another folder with --to, or remove it")
-            return [f"{self.name}: already generated in {destination}"]
-        with manifests.workspace(destination) as folder:
-            images = folder / IMAGES
-            write_images(images)
-            classes, listings = self.listed(images)
-            begun = self.manifest(IMAGES, classes, listings)
-            complete, _ = self.write(images, folder, begun, classes, listings)
-            manifest = manifests.publish(folder, destination, complete)
-        return self.lines(manifest, destination)
+    def generate(self, folder: Path) -> Manifest:
+        """Write `images/` and their index; a few seconds."""
+        images = folder / IMAGES
+        write_images(images)
+        classes, listings = self.listed(images)
+        complete, _ = self.write(images, folder, self.manifest(IMAGES, classes, listings), classes, listings)
+        return complete
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
         """What to tell after generating."""
         counts = manifest.counts
         sizes = f"{counts['train']:,} training and {counts['val']:,} validation images of {counts['classes']:,} classes"
         return [f"{self.name}: {sizes}, generated in {destination}"]
-
-    def how(self) -> str:
-        """The command that makes this data set."""
-        return f"suite data make-demo {self.name}"

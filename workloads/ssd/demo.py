@@ -20,7 +20,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common import manifest as manifests
+from workloads.common.generated import Generated
 from workloads.common.images import scenes
 from workloads.common.images.outlines import OUTLINES
 from workloads.common.images.scenes import CLASSES, Canvas, Draws, Mask, Pose
@@ -247,31 +247,19 @@ def _write(root: Path, split: str, indices: range) -> list[tuple[dict[str, Any],
     return entries
 
 
-class CocoDemo(CocoFolders):
+class CocoDemo(Generated, CocoFolders):
     """The generated data set: COCO's layout like the real one, through the same preparation, beside its arrays."""
 
     name = "coco-demo"
-    generated = True
 
-    def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Refused: this data set is generated."""
-        raise ValueError(f"{self.name} is generated, not read; type: {self.how()}")
-
-    def make_demo(self, destination: Path) -> list[str]:
-        """Write `images/` and its arrays; a few seconds. Two processes may do so at once."""
-        present = manifests.read(destination)
-        if present is not None:
-            if present.dataset != self.name:
-                raise ValueError(f"{destination} holds {present.dataset}; name another folder with --to, or remove it")
-            return [f"{self.name}: already generated in {destination}"]
-        with manifests.workspace(destination) as folder:
-            root = folder / IMAGES
-            write_scenes(root)
-            paths = {split: root / annotation_path(split) for split in SPLITS}
-            contents = {split: (path, path.read_bytes()) for split, path in paths.items()}
-            complete, _ = self.write(root, folder, self.manifest(IMAGES, contents), contents)
-            manifest = manifests.publish(folder, destination, complete)
-        return self.lines(manifest, destination)
+    def generate(self, folder: Path) -> Manifest:
+        """Write `images/` and its arrays; a few seconds."""
+        root = folder / IMAGES
+        write_scenes(root)
+        paths = {split: root / annotation_path(split) for split in SPLITS}
+        contents = {split: (path, path.read_bytes()) for split, path in paths.items()}
+        complete, _ = self.write(root, folder, self.manifest(IMAGES, contents), contents)
+        return complete
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
         """What to tell after generating."""
@@ -279,7 +267,3 @@ class CocoDemo(CocoFolders):
         train = f"{counts['train']:,} training images with {counts['train_objects']:,} objects"
         val = f"{counts['val']:,} validation images with {counts['val_objects']:,} objects"
         return [f"{self.name}: {train} and {val} of {counts['classes']:,} classes, generated in {destination}"]
-
-    def how(self) -> str:
-        """The command that makes this data set."""
-        return f"suite data make-demo {self.name}"
