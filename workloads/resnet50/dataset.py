@@ -8,58 +8,26 @@ images, not over their content.
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from workloads.api import Dataset
-from workloads.common import manifest as manifests
 from workloads.common.images import index
+from workloads.common.images.dataset import ImageDataset
 from workloads.common.manifest import Manifest
 from workloads.resnet50.facts import PUBLISHED
 from workloads.resnet50.folders import Listing, classes_of, list_folders, list_validation
 
-MOST_NAMED = 20
-"""Problems that are named one by one; the others are counted."""
+Content = tuple[list[str], dict[str, Listing]]
+"""Classes, and the images of each split."""
 
 
-class ImageFolders(Dataset):
-    """A data set in ImageNet's layout; the attributes may be set before `prepare`."""
+class ImageFolders(ImageDataset[Content]):
+    """A data set in ImageNet's layout."""
 
-    published: ClassVar[dict[str, int] | None] = None
-    """Counts of the published data set."""
+    things = "files or folders"
 
-    def __init__(self) -> None:
-        self.subset: int | None = None
-        """Keep so many training images, spread evenly, and the same share of the validation images."""
-        self.skip_bad = False
-        """Leave out what cannot be used, instead of refusing the data set."""
-        self.full = False
-        """Decode every image, instead of looking at headers and ends."""
-
-    def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Index and check the folder `source`; see `workloads.api.Dataset`."""
-        if self.subset is not None and self.subset < 1:
-            raise ValueError(f"--subset {self.subset}: at least one image is needed")
-        source = source.resolve()
-        present = manifests.read(destination)
-        classes, listings = self.listed(source)
-        manifest = self.manifest(str(source), classes, listings)
-        if present is not None:
-            if not present.same_origin(manifest):
-                raise ValueError(
-                    f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content "
-                    f"or options; name another folder with --to, or remove it"
-                )
-            return [f"{self.name}: already prepared in {destination}"]
-        with manifests.workspace(destination) as folder:
-            manifest, lines = self.write(source, folder, manifest, classes, listings)
-            manifest = manifests.publish(folder, destination, manifest)
-        return lines + self.lines(manifest, destination)
-
-    def listed(self, source: Path) -> tuple[list[str], dict[str, Listing]]:
+    def look(self, source: Path) -> Content:
         """Classes and images of both splits, `subset` applied. Raises ValueError."""
         classes = classes_of(source)
         train = list_folders(source, "train", classes)
@@ -73,8 +41,9 @@ class ImageFolders(Dataset):
             listings["val"] = _spread(listings["val"], max(1, round(share * len(listings["val"].names))))
         return classes, listings
 
-    def manifest(self, images: str, classes: Sequence[str], listings: dict[str, Listing]) -> Manifest:
+    def manifest(self, images: str, content: Content) -> Manifest:
         """The manifest before the images were checked; `images` is the folder that the names start from."""
+        classes, listings = content
         digest, total = hashlib.sha256(), 0
         for split, listing in listings.items():
             for name, size, label in zip(listing.names, listing.sizes, listing.labels, strict=True):
@@ -87,18 +56,18 @@ class ImageFolders(Dataset):
             counts={"classes": len(classes)},
         )
 
-    def write(
-        self, source: Path, folder: Path, manifest: Manifest, classes: Sequence[str], listings: dict[str, Listing]
-    ) -> tuple[Manifest, list[str]]:
+    def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
         """Check the images and write the index below `folder`; the complete manifest and lines about what was left out."""
         from workloads.common.images.check import check_files
 
-        counts, special, bad = dict(manifest.counts), {"cmyk": 0, "png": 0, "grey": 0}, []
+        classes, listings = content
+        counts, special = dict(manifest.counts), {"cmyk": 0, "png": 0, "grey": 0}
+        bad: list[str] = []
         for split, listing in listings.items():
             headers = check_files([source / name for name in listing.names], self.full)
             good = [i for i, header in enumerate(headers) if not isinstance(header, str)]
-            bad += listing.problems
-            bad += [(listing.names[i], header) for i, header in enumerate(headers) if isinstance(header, str)]
+            found = [(listing.names[i], header) for i, header in enumerate(headers) if isinstance(header, str)]
+            bad += [f"{source / name}: {what}" for name, what in [*listing.problems, *found]]
             kept, sound = listing.take(good), [header for header in headers if not isinstance(header, str)]
             for header in sound:
                 kinds = {header.kind, header.colours}
@@ -108,39 +77,22 @@ class ImageFolders(Dataset):
             index.write(folder, split, kept.names, kept.labels, widths, heights, kept.sizes)
             counts[split] = len(good)
         if bad and not self.skip_bad:
-            raise ValueError(_refusal(source, bad))
+            raise ValueError(self.refusal(bad))
         for split in listings:
             if not counts[split]:
-                raise ValueError(
-                    f"{source / split}: none of the images can be used; the first is {bad[0][0]}: {bad[0][1]}"
-                )
+                raise ValueError(f"{source / split}: none of the images can be used; the first is {bad[0]}")
         (folder / "classes.txt").write_text("".join(f"{name}\n" for name in classes), encoding="utf-8")
         counts |= {**special, "left_out": len(bad)}
-        notes = self.notes(counts, listings)
+        notes = self.notes(counts) + self._missing(counts, listings) + self.differences(counts, self.published or {})
         complete = replace(manifest, counts=counts, notes=notes, matches_published=self.matches(counts))
-        return complete, [f"left out: {line}" for line in _named(source, bad)]
+        return complete, [f"left out: {line}" for line in self.named(bad)]
 
-    def notes(self, counts: dict[str, int], listings: dict[str, Listing]) -> list[str]:
-        """What a reader of a result must know."""
-        found = []
-        if self.subset is not None:
-            found.append(f"subset of {counts['train']:,} training images")
-        if counts["left_out"]:
-            found.append(f"{counts['left_out']:,} files or folders that cannot be used were left out")
+    def _missing(self, counts: dict[str, int], listings: dict[str, Listing]) -> list[str]:
+        """A note if some classes of a whole data set have no validation image."""
         missing = counts["classes"] - len(set(listings["val"].labels))
-        if missing and self.subset is None:
-            found.append(f"{missing:,} of {counts['classes']:,} classes have no validation image")
-        if self.published is not None and self.subset is None:
-            wrong = [f"{counts[key]:,} {key} instead of {n:,}" for key, n in self.published.items() if counts[key] != n]
-            if wrong:
-                found.append(f"counts differ from the published {self.name}: {', '.join(wrong)}")
-        return found
-
-    def matches(self, counts: dict[str, int]) -> bool | None:
-        """Whether the counts are the published ones; None if there are none."""
-        if self.published is None:
-            return None
-        return all(counts[key] == number for key, number in self.published.items())
+        if not missing or self.subset is not None:
+            return []
+        return [f"{missing:,} of {counts['classes']:,} classes have no validation image"]
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
         """What to tell after a preparation."""
@@ -159,27 +111,6 @@ class ImageFolders(Dataset):
             lines.append(f"converted to RGB while they are read: {', '.join(odd)}")
         return lines + [f"notice: {note}" for note in manifest.notes]
 
-    def verify(self, destination: Path) -> list[str]:
-        """Compare the index with the manifest by content, and the images with the index by size in bytes."""
-        manifest = manifests.read(destination)
-        if manifest is None:
-            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
-        if manifest.dataset != self.name:
-            raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
-        manifests.verify(destination, manifest)
-        root, lines = index.root(destination, manifest), []
-        for split in ("train", "val"):
-            images = index.read(destination, split, root, manifest.counts[split])
-            for number in range(len(images)):
-                _same_bytes(images.path(number), int(images.bytes[number]))
-            lines.append(f"{split}: {len(images):,} images, bytes as recorded")
-        lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
-        return lines + [f"notice: {note}" for note in manifest.notes]
-
-    def how(self) -> str:
-        """The command that prepares this data set."""
-        return f"suite data prepare {self.name} --from FOLDER"
-
 
 class ImageNet(ImageFolders):
     """ILSVRC2012: what ResNet-50's targets are about."""
@@ -197,27 +128,3 @@ def _spread(listing: Listing, count: int) -> Listing:
 def _first(listing: Listing) -> str:
     """The first problem in words."""
     return ": ".join(listing.problems[0]) if listing.problems else ""
-
-
-def _named(source: Path, bad: list[tuple[str, str]]) -> list[str]:
-    """A line for each of the first problems, and one that counts the others."""
-    lines = [f"{source / name}: {what}" for name, what in bad[:MOST_NAMED]]
-    return lines + ([f"… and {len(bad) - MOST_NAMED:,} more"] if len(bad) > MOST_NAMED else [])
-
-
-def _refusal(source: Path, bad: list[tuple[str, str]]) -> str:
-    """One line for one problem; several are listed."""
-    hint = "repair it, or type --skip-bad to leave it out"
-    if len(bad) == 1:
-        return f"{_named(source, bad)[0]}; {hint}"
-    hint = "repair them, or type --skip-bad to leave them out"
-    return "\n".join([f"{len(bad):,} files or folders cannot be used; {hint}", *_named(source, bad)])
-
-
-def _same_bytes(path: str, expected: int) -> None:
-    try:
-        found = os.stat(path).st_size
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}; prepare the data again") from None
-    if found != expected:
-        raise ValueError(f"{path}: {found:,} bytes instead of {expected:,}; prepare the data again")

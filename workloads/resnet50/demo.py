@@ -115,8 +115,8 @@ class ImageNetDemo(Generated, ImageFolders):
         """Write `images/` and their index; a few seconds."""
         images = folder / IMAGES
         write_images(images)
-        classes, listings = self.listed(images)
-        complete, _ = self.write(images, folder, self.manifest(IMAGES, classes, listings), classes, listings)
+        content = self.look(images)
+        complete, _ = self.write(images, folder, self.manifest(IMAGES, content), content)
         return complete
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -18,9 +16,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Dataset
-from workloads.common import manifest as manifests
 from workloads.common.images import index
+from workloads.common.images.dataset import ImageDataset
 from workloads.common.images.jpeg import Header
 from workloads.common.manifest import Manifest
 from workloads.ssd import coco, objects
@@ -28,53 +25,31 @@ from workloads.ssd.backbone import PUBLISHED as BACKBONE
 from workloads.ssd.coco import Annotations
 from workloads.ssd.facts import GROUND_TRUTH, PUBLISHED, PUBLISHED_IMAGES
 
-MOST_NAMED = 20
-"""Problems that are named one by one; the others are counted."""
 SPLITS = {"train": "train2017", "val": "val2017"}
 """Split to folder; its annotations are annotations/instances_FOLDER.json."""
 
 
-class CocoFolders(Dataset):
-    """A data set in COCO 2017's layout; the attributes may be set before `prepare`."""
+Content = dict[str, tuple[Path, bytes]]
+"""Path and content of each split's annotation file."""
 
-    published: ClassVar[dict[str, int] | None] = None
-    """Images with objects, and classes, of the published data set."""
+
+class CocoFolders(ImageDataset[Content]):
+    """A data set in COCO 2017's layout; `published` counts images with objects, and classes."""
+
+    things = "images or annotations"
     published_images: ClassVar[dict[str, int]] = {}
+    """All images of the published data set."""
 
-    def __init__(self) -> None:
-        self.subset: int | None = None
-        """Keep so many training images, spread evenly, and the same share of the validation images."""
-        self.skip_bad = False
-        """Leave out what cannot be used, instead of refusing the data set."""
-        self.full = False
-        """Decode every image, instead of looking at headers and ends."""
+    def look(self, source: Path) -> Content:
+        """The annotation files in the folder `source`. Raises ValueError."""
+        return {split: _read(source, folder) for split, folder in SPLITS.items()}
 
-    def prepare(self, source: Path, destination: Path) -> list[str]:
-        """Index and check the folder `source`; see `workloads.api.Dataset`."""
-        if self.subset is not None and self.subset < 1:
-            raise ValueError(f"--subset {self.subset}: at least one image is needed")
-        source = source.resolve()
-        present = manifests.read(destination)
-        contents = {split: _read(source, folder) for split, folder in SPLITS.items()}
-        manifest = self.manifest(str(source), contents)
-        if present is not None:
-            if not present.same_origin(manifest):
-                raise ValueError(
-                    f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content "
-                    f"or options; name another folder with --to, or remove it"
-                )
-            return [f"{self.name}: already prepared in {destination}"]
-        with manifests.workspace(destination) as folder:
-            manifest, lines = self.write(source, folder, manifest, contents)
-            manifest = manifests.publish(folder, destination, manifest)
-        return lines + self.lines(manifest, destination)
-
-    def manifest(self, images: str, contents: dict[str, tuple[Path, bytes]]) -> Manifest:
+    def manifest(self, images: str, content: Content) -> Manifest:
         """The manifest before anything was checked; `images` is the folder that the names start from."""
         digest = hashlib.sha256()
-        for _, data in contents.values():
+        for _, data in content.values():
             digest.update(hashlib.sha256(data).digest())
-        total = sum(len(data) for _, data in contents.values())
+        total = sum(len(data) for _, data in content.values())
         return Manifest(
             dataset=self.name,
             source={"name": images, "bytes": total, "sha256": digest.hexdigest()},
@@ -82,11 +57,9 @@ class CocoFolders(Dataset):
             counts={},
         )
 
-    def write(
-        self, source: Path, folder: Path, manifest: Manifest, contents: dict[str, tuple[Path, bytes]]
-    ) -> tuple[Manifest, list[str]]:
+    def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
         """Check everything and write the arrays below `folder`; the complete manifest, and lines about what was left out."""
-        found = {split: coco.parse(*content) for split, content in contents.items()}
+        found = {split: coco.parse(*file) for split, file in content.items()}
         train, val = found["train"], found["val"]
         if train.categories != val.categories:
             raise ValueError(f"{val.path}: other categories than {train.path}; both must be of one data set")
@@ -111,12 +84,14 @@ class CocoFolders(Dataset):
                 truth = json.dumps(coco.ground_truth(usable), separators=(",", ":"))
                 (folder / GROUND_TRUTH).write_text(truth, encoding="utf-8")
         if bad and not self.skip_bad:
-            raise ValueError(_refusal(bad))
+            raise ValueError(self.refusal(bad))
         classes = "".join(f"{category} {name}\n" for category, name in train.categories)
         (folder / "classes.txt").write_text(classes, encoding="utf-8")
         counts["left_out"] = len(bad)
-        complete = replace(manifest, counts=counts, notes=self.notes(counts), matches_published=self.matches(counts))
-        return complete, [f"left out: {line}" for line in [*known, *_named(bad)]]
+        images = {f"{split}_images": number for split, number in self.published_images.items()}
+        notes = self.notes(counts) + self.differences(counts, {**(self.published or {}), **images})
+        complete = replace(manifest, counts=counts, notes=notes, matches_published=self.matches(counts))
+        return complete, [f"left out: {line}" for line in [*known, *self.named(bad)]]
 
     def chosen(self, annotations: Annotations, split: str, train: Annotations) -> npt.NDArray[np.int64]:
         """Rows of the images to keep: all, or with `subset` some that have objects, spread evenly."""
@@ -144,30 +119,6 @@ class CocoFolders(Dataset):
                 sizes.append(path.stat().st_size)
         return annotations.take(np.array(good, np.int64)), sizes, problems
 
-    def notes(self, counts: dict[str, int]) -> list[str]:
-        """What a reader of a result must know."""
-        found = []
-        if self.subset is not None:
-            found.append(f"subset of {counts['train']:,} training images")
-        if counts["left_out"]:
-            found.append(f"{counts['left_out']:,} images or annotations that cannot be used were left out")
-        if self.published is not None and self.subset is None:
-            expected = {**self.published, **{f"{split}_images": n for split, n in self.published_images.items()}}
-            wrong = [
-                f"{counts[key]:,} {key.replace('_', ' ')} instead of {number:,}"
-                for key, number in expected.items()
-                if counts[key] != number
-            ]
-            if wrong:
-                found.append(f"counts differ from the published {self.name}: {', '.join(wrong)}")
-        return found
-
-    def matches(self, counts: dict[str, int]) -> bool | None:
-        """Whether the counts are the published ones; None if there are none."""
-        if self.published is None:
-            return None
-        return all(counts[key] == number for key, number in self.published.items())
-
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
         """What to tell after a preparation."""
         counts, looked = manifest.counts, "decoded" if self.full else "headers and ends checked"
@@ -180,27 +131,9 @@ class CocoFolders(Dataset):
             *(f"notice: {note}" for note in manifest.notes),
         ]
 
-    def verify(self, destination: Path) -> list[str]:
-        """Compare the arrays with the manifest by content, and the images with the index by size in bytes."""
-        manifest = manifests.read(destination)
-        if manifest is None:
-            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
-        if manifest.dataset != self.name:
-            raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
-        manifests.verify(destination, manifest)
-        root, lines = index.root(destination, manifest), []
-        for split in SPLITS:
-            images = index.read(destination, split, root, manifest.counts[split])
-            objects.read(destination, split, manifest.counts[split])
-            for number in range(len(images)):
-                _same_bytes(images.path(number), int(images.bytes[number]))
-            lines.append(f"{split}: {len(images):,} images, bytes as recorded")
-        lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
-        return lines + [f"notice: {note}" for note in manifest.notes]
-
-    def how(self) -> str:
-        """The command that prepares this data set."""
-        return f"suite data prepare {self.name} --from FOLDER"
+    def verify_split(self, destination: Path, split: str, count: int) -> None:
+        """The objects can be read."""
+        objects.read(destination, split, count)
 
 
 class Coco2017(CocoFolders):
@@ -238,25 +171,3 @@ def _wrong_file(header: Header | str, width: int, height: int) -> str:
     if (header.width, header.height) != (width, height):
         return f"{header.width} x {header.height} pixels, but {width} x {height} in the annotations"
     return ""
-
-
-def _named(bad: Sequence[str]) -> list[str]:
-    """A line for each of the first problems, and one that counts the others."""
-    return [*bad[:MOST_NAMED], *([f"… and {len(bad) - MOST_NAMED:,} more"] if len(bad) > MOST_NAMED else [])]
-
-
-def _refusal(bad: Sequence[str]) -> str:
-    """One line for one problem; several are listed."""
-    if len(bad) == 1:
-        return f"{bad[0]}; repair it, or type --skip-bad to leave it out"
-    hint = "repair them, or type --skip-bad to leave them out"
-    return "\n".join([f"{len(bad):,} images or annotations cannot be used; {hint}", *_named(bad)])
-
-
-def _same_bytes(path: str, expected: int) -> None:
-    try:
-        found = os.stat(path).st_size
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}; prepare the data again") from None
-    if found != expected:
-        raise ValueError(f"{path}: {found:,} bytes instead of {expected:,}; prepare the data again")

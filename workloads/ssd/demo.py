@@ -256,9 +256,8 @@ class CocoDemo(Generated, CocoFolders):
         """Write `images/` and its arrays; a few seconds."""
         root = folder / IMAGES
         write_scenes(root)
-        paths = {split: root / annotation_path(split) for split in SPLITS}
-        contents = {split: (path, path.read_bytes()) for split, path in paths.items()}
-        complete, _ = self.write(root, folder, self.manifest(IMAGES, contents), contents)
+        content = self.look(root)
+        complete, _ = self.write(root, folder, self.manifest(IMAGES, content), content)
         return complete
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:

@@ -1,0 +1,148 @@
+"""What data sets of image files have in common: an index of images that stay where they are, beside a manifest."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
+
+from workloads.api import Dataset
+from workloads.common import manifest as manifests
+from workloads.common.images import index
+from workloads.common.manifest import Manifest
+
+MOST_NAMED = 20
+"""Problems that are named one by one; the others are counted."""
+SPLITS = ("train", "val")
+
+Content = TypeVar("Content")
+"""What a look at a source finds, before any image is opened."""
+
+
+class ImageDataset(Dataset, Generic[Content]):
+    """A data set of image files; the attributes may be set before `prepare`."""
+
+    published: ClassVar[dict[str, int] | None] = None
+    """Counts of the published data set."""
+    things: ClassVar[str]
+    """What problems are counted in."""
+
+    def __init__(self) -> None:
+        self.subset: int | None = None
+        """Keep so many training images, spread evenly, and the same share of the validation images."""
+        self.skip_bad = False
+        """Leave out what cannot be used, instead of refusing the data set."""
+        self.full = False
+        """Decode every image, instead of looking at headers and ends."""
+
+    @abstractmethod
+    def look(self, source: Path) -> Content:
+        """What is in the folder `source`. Raises ValueError."""
+
+    @abstractmethod
+    def manifest(self, images: str, content: Content) -> Manifest:
+        """The manifest before the images were checked; `images` is the folder that the names start from."""
+
+    @abstractmethod
+    def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
+        """Check the images and write the prepared form below `folder`; the complete manifest and lines about what was left out.
+
+        Raises ValueError.
+        """
+
+    @abstractmethod
+    def lines(self, manifest: Manifest, destination: Path) -> list[str]:
+        """What to tell after a preparation."""
+
+    def prepare(self, source: Path, destination: Path) -> list[str]:
+        """Index and check the folder `source`; see `workloads.api.Dataset`."""
+        if self.subset is not None and self.subset < 1:
+            raise ValueError(f"--subset {self.subset}: at least one image is needed")
+        source = source.resolve()
+        present = manifests.read(destination)
+        content = self.look(source)
+        manifest = self.manifest(str(source), content)
+        if present is not None:
+            if not present.same_origin(manifest):
+                raise ValueError(
+                    f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content "
+                    f"or options; name another folder with --to, or remove it"
+                )
+            return [f"{self.name}: already prepared in {destination}"]
+        with manifests.workspace(destination) as folder:
+            manifest, lines = self.write(source, folder, manifest, content)
+            manifest = manifests.publish(folder, destination, manifest)
+        return lines + self.lines(manifest, destination)
+
+    def notes(self, counts: Mapping[str, int]) -> list[str]:
+        """What a reader of a result must know."""
+        found = []
+        if self.subset is not None:
+            found.append(f"subset of {counts['train']:,} training images")
+        if counts["left_out"]:
+            found.append(f"{counts['left_out']:,} {self.things} that cannot be used were left out")
+        return found
+
+    def differences(self, counts: Mapping[str, int], published: Mapping[str, int]) -> list[str]:
+        """A note if the counts of a whole data set are not the published ones."""
+        wrong = [
+            f"{counts[key]:,} {key.replace('_', ' ')} instead of {number:,}"
+            for key, number in published.items()
+            if counts[key] != number
+        ]
+        if not wrong or self.subset is not None:
+            return []
+        return [f"counts differ from the published {self.name}: {', '.join(wrong)}"]
+
+    def matches(self, counts: Mapping[str, int]) -> bool | None:
+        """Whether the counts are the published ones; None if there are none."""
+        if self.published is None:
+            return None
+        return all(counts[key] == number for key, number in self.published.items())
+
+    def verify(self, destination: Path) -> list[str]:
+        """Compare the prepared form with the manifest by content, and the images with the index by size in bytes."""
+        manifest = manifests.read(destination)
+        if manifest is None:
+            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
+        if manifest.dataset != self.name:
+            raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
+        manifests.verify(destination, manifest)
+        root, lines = index.root(destination, manifest), []
+        for split in SPLITS:
+            images = index.read(destination, split, root, manifest.counts[split])
+            self.verify_split(destination, split, len(images))
+            for number in range(len(images)):
+                _same_bytes(images.path(number), int(images.bytes[number]))
+            lines.append(f"{split}: {len(images):,} images, bytes as recorded")
+        lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
+        return lines + [f"notice: {note}" for note in manifest.notes]
+
+    def verify_split(self, destination: Path, split: str, count: int) -> None:
+        """Look at what a split has beside its index. Raises ValueError."""
+
+    def how(self) -> str:
+        """The command that prepares this data set."""
+        return f"suite data prepare {self.name} --from FOLDER"
+
+    def named(self, bad: Sequence[str]) -> list[str]:
+        """A line for each of the first problems, and one that counts the others."""
+        return [*bad[:MOST_NAMED], *([f"… and {len(bad) - MOST_NAMED:,} more"] if len(bad) > MOST_NAMED else [])]
+
+    def refusal(self, bad: Sequence[str]) -> str:
+        """One line for one problem; several are listed."""
+        if len(bad) == 1:
+            return f"{bad[0]}; repair it, or type --skip-bad to leave it out"
+        hint = "repair them, or type --skip-bad to leave them out"
+        return "\n".join([f"{len(bad):,} {self.things} cannot be used; {hint}", *self.named(bad)])
+
+
+def _same_bytes(path: str, expected: int) -> None:
+    try:
+        found = os.stat(path).st_size
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}; prepare the data again") from None
+    if found != expected:
+        raise ValueError(f"{path}: {found:,} bytes instead of {expected:,}; prepare the data again")
