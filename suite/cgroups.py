@@ -108,9 +108,19 @@ def _memory(folder: Path, limit_name: str, used_name: str, cache_name: str) -> t
 
 
 def oom_kills(root: Path = Path("/")) -> int:
-    """How many processes the kernel has killed for lack of memory since boot; 0 where it does not say."""
-    for line in (text(root / "proc/vmstat") or "").splitlines():
-        name, _, value = line.partition(" ")
-        if name == "oom_kill":
-            return int(value)
+    """How many processes of this control group the kernel has killed for lack of memory.
+
+    Where groups do not count: of the machine, since boot; 0 where nothing does.
+    """
+    groups = _groups(root)
+    files = []
+    if "" in groups:
+        files.append(next(_upwards(root / "sys/fs/cgroup", groups[""]), root) / "memory.events")
+    if "memory" in groups:
+        files.append(next(_upwards(root / "sys/fs/cgroup/memory", groups["memory"]), root) / "memory.oom_control")
+    for file in (*files, root / "proc/vmstat"):
+        for line in (text(file) or "").splitlines():
+            name, _, value = line.partition(" ")
+            if name == "oom_kill" and value.isdigit():
+                return int(value)
     return 0

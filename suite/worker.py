@@ -80,7 +80,8 @@ def main() -> int:
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
     told = open(told_path(Path(run.folder), place.process), "wb")  # noqa: SIM115 - the handler writes to it
-    faulthandler.register(signal.SIGTERM, file=told, all_threads=False, chain=True)
+    # All threads: of one without Python nothing would be written, and after a stop any thread may get the signal.
+    faulthandler.register(signal.SIGTERM, file=told, all_threads=True, chain=True)
     pin(place)
     heart = Heart(Path(run.folder), place.process)
     try:

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from suite import topology
-from suite.cgroups import container, limits
+from suite.cgroups import container, limits, oom_kills
 from tests.suite import fake_nvml
 
 
@@ -180,3 +180,23 @@ def test_writing_never_fails(tmp_path, monkeypatch):
     topology.write(tmp_path)
     topology._known.cache_clear()
     assert "ZeroDivisionError" in json.loads(Path(tmp_path / "topology.json").read_text())["error"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "expected"),
+    [
+        ("0::/job", {"sys/fs/cgroup/job/memory.events": "oom 9\noom_kill 2", "proc/vmstat": "oom_kill 7"}, 2),
+        ("4:memory:/job", {"sys/fs/cgroup/memory/job/memory.oom_control": "under_oom 0\noom_kill 3"}, 3),
+        ("0::/host/path", {"sys/fs/cgroup/memory.events": "oom_kill 4", "proc/vmstat": "oom_kill 7"}, 4),
+        ("0::/", {"sys/fs/cgroup/cgroup.controllers": "", "proc/vmstat": "nr_free_pages 5\noom_kill 7"}, 7),
+        ("4:memory:/\n0::/", {"sys/fs/cgroup/memory/memory.oom_control": "oom_kill 1", "proc/vmstat": "oom_kill 7"}, 1),
+        ("0::/", {"proc/vmstat": "oom_kill many"}, 0),
+        ("", {}, 0),
+    ],
+)
+def test_kills_for_memory_are_counted_in_the_own_group(tmp_path, groups, files, expected):
+    """On a shared machine the kernel may kill a neighbour's process at any time."""
+    for name, content in {"proc/self/cgroup": groups, **files}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    assert oom_kills(tmp_path) == expected

@@ -149,13 +149,13 @@ def test_a_killed_process_ends_the_run_within_ten_seconds_and_is_named(tmp_path,
         if framework == "pytorch":
             wait_until("torchrun's SIGTERM", lambda: is_pending(workers[0].pid, signal.SIGTERM))
         workers[0].resume()
-        psutil.wait_procs(workers, timeout=240)
+        psutil.wait_procs(workers, timeout=240 if framework == "pytorch" else 20)  # TensorFlow's may wait for its peer
         controller.send_signal(signal.SIGCONT)
     begin = time.monotonic()
     output, _ = controller.communicate(timeout=240)
     assert time.monotonic() - begin < 10
     assert controller.returncode == 1
-    assert b"process 1" in output
+    assert b"process 1" in output, output.decode()
     assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
     folder = only(run_folders(tmp_path))
     assert status(folder)["status"] == "rank_died"
