@@ -15,6 +15,7 @@ from suite.results.foreign import described
 from suite.results.groups import Group, Row, baseline, rows
 from suite.results.measurement import measurements
 from suite.results.scaling import compare, interval_words
+from suite.results.shares import of_row, words
 from suite.results.tables import constants, markdown_table, results_table
 from suite.results.text import clean, csv_cell, markdown_escape
 
@@ -56,7 +57,7 @@ def _section(table: Sequence[Row]) -> list[str]:
     parts = ["## " + title, PROFILE_TEXT.get(table[0].group.profile, "")]
     parts.append("\n".join(textwrap.wrap(above, _WIDTH, break_on_hyphens=False)))
     verdicts = "\n".join(f"- {markdown_escape(line)}" for line in table_verdicts(table))
-    return [part for part in (*parts, results_table(table), verdicts) if part]
+    return [part for part in (*parts, results_table(table), words(table), verdicts) if part]
 
 
 def table_title(table: Sequence[Row]) -> str:
@@ -148,13 +149,14 @@ _MEASURES = (
     *("runs_successful", "runs_failed", "runs_required", "runs_retained", "score_method", "score_notes"),
     *("train_minutes", "minutes_minimum", "minutes_maximum", "minutes_standard_deviation"),
     *("epochs_to_target", "seconds_per_epoch", "samples_per_second"),
+    *("data_wait_share", "evaluation_share"),
     *("speedup_total", "speedup_throughput", "statistical_efficiency", "baseline_devices"),
 )
 CSV_COLUMNS: Sequence[str] = (*(item.name for item in fields(Group)), *_MEASURES)
 
 
 def _csv_row(row: Row) -> dict[str, object]:
-    group, score, speedup = row.group, row.score, row.speedup
+    group, score, speedup, shares = row.group, row.score, row.speedup, of_row(row)
     described = {item.name: _csv_value(getattr(group, item.name)) for item in fields(Group)}
     measured = {
         "runs_successful": score.runs_successful,
@@ -170,6 +172,8 @@ def _csv_row(row: Row) -> dict[str, object]:
         "epochs_to_target": score.epochs,
         "seconds_per_epoch": score.seconds_per_epoch,
         "samples_per_second": score.samples_per_second,
+        "data_wait_share": shares.data_wait,
+        "evaluation_share": shares.evaluation,
         "speedup_total": speedup.total if speedup else None,
         "speedup_throughput": speedup.throughput if speedup else None,
         "statistical_efficiency": speedup.efficiency if speedup else None,

@@ -10,6 +10,7 @@ from pathlib import Path
 from suite.results.collect import Run
 from suite.results.record import RunRecord, RunSettings
 from suite.results.recorded import json_object
+from suite.results.shares import shares
 from suite.results.tables import NONE, minutes, quantity
 from suite.results.text import clean
 from workloads.api import Json
@@ -75,13 +76,11 @@ def _facts(settings: RunSettings | None, record: RunRecord | None) -> Iterator[s
 
 def _shares(record: RunRecord) -> Iterator[str]:
     """Share of the training time that waited for data; share of evaluations in the time of both."""
-    known = [item for item in record.throughput if item.train_seconds and item.data_wait_seconds is not None]
-    seconds = sum(item.train_seconds or 0.0 for item in known)
-    if seconds > 0:
-        yield f"data wait {100 * sum(item.data_wait_seconds or 0.0 for item in known) / seconds:.2g}"
-    evaluating = sum(item.evaluation_seconds or 0.0 for item in known)
-    if evaluating > 0:
-        yield f"evaluation {100 * evaluating / (seconds + evaluating):.2g}"
+    found = shares(record.throughput)
+    if found.data_wait is not None:
+        yield f"data wait {100 * found.data_wait:.2g}"
+    if found.evaluation is not None:
+        yield f"evaluation {100 * found.evaluation:.2g}"
 
 
 def _settings(settings: RunSettings | None) -> Lines:
