@@ -18,12 +18,10 @@ import mxnet as mx
 import numpy as np
 
 from workloads.api import Array, Arrays, Batch, Place, TrainStats, Workload
+from workloads.common.images.warm_up import FP16_LOSS_SCALE, evaluation_batch, training_batch
 from workloads.common.mxnet import GradientSum, MXNetTrainer, memory_errors, views
 from workloads.common.mxnet_layers import ImageModel, Shapes
 from workloads.common.mxnet_optimizers import Optimizer, Sgd, by_rule
-
-FP16_LOSS_SCALE = 128.0
-"""Static, as in ResNet's reference (resnet_run_loop.py) and NVIDIA's SSD of v0.5; gradients are divided by it in the update."""
 
 
 class Replica:
@@ -44,7 +42,7 @@ class Replica:
 
 
 class ImageTrainer(MXNetTrainer):
-    """A convolutional network on every device of this process. Subclasses give `build_model` and `made_up`."""
+    """A convolutional network on every device of this process. Subclasses give `build_model`."""
 
     workload: Any
     """A Workload with `rule` and `evaluation_batch_size`."""
@@ -61,10 +59,6 @@ class ImageTrainer(MXNetTrainer):
 
     def build_model(self, half: bool, on_cpu: bool) -> ImageModel:
         """The model."""
-        raise NotImplementedError
-
-    def made_up(self, shape: tuple[int, ...]) -> Batch:
-        """A batch of grey images (B, S, S, 3) with the model's targets."""
         raise NotImplementedError
 
     def build_optimizer(self, flats: Sequence[mx.nd.NDArray], gradients: Sequence[mx.nd.NDArray]) -> Optimizer:
@@ -120,9 +114,9 @@ class ImageTrainer(MXNetTrainer):
 
     def _unbiasing(self) -> Array:
         """What turns the statistics that MXNet moves into those of the state: 1 or n / (n - 1), one flat vector."""
-        (shape, *_) = self.workload.shapes()
-        arrays = {**self.made_up(shape["image"].shape).arrays, **self.model.constants()}
-        known = {**self.model.shapes, **{name: array.shape for name, array in arrays.items()}}
+        (specs, *_) = self.workload.shapes()
+        others = {**specs, **self.model.constants()}
+        known = {**self.model.shapes, **{name: other.shape for name, other in others.items()}}
         inner = self._graph(training=True).get_internals()
         maps = dict(zip(inner.list_outputs(), inner.infer_shape(**known)[1], strict=True))
         factors = []
@@ -133,14 +127,14 @@ class ImageTrainer(MXNetTrainer):
 
     def _warm_up(self) -> None:
         """One step of every shape, and one evaluation batch on each context."""
-        for shape in self.workload.shapes():
-            batches = [self.made_up(shape["image"].shape)] * len(self.replicas)
+        for specs in self.workload.shapes():
+            batches = [training_batch(specs)] * len(self.replicas)
             if self.settings.mode == "forward":
                 self.loss(batches)
             else:
                 self.step(batches, learning_rate=0.0)
-            size = (self.workload.evaluation_batch_size, *shape["image"].shape[1:])
-            for _ in self.predict([[self.made_up(size)] * len(self.replicas)]):
+            evaluation = evaluation_batch(specs, self.workload.evaluation_batch_size)
+            for _ in self.predict([[evaluation] * len(self.replicas)]):
                 pass
 
     # -- training -------------------------------------------------------------------------------------------------

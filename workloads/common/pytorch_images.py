@@ -7,25 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from workloads.api import Array, Arrays, Batch, Place, TrainStats, Workload
+from workloads.common.images.warm_up import FP16_LOSS_SCALE, evaluation_batch, training_batch
 from workloads.common.pytorch import PyTorchTrainer
 from workloads.common.pytorch_optimizers import Optimizer
 
-FP16_LOSS_SCALE = 128.0
-"""Static: the default of ResNet's reference (resnet_run_loop.py), and that of NVIDIA's v0.5 entry of SSD. Gradients are
-divided by it before the update."""
-GREY = 128
-"""Of made-up pixels."""
-
 
 class ImageTrainer(PyTorchTrainer):
-    """One device; DistributedDataParallel where there are several. Subclasses give the five methods that come first.
+    """One device; DistributedDataParallel where there are several. Subclasses give the four methods that come first.
 
     The workload has an `evaluation_batch_size`: images of a replica.
     """
@@ -52,10 +46,6 @@ class ImageTrainer(PyTorchTrainer):
 
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
         """What `predict` yields for a batch. Calls `self.model`; under autocast already."""
-        raise NotImplementedError
-
-    def made_up_targets(self, images: int) -> Arrays:
-        """What the loss needs beside `image`, for so many made-up images."""
         raise NotImplementedError
 
     # -- setup ----------------------------------------------------------------------------------------------------
@@ -86,18 +76,10 @@ class ImageTrainer(PyTorchTrainer):
 
     def _warm_up(self) -> None:
         """One step of every shape, and one evaluation batch: kernels are chosen and compiled."""
-        for shape in self.workload.shapes():
-            size = shape["image"].shape
-            self.step(self._made_up(size), learning_rate=0.0)
-            evaluation = self._made_up((self.workload.evaluation_batch_size, *size[1:]))
-            for _ in self.predict([[evaluation]]):
+        for specs in self.workload.shapes():
+            self.step(training_batch(specs), learning_rate=0.0)
+            for _ in self.predict([[evaluation_batch(specs, self.workload.evaluation_batch_size)]]):
                 pass
-
-    def _made_up(self, size: tuple[int, ...]) -> Batch:
-        """A batch of grey images (B, S, S, 3)."""
-        images = size[0]
-        arrays = {"image": np.full(size, GREY, np.uint8), **self.made_up_targets(images)}
-        return Batch(arrays, float(images), float(images), images)
 
     # -- training -------------------------------------------------------------------------------------------------
 

@@ -14,17 +14,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from workloads.api import Array, Arrays, ArraySpec, Batch, Place, TrainStats, Workload
+from workloads.api import Array, Arrays, Batch, Place, TrainStats, Workload
+from workloads.common.images.warm_up import FP16_LOSS_SCALE, evaluation_batch, training_batch
 from workloads.common.tensorflow import TensorFlowTrainer
 from workloads.common.tensorflow_optimizers import Optimizer
 
-FP16_LOSS_SCALE = 128.0
-"""Static, as in the references that train in fp16 (ResNet's resnet_run_loop.py, NVIDIA's v0.5 SSD); gradients are divided by it
-before the update."""
 NARROW = {"bf16": tf.bfloat16, "fp16": tf.float16}
 """Precisions in which activations and the weights' copies are narrower than fp32."""
-GREY = 128
-"""Of made-up pixels."""
 Shapes = Mapping[str, tuple[int, ...]]
 Tensors = dict[str, tf.Tensor]
 
@@ -142,13 +138,12 @@ class ImageTrainer(TensorFlowTrainer):
     def _warm_up(self) -> None:
         """One step of every shape, and one evaluation batch: kernels are chosen, functions traced."""
         for specs in self.workload.shapes():
-            batch = made_up(specs)
+            batch = training_batch(specs)
             if self.settings.mode == "forward":
                 self.loss(batch)
             else:
                 self.step(batch, learning_rate=0.0)
-            size = (self.workload.evaluation_batch_size, *specs["image"].shape[1:])
-            self.outputs(made_up({"image": ArraySpec(size, "uint8")}))
+            self.outputs(evaluation_batch(specs, self.workload.evaluation_batch_size))
 
     # -- training -------------------------------------------------------------------------------------------------
 
@@ -227,14 +222,6 @@ def max_pool(x: tf.Tensor) -> tf.Tensor:
 def pad(x: tf.Tensor, count: int) -> tf.Tensor:
     """Zeros on every side of (B, h, w, C); with a stride SAME would put more of them at the bottom right."""
     return tf.pad(x, [[0, 0], [count, count], [count, count], [0, 0]]) if count else x
-
-
-def made_up(specs: Mapping[str, ArraySpec]) -> Batch:
-    """A batch of grey images and targets of 0."""
-    arrays = {name: np.zeros(spec.shape, spec.dtype) for name, spec in specs.items()}
-    arrays["image"].fill(GREY)
-    count = len(arrays["image"])
-    return Batch(arrays, float(count), float(count), count)
 
 
 def _inside(shape: tuple[int, ...]) -> tuple[int, ...]:

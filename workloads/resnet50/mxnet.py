@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import mxnet as mx
-import numpy as np
 
-from workloads.api import Batch
 from workloads.common.mxnet_images import ImageTrainer
 from workloads.common.mxnet_layers import ImageModel, Inputs, Tensor, rectified
 from workloads.common.mxnet_optimizers import Lars, Optimizer
@@ -75,8 +73,3 @@ class ResNetTrainer(ImageTrainer):
             float(self.settings.hyperparameters[name]) for name in ("momentum", "lars_coefficient")
         )
         return Lars(self.shapes, self.workload.rule, flats, gradients, momentum, coefficient, self.loss_scale)
-
-    def made_up(self, shape: tuple[int, ...]) -> Batch:
-        """See ImageTrainer."""
-        arrays = {"image": np.full(shape, 128, np.uint8), "label": np.zeros(shape[0], np.int32)}
-        return Batch(arrays, float(shape[0]), float(shape[0]), shape[0])

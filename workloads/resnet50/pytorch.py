@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workloads.api import Arrays, Batch
+from workloads.api import Batch
 from workloads.common.pytorch_images import ImageTrainer
 from workloads.common.pytorch_optimizers import Lars, Optimizer, Sgd
 from workloads.common.pytorch_residual import Trunk
@@ -66,7 +65,3 @@ class ResNetTrainer(ImageTrainer):
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
         """`logits` (B, K)."""
         return {"logits": self.model(self.to_device(batch.arrays["image"]))}
-
-    def made_up_targets(self, images: int) -> Arrays:
-        """All of the first class."""
-        return {"label": np.zeros(images, np.int32)}

@@ -24,6 +24,7 @@ from workloads.api import (
     Workload,
 )
 from workloads.common import schedules
+from workloads.common.images import counts
 from workloads.common.optimizers import Rule
 from workloads.resnet50 import memory, network
 from workloads.resnet50.settings import SETS, TARGETS_TOP1, Options, profile_defaults
@@ -51,7 +52,7 @@ class ResNet50(Workload):
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
-        _check_sizes(settings, facts)
+        counts.check_batch(settings, facts)
         self.network = network.build({**settings.model, "classes": facts.sizes["classes"]})
         self.evaluation_batch_size = int(settings.options.get("evaluation_batch_size", 64))
         if settings.profile != "demo" and self.network.classes == 1000:
@@ -77,7 +78,7 @@ class ResNet50(Workload):
         from workloads.resnet50 import facts
 
         found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
-        _check_sizes(settings, found)
+        counts.check_batch(settings, found)
         memory.check_memory(settings, memory.available_bytes())
         return found
 
@@ -220,21 +221,6 @@ class ResNet50(Workload):
             "sgd_opt_learning_rate_decay_poly_power": _whole(values["power"]),
             "sgd_opt_learning_rate_decay_steps": self.decay_steps,
         }
-
-
-def _check_sizes(settings: Settings, facts: Facts) -> None:
-    """Every device needs equally many images, since batch norm would see padding; and a batch is no larger than the data."""
-    batch, count = settings.batch_size_global, settings.devices_total
-    if batch % count:
-        raise ValueError(
-            f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding); "
-            f"type batch=global:{max(1, round(batch / count)) * count}"
-        )
-    if batch > facts.train_samples:
-        raise ValueError(
-            f"batch size {batch} is larger than the data set ({facts.train_samples} images); "
-            f"type batch=global:{facts.train_samples // count * count} or less"
-        )
 
 
 def _whole(value: float) -> Json:

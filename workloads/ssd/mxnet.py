@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from types import ModuleType
 
-import numpy as np
-
-from workloads.api import Batch
 from workloads.common.mxnet_images import ImageTrainer
 from workloads.common.mxnet_layers import BLOCK, ImageModel, Inputs, Tensor, rectified
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
-
-NEGATIVES_PER_POSITIVE = 3
-"""Background priors in the loss, for each positive one (reference base_model.py)."""
 
 
 class Detector(ImageModel):
@@ -97,7 +91,7 @@ def detection_loss(
 
 def mined(F: ModuleType, entropy: Tensor, positive: Tensor, count: Tensor, priors: int) -> Tensor:
     """1 where a negative prior counts, else 0 (B, P): those with the largest cross-entropy, of equal ones the first."""
-    number = F.minimum(NEGATIVES_PER_POSITIVE * count, priors - count)
+    number = F.minimum(network.NEGATIVES_PER_POSITIVE * count, priors - count)
     entropy = F.where(positive, -F.ones_like(entropy), entropy)
     last = F.pick(F.sort(entropy, axis=1, is_ascend=False), F.squeeze(number, axis=1) - 1, axis=1, keepdims=True)
     above = F.broadcast_greater(entropy, last)
@@ -114,12 +108,3 @@ class SSDTrainer(ImageTrainer):
     def build_model(self, half: bool, on_cpu: bool) -> Detector:
         """See ImageTrainer."""
         return Detector(self.workload.network, len(self.workload.priors), half, on_cpu)
-
-    def made_up(self, shape: tuple[int, ...]) -> Batch:
-        """An object in each image; see ImageTrainer."""
-        priors = len(self.workload.priors)
-        labels = np.zeros((shape[0], priors), np.int32)
-        labels[:, 0] = 1
-        offsets = np.zeros((shape[0], 4, priors), np.float32)
-        arrays = {"image": np.full(shape, 128, np.uint8), "offset": offsets, "label": labels}
-        return Batch(arrays, float(shape[0]), float(shape[0]), shape[0])

@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workloads.api import Arrays, Batch
+from workloads.api import Batch
 from workloads.common.pytorch_images import ImageTrainer
 from workloads.common.pytorch_optimizers import Optimizer, Sgd
 from workloads.common.pytorch_residual import Trunk, convolution
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
 
-NEGATIVES_PER_POSITIVE = 3
-"""Background priors in the loss, for each positive one (reference base_model.py)."""
 _norm = partial(nn.BatchNorm2d, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
 
 
@@ -80,7 +77,7 @@ def detection_loss(
     with torch.no_grad():
         # Positives sort last; among equals the lower prior comes first.
         ranked = entropy.masked_fill(positive, -1.0).argsort(dim=1, descending=True, stable=True)
-        mined = (NEGATIVES_PER_POSITIVE * count).minimum((~positive).sum(1))
+        mined = (network.NEGATIVES_PER_POSITIVE * count).minimum((~positive).sum(1))
         place = torch.arange(labels.shape[1], device=labels.device)
         counted = torch.zeros_like(positive).scatter_(1, ranked, place < mined[:, None]) | positive
     of_boxes = F.smooth_l1_loss(offsets, wanted, reduction="none").sum(1)
@@ -112,10 +109,3 @@ class SSDTrainer(ImageTrainer):
         """`offsets` (B, 4, P) and `logits` (B, C + 1, P)."""
         offsets, logits = self.model(self.to_device(batch.arrays["image"]))
         return {"offsets": offsets, "logits": logits}
-
-    def made_up_targets(self, images: int) -> Arrays:
-        """An object in each image."""
-        priors = len(self.workload.priors)
-        labels = np.zeros((images, priors), np.int32)
-        labels[:, 0] = 1
-        return {"offset": np.zeros((images, 4, priors), np.float32), "label": labels}

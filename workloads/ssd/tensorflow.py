@@ -13,9 +13,6 @@ from workloads.common.tensorflow_optimizers import Sgd
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
 
-NEGATIVES_PER_POSITIVE = 3
-"""Background priors in the loss, for each positive one (reference base_model.py)."""
-
 
 class Detector(ImageModel):
     """From uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, P, C + 1)."""
@@ -87,7 +84,7 @@ def detection_loss(
     positive = labels > 0
     count = tf.reduce_sum(tf.cast(positive, tf.int32), 1)
     priors = labels.shape[1]
-    mined = tf.minimum(NEGATIVES_PER_POSITIVE * count, priors - count)
+    mined = tf.minimum(network.NEGATIVES_PER_POSITIVE * count, priors - count)
     entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
     # Positives come last; among equals the lower prior comes first.
     most = priors if static else tf.reduce_max(mined)

@@ -24,7 +24,7 @@ from workloads.api import (
     Workload,
 )
 from workloads.common import backbones, schedules
-from workloads.common.images import index
+from workloads.common.images import counts, index
 from workloads.common.optimizers import Rule
 from workloads.ssd import average_precision, backbone, network, priors
 from workloads.ssd.detections import detect
@@ -68,7 +68,7 @@ class SSD(Workload):
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
-        _check_sizes(settings, facts)
+        counts.check_batch(settings, facts)
         model = {**settings.model, "classes": facts.sizes["classes"]}
         self.network = network.build(model)
         self.priors = priors.build(model)
@@ -103,7 +103,7 @@ class SSD(Workload):
         from workloads.ssd import facts
 
         found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
-        _check_sizes(settings, found)
+        counts.check_batch(settings, found)
         return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
 
     @classmethod
@@ -294,18 +294,3 @@ def _are_allowed(epochs: Sequence[float]) -> bool:
 
 def _is_whole(value: float) -> bool:
     return value > 0 and math.isclose(value, round(value), rel_tol=1e-6)
-
-
-def _check_sizes(settings: Settings, facts: Facts) -> None:
-    """Every device needs equally many images, since batch norm would see padding; and a batch is no larger than the data."""
-    batch, count = settings.batch_size_global, settings.devices_total
-    if batch % count:
-        raise ValueError(
-            f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding); "
-            f"type batch=global:{max(1, round(batch / count)) * count}"
-        )
-    if batch > facts.train_samples:
-        raise ValueError(
-            f"batch size {batch} is larger than the data set ({facts.train_samples} images); "
-            f"type batch=global:{facts.train_samples // count * count} or less"
-        )
