@@ -14,6 +14,9 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from suite.devices import cpu_model
+from suite.source import git_state
+
 REFILL_SECONDS = 1.5
 """After a round, workers of a loader go on until their queues are full: the next round must not pay for that."""
 Rates = dict[str, list[list[float]]]
@@ -81,3 +84,9 @@ def medians(rates: Rates, clock: int) -> dict[str, float]:
 def rounded(rates: Mapping[str, float]) -> dict[str, int]:
     """Whole items per second."""
     return {name: round(rate) for name, rate in rates.items()}
+
+
+def head(benchmark: str) -> dict[str, object]:
+    """What a reader of the figures must know before them."""
+    date = time.strftime("%Y-%m-%d", time.gmtime())
+    return {"benchmark": benchmark, "device": cpu_model(), "date": date, "git": git_state()}

@@ -25,7 +25,7 @@ from types import SimpleNamespace
 
 import cv2
 import photos
-from contenders import Rates, alternate, answer_rounds, medians, rounded
+from contenders import Rates, alternate, answer_rounds, head, medians, rounded
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -155,7 +155,7 @@ def main() -> None:
         rates = {"one_core": measure({available[0]}, folder, folder / "prepared", args)}
         if len(available) > 1:
             rates["two_cores"] = measure(set(available[:2]), folder, folder / "prepared", args)
-    print(json.dumps(report(rates, bytes_mean), indent=1))
+    print(json.dumps({**head("image_pipeline"), **report(rates, bytes_mean)}, indent=1))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ import cv2
 import numpy as np
 import photos
 import PIL
-from contenders import Rates, alternate, answer_rounds, medians, rounded
+from contenders import Rates, alternate, answer_rounds, head, medians, rounded
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -153,7 +153,7 @@ def main() -> None:
         CocoFolders().prepare(folder, folder / "prepared")
         np.save(folder / "priors.npy", np.ascontiguousarray(priors.build(REFERENCE_MODEL).centres.T))
         rates = measure(min(os.sched_getaffinity(0)), folder, args)
-    print(json.dumps(report(rates, bytes_mean), indent=1))
+    print(json.dumps({**head("ssd_input"), **report(rates, bytes_mean)}, indent=1))
 
 
 if __name__ == "__main__":
