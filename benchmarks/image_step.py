@@ -5,8 +5,8 @@
 
 Images of the reference's size, made up, lying ready. The processes of a round follow each other, in another order each round;
 shares are medians over rounds of ratios within a round. A block of steps is timed. Models: `bare`, a plain loop; `bare_malloc`
-(PyTorch), the same with the malloc tunables that the launcher gives the suite's workers; `stock` and `stock_v2` (ResNet-50),
-the framework's own. `gigaflops_per_image`: of a forward pass, counted in the model, two per multiply-add. `..._per_operation`:
+(PyTorch, MXNet), the same with the malloc tunables that the launcher gives the suite's workers; `stock` and `stock_v2`
+(ResNet-50), the framework's own. `gigaflops_per_image`: of a forward pass, counted in the model, two per multiply-add. `..._per_operation`:
 the share of floating-point operations per second, for models that do not compute as much as the suite's. Prints JSON.
 """
 
@@ -24,10 +24,11 @@ from pathlib import Path
 from suite import registry
 from suite.devices import cpu_model
 from suite.environment import resolve
+from suite.launch import mxnet, pytorch
 from suite.launch.base import thread_variables
-from suite.launch.pytorch import CPU_MEMORY
 from suite.source import git_state
 
+MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
 PROJECT = Path(__file__).resolve().parent.parent
 BENCHMARKS = PROJECT / "benchmarks"
 BATCHES = {"resnet50": 32, "ssd": 8}
@@ -44,7 +45,7 @@ STOCK = {
 def models(workload: str, framework: str) -> dict[str, str]:
     """Name to description of what a framework measures; `suite` first, `bare` second."""
     found = {"suite": "this suite's trainer", "bare": "plain loop"}
-    if framework == "pytorch":
+    if framework in MALLOC_TUNABLES:
         found["bare_malloc"] = "plain loop under the suite's malloc tunables"
     return found | (STOCK[framework] if workload == "resnet50" else {})
 
@@ -58,8 +59,8 @@ def run(args: argparse.Namespace, framework: str, precision: str, model: str, *e
         script = f"{args.workload.removesuffix('50')}_{framework}.py"
         words = [str(BENCHMARKS / "bare" / script), str(args.cores), model.removesuffix("_malloc"), *sizes]
     variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": str(PROJECT)}
-    if framework == "pytorch" and model in ("suite", "bare_malloc"):
-        variables |= CPU_MEMORY  # as the launcher does
+    if framework in MALLOC_TUNABLES and model in ("suite", "bare_malloc"):
+        variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]  # as the launcher does
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[: args.cores])]
     command = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"]).command(*words)
     done = subprocess.run([*pin, *command], capture_output=True, text=True, env=variables)

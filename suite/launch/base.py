@@ -57,6 +57,12 @@ def thread_variables(cores: int) -> dict[str, str]:
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
 
 
+def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
+    """glibc's malloc tunables for workers on CPU cores; the user's own GLIBC_TUNABLES stand."""
+    wanted = run.settings.device == "cpu" and "GLIBC_TUNABLES" not in os.environ
+    return {"GLIBC_TUNABLES": tunables} if wanted else {}
+
+
 def place_of(run: RunSpec, process: int, processes: int) -> Place:
     """Where `process` of `processes` stands: replicas are dealt out in order, equally many to each process."""
     settings = run.settings

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from suite.launch.base import WORKER, Command, Framework, thread_variables
+from suite.launch.base import WORKER, Command, Framework, malloc_variables, thread_variables
 from suite.runspec import RunSpec
 
 TEMPORARY_SPACES = 4_096
 """Temporary spaces of MXNet's CPU operators, allocated as used. All CPU contexts share them, and an operator waits for
 the one before it in its space: with the default of 4, contexts compute in turn instead of at once."""
 
+MALLOC_TUNABLES = "glibc.malloc.hugetlb=1"
+"""Huge pages: ResNet-50 on two cores trained 1.02 to 1.05 times as fast (three rounds). What keeps PyTorch's memory adds
+nothing, since MXNet plans its memory once."""
+
 
 def device_variables(run: RunSpec) -> dict[str, str]:
     """What makes devices compute side by side, and fp32 mean fp32."""
     settings = run.settings
     if settings.device == "cpu":
-        return {"MXNET_CPU_TEMP_COPY": str(TEMPORARY_SPACES)} if settings.devices_total > 1 else {}
+        spaces = {"MXNET_CPU_TEMP_COPY": str(TEMPORARY_SPACES)} if settings.devices_total > 1 else {}
+        return {**spaces, **malloc_variables(run, MALLOC_TUNABLES)}
     return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.precision == "fp32" else {}
 
 

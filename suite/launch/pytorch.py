@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-
-from suite.launch.base import WORKER, Command, Framework, free_ports, thread_variables
+from suite.launch.base import WORKER, Command, Framework, free_ports, malloc_variables, thread_variables
 from suite.runspec import RunSpec
 
-CPU_MEMORY: Mapping[str, str] = {
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
-}
+MALLOC_TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
 """PyTorch's CPU allocator is malloc, which gives the memory of large activations back to the system after every use and takes
 fresh pages for the next. With these it keeps them: ResNet-50 on two cores trained 1.16 times as fast in fp32
 (two rounds), 1.5 in bf16 (one), on a noisy machine."""
-
-
-def variables(run: RunSpec) -> dict[str, str]:
-    """What the environment of a worker holds beside the user's; the user's own GLIBC_TUNABLES stand."""
-    threads = thread_variables(run.settings.cores_per_device)
-    tuned = run.settings.device == "cpu" and "GLIBC_TUNABLES" not in os.environ
-    return {**threads, **CPU_MEMORY} if tuned else threads
 
 
 def _commands(run: RunSpec, run_file: str) -> list[Command]:
@@ -34,7 +22,8 @@ def _commands(run: RunSpec, run_file: str) -> list[Command]:
         *WORKER,
         run_file,
     )
-    return [Command("launcher", arguments, variables(run))]
+    variables = {**thread_variables(run.settings.cores_per_device), **malloc_variables(run, MALLOC_TUNABLES)}
+    return [Command("launcher", arguments, variables)]
 
 
 PYTORCH = Framework(
