@@ -4,10 +4,11 @@
                                     [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
 
 Images of the reference's size, made up, lying ready. The processes of a round follow each other, in another order each round;
-shares are medians over rounds of ratios within a round. A block of steps is timed. Models: `bare`, a plain loop; `bare_malloc`
-(PyTorch, MXNet), the same with the malloc tunables that the launcher gives the suite's workers; `stock` and `stock_v2`
-(ResNet-50), the framework's own. `gigaflops_per_image`: of a forward pass, counted in the model, two per multiply-add. `..._per_operation`:
-the share of floating-point operations per second, for models that do not compute as much as the suite's. Prints JSON.
+shares are medians over rounds of ratios within a round. A block of steps is timed. Models: `bare`, a plain loop;
+`bare_malloc` (PyTorch, MXNet), the same with the malloc tunables that the launcher gives the suite's workers; `stock` and
+`stock_v2` (ResNet-50), the framework's own. `gigaflops_per_image`: of a forward pass, counted in the model, two per
+multiply-add. `..._per_operation`: the share of floating-point operations per second, for models that do not compute as much
+as the suite's. Prints JSON.
 """
 
 from __future__ import annotations
