@@ -5,7 +5,7 @@ Shapes: B images of a replica, S pixels of a side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +19,8 @@ Tensor = Any
 Inputs = Mapping[str, Tensor]
 Layer = Any
 """A workload's network.Convolution, with `norm` (None: it has a bias instead of a batch norm) and `padding`."""
+Block = Any
+"""A workload's residual block: `convolutions`, and a `shortcut` or None."""
 
 BLOCK = 16
 """Channels that oneDNN puts together with AVX-512."""
@@ -62,6 +64,19 @@ class ImageModel:
         # Normalised by a convolution of one pixel: `broadcast_sub` takes 14 times as long.
         images = F.Convolution(images, inputs["scale"], inputs["shift"], kernel=(1, 1), num_filter=3)
         return F.cast(F.BlockGrad(images), self.dtype)
+
+    def trunk(self, F: ModuleType, inputs: Inputs, stem: Layer, blocks: Iterable[Block]) -> Tensor:
+        """Normalisation, the stem, a max pool and residual blocks: the last block's map."""
+        x = self.unit(F, inputs, self.normalised(F, inputs), stem, relu=True)
+        x = F.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid")
+        for block in blocks:
+            out = x
+            for layer in block.convolutions[:-1]:
+                out = self.unit(F, inputs, out, layer, relu=True)
+            out = self.unit(F, inputs, out, block.convolutions[-1], relu=False)
+            shortcut = x if block.shortcut is None else self.unit(F, inputs, x, block.shortcut, relu=False)
+            x = rectified(F, out + shortcut)
+        return x
 
     def unit(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: Layer, relu: bool) -> Tensor:
         """Convolution, batch norm if the layer has one, and possibly ReLU."""

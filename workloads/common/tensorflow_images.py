@@ -23,6 +23,10 @@ NARROW = {"bf16": tf.bfloat16, "fp16": tf.float16}
 """Precisions in which activations and the weights' copies are narrower than fp32."""
 Shapes = Mapping[str, tuple[int, ...]]
 Tensors = dict[str, tf.Tensor]
+Layer = Any
+"""A workload's network.Convolution."""
+Block = Any
+"""A workload's residual block: `convolutions`, and a `shortcut` or None."""
 
 
 class ImageModel:
@@ -62,6 +66,23 @@ class ImageModel:
             product = tf.matmul(tf.reshape(x, [-1, inputs]), tf.reshape(weight, [inputs, outputs]))
             return tf.reshape(product, [*x.shape[:-1], outputs])
         return tf.nn.conv2d(x, weight, 1, "SAME")  # with stride 1 and an odd kernel as much on every side
+
+    def trunk(self, x: tf.Tensor, stem: Layer, blocks: Iterable[Block], training: bool) -> tf.Tensor:
+        """The stem, a max pool and residual blocks: from normalised images (B, S, S, 3) to the last block's map."""
+        x = max_pool(tf.nn.relu(self.unit(x, stem, training)))
+        for block in blocks:
+            out = x
+            for layer in block.convolutions[:-1]:
+                out = tf.nn.relu(self.unit(out, layer, training))
+            out = self.unit(out, block.convolutions[-1], training)
+            shortcut = x if block.shortcut is None else self.unit(x, block.shortcut, training)
+            x = tf.nn.relu(out + shortcut)
+        return x
+
+    def unit(self, x: tf.Tensor, layer: Layer, training: bool) -> tf.Tensor:
+        """Convolution and batch norm: (B, h, w, inputs) to (B, h / stride, w / stride, outputs)."""
+        x = self.convolve(x, self.parameter(f"{layer.name}.weight"), layer.stride, layer.padding)
+        return self.normalise(x, layer.norm, training)
 
     def normalise(self, x: tf.Tensor, name: str, training: bool) -> tf.Tensor:
         """Batch norm `name` of (B, h, w, C)."""

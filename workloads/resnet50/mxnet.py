@@ -11,7 +11,7 @@ from types import ModuleType
 import mxnet as mx
 
 from workloads.common.mxnet_images import ImageTrainer
-from workloads.common.mxnet_layers import ImageModel, Inputs, Tensor, rectified
+from workloads.common.mxnet_layers import ImageModel, Inputs, Tensor
 from workloads.common.mxnet_optimizers import Lars, Optimizer
 from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
@@ -41,15 +41,7 @@ class ResNet(ImageModel):
 
     def logits(self, F: ModuleType, inputs: Inputs) -> Tensor:
         """fp32 (B, K)."""
-        x = self.unit(F, inputs, self.normalised(F, inputs), self.layers.stem, relu=True)
-        x = F.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid")
-        for block in self.layers.blocks:
-            first, second, third = block.convolutions
-            out = self.unit(F, inputs, x, first, relu=True)
-            out = self.unit(F, inputs, out, second, relu=True)
-            out = self.unit(F, inputs, out, third, relu=False)
-            shortcut = x if block.shortcut is None else self.unit(F, inputs, x, block.shortcut, relu=False)
-            x = rectified(F, out + shortcut)
+        x = self.trunk(F, inputs, self.layers.stem, self.layers.blocks)
         x = F.Pooling(x, kernel=(1, 1), global_pool=True, pool_type="avg")
         weight, bias = (F.cast(inputs[f"fc.{kind}"], self.dtype) for kind in ("weight", "bias"))
         return F.cast(F.FullyConnected(x, weight, bias, num_hidden=self.layers.classes), "float32")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from workloads.api import Place, Workload
-from workloads.common.tensorflow_images import ImageModel, ImageTrainer, Tensors, max_pool
+from workloads.common.tensorflow_images import ImageModel, ImageTrainer, Tensors
 from workloads.common.tensorflow_optimizers import Lars, Optimizer, Sgd
 from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
@@ -26,26 +26,10 @@ class ResNet(ImageModel):
     def __call__(self, images: tf.Tensor, training: bool) -> tf.Tensor:
         """See the class; in training the running statistics move."""
         x = tf.cast(tf.cast(images, tf.float32) - tf.constant(network.MEAN), self.dtype)
-        x = max_pool(tf.nn.relu(self._normalised(x, self.layers.stem, training)))
-        for block in self.layers.blocks:
-            x = self._bottleneck(x, block, training)
+        x = self.trunk(x, self.layers.stem, self.layers.blocks, training)
         features = tf.cast(tf.reduce_mean(tf.cast(x, tf.float32), [1, 2]), self.dtype)
         logits = tf.matmul(features, self.parameter("fc.weight"), transpose_b=True) + self.parameter("fc.bias")
         return tf.cast(logits, tf.float32)
-
-    def _bottleneck(self, x: tf.Tensor, block: network.Bottleneck, training: bool) -> tf.Tensor:
-        """(B, h, w, inputs) to (B, h / stride, w / stride, outputs)."""
-        first, second, third = block.convolutions
-        out = tf.nn.relu(self._normalised(x, first, training))
-        out = tf.nn.relu(self._normalised(out, second, training))
-        out = self._normalised(out, third, training)
-        shortcut = x if block.shortcut is None else self._normalised(x, block.shortcut, training)
-        return tf.nn.relu(out + shortcut)
-
-    def _normalised(self, x: tf.Tensor, layer: network.Convolution, training: bool) -> tf.Tensor:
-        """Convolution and batch norm: (B, h, w, inputs) to (B, h / stride, w / stride, outputs)."""
-        x = self.convolve(x, self.parameter(f"{layer.name}.weight"), layer.stride, layer.kernel // 2)
-        return self.normalise(x, layer.norm, training)
 
 
 class ResNetTrainer(ImageTrainer):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from workloads.common.mxnet_images import ImageTrainer
-from workloads.common.mxnet_layers import BLOCK, ImageModel, Inputs, Tensor, rectified
+from workloads.common.mxnet_layers import BLOCK, ImageModel, Inputs, Tensor
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
 
@@ -33,7 +33,7 @@ class Detector(ImageModel):
     def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
         """Offsets (B, 4, P) and logits (B, C + 1, P)."""
         layers = self.layers
-        maps = [self._trunk(F, inputs)]
+        maps = [self.trunk(F, inputs, layers.stem, layers.blocks)]
         for first, second in layers.extras:
             x = self.unit(F, inputs, maps[-1], first, relu=True)
             maps.append(self.unit(F, inputs, x, second, relu=True))
@@ -59,17 +59,6 @@ class Detector(ImageModel):
         x = F.Convolution(x, *joint, num_filter=box.outputs + classes.outputs + empty, kernel=(3, 3), pad=(1, 1))
         stops = (box.outputs, box.outputs + classes.outputs)
         return [F.slice_axis(x, axis=1, begin=begin, end=end) for begin, end in zip((0, stops[0]), stops, strict=True)]
-
-    def _trunk(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """The finest map."""
-        x = self.unit(F, inputs, self.normalised(F, inputs), self.layers.stem, relu=True)
-        x = F.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid")
-        for block in self.layers.blocks:
-            first, second = block.convolutions
-            out = self.unit(F, inputs, self.unit(F, inputs, x, first, relu=True), second, relu=False)
-            shortcut = x if block.shortcut is None else self.unit(F, inputs, x, block.shortcut, relu=False)
-            x = rectified(F, out + shortcut)
-        return x
 
 
 def detection_loss(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from workloads.common.tensorflow_images import ImageModel, ImageTrainer, Tensors, max_pool
+from workloads.common.tensorflow_images import ImageModel, ImageTrainer, Tensors
 from workloads.common.tensorflow_optimizers import Sgd
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
@@ -27,9 +27,7 @@ class Detector(ImageModel):
         """See the class; in training the running statistics move."""
         mean, deviation = tf.constant(network.MEAN), tf.constant(network.DEVIATION)
         x = tf.cast(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype)
-        x = max_pool(tf.nn.relu(self._normalised(x, self.layers.stem, training)))
-        for block in self.layers.blocks:
-            x = self._block(x, block, training)
+        x = self.trunk(x, self.layers.stem, self.layers.blocks, training)
         maps = [x]
         for pair in self.layers.extras:
             for layer in pair:
@@ -38,14 +36,6 @@ class Detector(ImageModel):
         heads = zip(maps, self.layers.box_heads, self.layers.class_heads, strict=True)
         offsets, logits = zip(*(self._outputs(*one) for one in heads), strict=True)
         return tf.cast(tf.concat(offsets, 2), tf.float32), tf.cast(tf.concat(logits, 1), tf.float32)
-
-    def _block(self, x: tf.Tensor, block: network.Block, training: bool) -> tf.Tensor:
-        """(B, h, w, inputs) to (B, h / stride, w / stride, width)."""
-        first, second = block.convolutions
-        out = tf.nn.relu(self._normalised(x, first, training))
-        out = self._normalised(out, second, training)
-        shortcut = x if block.shortcut is None else self._normalised(x, block.shortcut, training)
-        return tf.nn.relu(out + shortcut)
 
     def _outputs(
         self, x: tf.Tensor, box: network.Convolution, classes: network.Convolution
@@ -65,11 +55,6 @@ class Detector(ImageModel):
         """Convolution with bias."""
         x = self.convolve(x, self.parameter(f"{layer.name}.weight"), layer.stride, layer.padding)
         return tf.nn.bias_add(x, self.parameter(f"{layer.name}.bias"))
-
-    def _normalised(self, x: tf.Tensor, layer: network.Convolution, training: bool) -> tf.Tensor:
-        """Convolution and batch norm."""
-        x = self.convolve(x, self.parameter(f"{layer.name}.weight"), layer.stride, layer.padding)
-        return self.normalise(x, layer.norm, training)
 
 
 def detection_loss(
