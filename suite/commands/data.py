@@ -10,7 +10,13 @@ from suite.registry import DATASETS, load_dataset, names
 from workloads.api import Dataset
 
 SUMMARY = "prepare, verify and generate data sets"
-ATTRIBUTES = {"min_ratings": "minimum_ratings", "subset": "subset", "skip_bad": "skip_bad", "full": "full"}
+ATTRIBUTES = {
+    "min_ratings": "minimum_ratings",
+    "subset": "subset",
+    "skip_bad": "skip_bad",
+    "full": "full",
+    "no_seek_points": "seek_points",
+}
 """Options of `prepare` to the attribute of a data set that takes them."""
 
 
@@ -30,6 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     prepare.add_argument("--skip-bad", action="store_true", default=None, help="images: leave out what cannot be used")
     prepare.add_argument(
         "--full", action="store_true", default=None, help="images: decode all instead of checking headers"
+    )
+    prepare.add_argument(
+        "--no-seek-points",
+        action="store_false",
+        default=None,
+        help="images: do not note where decoding can begin (5 ms of a core for each image)",
     )
 
 

@@ -36,6 +36,8 @@ class ImageDataset(Dataset, Generic[Content]):
         """Leave out what cannot be used, instead of refusing the data set."""
         self.full = False
         """Decode every image, instead of looking at headers and ends."""
+        self.seek_points = True
+        """Note places in the training images where decoding can begin; see `seek_points`."""
 
     @abstractmethod
     def look(self, source: Path) -> Content:
@@ -70,11 +72,23 @@ class ImageDataset(Dataset, Generic[Content]):
                     f"{destination} holds {present.dataset} prepared from {present.source.get('name')} with other content "
                     f"or options; name another folder with --to, or remove it"
                 )
-            return [f"{self.name}: already prepared in {destination}"]
+            return [f"{self.name}: already prepared in {destination}", *self._seek_points(destination, present)]
         with manifests.workspace(destination) as folder:
             manifest, lines = self.write(source, folder, manifest, content)
             manifest = manifests.publish(folder, destination, manifest)
-        return lines + self.lines(manifest, destination)
+        return lines + self.lines(manifest, destination) + self._seek_points(destination, manifest)
+
+    def _seek_points(self, destination: Path, manifest: Manifest) -> list[str]:
+        """Make those of the prepared training images; they are no part of the preparation, which stands without them."""
+        from workloads.common.images import seek_points
+
+        if not self.seek_points:
+            return []
+        images = index.read(destination, "train", index.root(destination, manifest), manifest.counts["train"])
+        try:
+            return seek_points.make(destination, manifest, images)
+        except OSError as error:
+            return [f"notice: {self.name}: no seek points ({error.filename or destination}: {error.strerror or error})"]
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of a result must know."""
@@ -104,6 +118,8 @@ class ImageDataset(Dataset, Generic[Content]):
 
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared form with the manifest by content, and the images with the index by size in bytes."""
+        from workloads.common.images import seek_points
+
         manifest = manifests.read(destination)
         if manifest is None:
             raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
@@ -117,6 +133,7 @@ class ImageDataset(Dataset, Generic[Content]):
             for number in range(len(images)):
                 _same_bytes(images.path(number), int(images.bytes[number]))
             lines.append(f"{split}: {len(images):,} images, bytes as recorded")
+        lines += seek_points.verify(destination, manifest)
         lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
         return lines + [f"notice: {note}" for note in manifest.notes]
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import simplejpeg
 
-from workloads.common.images import turbo
+from workloads.common.images import seek, turbo
 
 UInt8s = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
@@ -130,13 +130,26 @@ class Reader:
             return _decode_cmyk(data)
         return decode_jpeg(data, self._room(header.height * header.width * 3))
 
-    def decode_part(self, data: memoryview, box: Box, width: int, height: int, denominator: int = 1) -> UInt8s:
+    def decode_part(
+        self,
+        data: memoryview,
+        box: Box,
+        width: int,
+        height: int,
+        denominator: int = 1,
+        points: memoryview | None = None,
+    ) -> UInt8s:
         """The pixels of `box` of an image that is known to be `width` x `height`, uint8 RGB.
 
         With `denominator` 2, 4 or 8: the same part at that fraction of the size (rounded outwards) if the image is a JPEG,
-        else as if it were 1. Raises BadImage, also if the image has another size.
+        else as if it were 1. With the image's seek `points`, less of it is read for the same pixels. Raises BadImage, also
+        if the image has another size.
         """
         left, top, box_width, box_height = box
+        if points is not None and self._regions is not None:
+            part = self._decode_excerpt(data, points, box, width, height, denominator)
+            if part is not None:
+                return part
         if self._regions is not None and data[:2] == b"\xff\xd8":
             part = self._decode_region(data, box, width, height, denominator)
             if part is not None:
@@ -150,6 +163,20 @@ class Reader:
         else:
             pixels = self.decode(data)
         return pixels[top : top + box_height, left : left + box_width]
+
+    def _decode_excerpt(
+        self, data: memoryview, points: memoryview, box: Box, width: int, height: int, denominator: int
+    ) -> UInt8s | None:
+        """`decode_part` by seek points; None if they are of no use. Whether the file is damaged, the whole of it tells."""
+        found = seek.excerpt(data, points, box, width, height, denominator)
+        if found is None:
+            return None
+        left, top, box_width, box_height = box
+        moved = (left - found.left, top - found.top, box_width, box_height)
+        try:
+            return self._decode_region(memoryview(found.data), moved, found.width, found.height, denominator)
+        except BadImage:
+            return None
 
     def _decode_region(self, data: memoryview, box: Box, width: int, height: int, denominator: int) -> UInt8s | None:
         """`decode_part` by the library that can crop; None if it cannot crop this image."""

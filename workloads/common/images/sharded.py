@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings
 from workloads.common import manifest as manifests
-from workloads.common.images import index
+from workloads.common.images import index, seek_points
 from workloads.common.images.jpeg import BadImage, Box, Reader
 from workloads.common.images.pool import Ahead, Buffers, ReaderPool
 from workloads.common.randomness import Permutation, stream
@@ -76,6 +76,7 @@ class ImageData(ABC):
         root = index.root(self.folder, manifest)
         self.images = index.read(self.folder, "train", root, facts.train_samples)
         self.evaluation_images = index.read(self.folder, "val", root, facts.evaluation_samples)
+        self.points = seek_points.read(self.folder, manifest, facts.train_samples)
         self.pool = ReaderPool(int(settings.options.get("data_threads", 0)) or len(os.sched_getaffinity(0)))
         self._running: weakref.WeakSet[Ahead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
@@ -124,7 +125,9 @@ class ImageData(ABC):
         """The pixels of a crop of a training image; under `scaled`, of one larger than the target, reduced. Raises BadImage."""
         data = reader.read(self.images.path(image), int(self.images.bytes[image]))
         denominator = reduction(box, self.size) if self.scaled else 1
-        return reader.decode_part(data, box, int(self.images.width[image]), int(self.images.height[image]), denominator)
+        points = self.points.of(image) if self.points else None
+        width, height = int(self.images.width[image]), int(self.images.height[image])
+        return reader.decode_part(data, box, width, height, denominator, points)
 
     def make_or_replace(self, image: int, make: Callable[[int], None]) -> int:
         """`make` a training image; with `skip_bad` the data set's next one in the place of a damaged one, in every framework

@@ -1,10 +1,11 @@
-"""The one thing of libjpeg-turbo that simplejpeg does not offer, decoding a part of an image, through ctypes.
+"""What libjpeg-turbo has and simplejpeg does not offer, through ctypes: decoding a part of an image, and its coefficients.
 
 The shared library is the one inside the `turbojpeg` wheel, or the system's. Where neither is there, or an image is of a
 kind that it cannot crop, callers decode the whole image; the pixels are the same, since all of them are libjpeg-turbo with
 its default settings (accurate DCT, smooth upsampling of colour).
 
-API: TurboJPEG 3 (turbojpeg.h of libjpeg-turbo 3.0): a handle for each thread, `tj3SetCroppingRegion` after the header.
+API: TurboJPEG 3 (turbojpeg.h of libjpeg-turbo 3.0): a handle for each thread, `tj3SetCroppingRegion` after the header,
+`tj3Transform` without output and with a filter that looks at the coefficients.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import ctypes
 import ctypes.util
 import functools
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-_DECOMPRESS = 1
+_DECOMPRESS, _TRANSFORM = 1, 2
+_NO_OUTPUT = 16
 _PIXELS_RGB = 0
 _SUBSAMPLING, _WIDTH, _HEIGHT, _PRECISION, _COLOURS, _LOSSLESS = 4, 5, 6, 7, 8, 15
 _COLOURS_CROPPED = frozenset({0, 1, 2})
@@ -36,6 +39,20 @@ class _Region(ctypes.Structure):
 
 class _Factor(ctypes.Structure):
     _fields_ = [("num", ctypes.c_int), ("denom", ctypes.c_int)]
+
+
+_Filter = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, _Region, _Region, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+"""Called with a row of blocks' coefficients, its region, its component's, the component's and the transform's numbers."""
+
+
+class _Transform(ctypes.Structure):
+    _fields_ = [
+        ("region", _Region),
+        ("operation", ctypes.c_int),
+        ("options", ctypes.c_int),
+        ("data", ctypes.c_void_p),
+        ("filter", _Filter),
+    ]
 
 
 @functools.cache
@@ -63,6 +80,7 @@ def _declare(lib: ctypes.CDLL) -> ctypes.CDLL:
     lib.tj3SetScalingFactor.argtypes = [pointer, _Factor]
     lib.tj3SetCroppingRegion.argtypes = [pointer, _Region]
     lib.tj3Decompress8.argtypes = [pointer, pointer, size, pointer, integer, integer]
+    lib.tj3Transform.argtypes = [pointer, pointer, size, integer, pointer, pointer, ctypes.POINTER(_Transform)]
     lib.tj3GetErrorStr.argtypes, lib.tj3GetErrorStr.restype = [pointer], ctypes.c_char_p
     lib.tj3GetErrorCode.argtypes = [pointer]
     return lib
@@ -77,20 +95,31 @@ class Complaint(ValueError):
         """True if the pixels were decoded nevertheless."""
 
 
-class RegionDecoder:
-    """A decoder for one thread. Raises RuntimeError where there is no library (see `library`)."""
+class _Instance:
+    """The library for one thread and purpose. Raises RuntimeError where there is none (see `library`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, purpose: int) -> None:
         lib = library()
         if lib is None:
             raise RuntimeError("no libturbojpeg that can decode a part of an image")
         self._lib = lib
-        self._handle = lib.tj3Init(_DECOMPRESS)
-        self._factors = {denominator: _Factor(1, denominator) for denominator in (1, 2, 4, 8)}
+        self._handle = lib.tj3Init(purpose)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
             self._lib.tj3Destroy(self._handle)
+
+    def _complain(self) -> None:
+        text = self._lib.tj3GetErrorStr(self._handle).decode("utf-8", "replace")
+        raise Complaint(text, self._lib.tj3GetErrorCode(self._handle) == _WARNING)
+
+
+class RegionDecoder(_Instance):
+    """A decoder for one thread."""
+
+    def __init__(self) -> None:
+        super().__init__(_DECOMPRESS)
+        self._factors = {denominator: _Factor(1, denominator) for denominator in (1, 2, 4, 8)}
 
     def header(self, address: int, size: int) -> tuple[int, int, int]:
         """Width, height and the width of a unit in pixels (0: cannot be cropped) of the JPEG at `address`.
@@ -139,6 +168,30 @@ class RegionDecoder:
         first = max(0, left - _MARGIN) // unit * unit
         return first, min(-(-full_width // denominator), left + width + _MARGIN)
 
-    def _complain(self) -> None:
-        text = self._lib.tj3GetErrorStr(self._handle).decode("utf-8", "replace")
-        raise Complaint(text, self._lib.tj3GetErrorCode(self._handle) == _WARNING)
+
+class CoefficientReader(_Instance):
+    """Quantised coefficients, for one thread."""
+
+    def __init__(self) -> None:
+        super().__init__(_TRANSFORM)
+
+    def read(self, data: bytes | memoryview, blocks: Sequence[tuple[int, int]]) -> list[npt.NDArray[np.int16]]:
+        """Of each component (rows, columns, 64), in natural order; `blocks` are rows and columns, whole units of the JPEG.
+
+        Raises Complaint, also for damage that a decoder would get over.
+        """
+        planes = [np.zeros((*shape, 64), np.int16) for shape in blocks]
+
+        def look(row: int, region: _Region, whole: _Region, component: int, number: int, transform: int) -> int:
+            plane = planes[component]
+            ctypes.memmove(plane[region.y // 8].ctypes.data, row, plane.strides[0])
+            return 0
+
+        array = np.frombuffer(data, np.uint8)
+        transform = _Transform(_Region(), 0, _NO_OUTPUT, None, _Filter(look))
+        nothing, none = (ctypes.c_void_p * 1)(), (ctypes.c_size_t * 1)()
+        if self._lib.tj3Transform(
+            self._handle, array.ctypes.data, array.size, 1, nothing, none, ctypes.byref(transform)
+        ):
+            self._complain()
+        return planes

@@ -1,0 +1,271 @@
+"""Decoding a part of a JPEG without reading what lies before and beside it.
+
+Huffman codes can only be read from the beginning: each begins at some bit, and first coefficients are differences. Seek
+points note, for places all over an image, at which bit a unit begins and what its differences start from. From them and
+the bytes between them `Excerpt` builds a smaller JPEG of the units that a part needs, which any decoder reads: the header
+with another size, and for each row of units
+
+    a unit that nobody looks at, whose first coefficients are those that the following differences start from, and
+    which is as many bits long as the bits that follow need to stay where they are in their bytes;
+    the bytes of the file as they are; the rest of the last byte filled up; a restart marker.
+
+No coefficient changes, so neither does a pixel, except of the unit in front. The file itself is left alone.
+Records are made by `record` when data are prepared, and read for every crop: that is why they hold bytes ready to use.
+
+Record: the struct _HEAD, Huffman tables to put before the scan, then for each of its points (rows · segments, and the end)
+`start` uint32 where the first whole byte behind the point is, `kind` uint8 = bits of the byte before it that come before the
+point + 8 · bytes of its head, and the head, filled up to the longest.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.images.baseline import (
+    END_OF_BLOCK,
+    Baseline,
+    HuffmanTable,
+    NotBaseline,
+    in_order,
+    parse,
+    unit_bits,
+)
+from workloads.common.images.turbo import CoefficientReader
+
+Box = tuple[int, int, int, int]
+
+SEGMENT_PIXELS = 64
+"""About so many pixels in a row lie between two points. With twice as many, random crops take an eighth more time; records
+have half the size (they take 4 % of a photograph's)."""
+WORTH = 0.9
+"""An excerpt with more than this share of the units that would be read anyway is not worth its copy."""
+MARGIN = 3
+"""Pixels of the (reduced) image around a part: one for rounding, two that smooth upsampling of colour looks at."""
+_HEAD = struct.Struct("<IIIIHHHHBBBB")
+"""Checksum of the header, offsets of size, scan marker and data; units and points in a row, rows, bytes of the tables; units
+between points, unit's width and height, bytes of a head."""
+_RESTARTS = tuple(bytes([0xFF, 0xD0 + number]) for number in range(8))
+_END = b"\xff\xd9"
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """A smaller JPEG with the pixels of a part."""
+
+    data: bytearray
+    width: int
+    height: int
+    left: int
+    """To be taken from a column of the whole image for that of the excerpt; a multiple of eight, may be negative."""
+    top: int
+
+
+def excerpt(
+    data: memoryview, points: memoryview, box: Box, width: int, height: int, denominator: int
+) -> Excerpt | None:
+    """The part `box` (left, top, width, height) of the JPEG `data` of `width` x `height` pixels, decoded at 1 / `denominator`.
+
+    None if it is not worth it, or if `points` are of another file.
+    """
+    head = _HEAD.unpack_from(points)
+    (
+        checksum,
+        frame_at,
+        scan_at,
+        data_at,
+        units,
+        segments,
+        rows,
+        table_bytes,
+        step,
+        unit_width,
+        unit_height,
+        head_size,
+    ) = head
+    margin = MARGIN * denominator
+    left, top, part_width, part_height = box
+    segment_width = step * unit_width
+    first_column = max(0, left - margin) // segment_width
+    stop_column = min(segments, -(-(left + part_width + margin) // segment_width))
+    first_row = max(0, top - margin) // unit_height
+    stop_row = min(rows, -(-(top + part_height + margin) // unit_height))
+    first_unit, stop_unit = first_column * step, min(stop_column * step, units)
+    units_new = stop_unit - first_unit + 1
+    if (stop_row - first_row) * units_new > WORTH * stop_row * units:
+        return None
+    if len(data) <= data_at or crc32(data[:data_at]) != checksum:
+        return None
+    dx, dy = (first_unit - 1) * unit_width, first_row * unit_height
+    width_new, height_new = min(stop_unit * unit_width, width) - dx, min(stop_row * unit_height, height) - dy
+    pieces: list[bytes | memoryview] = [
+        data[:scan_at],
+        points[_HEAD.size : _HEAD.size + table_bytes],
+        struct.pack(">HHH", 0xFFDD, 4, units_new),
+        data[scan_at:data_at],
+    ]
+    at = _HEAD.size + table_bytes
+    kinds = at + 4 * (rows * segments + 1)
+    heads = kinds + rows * segments + 1
+    starts = points[at:kinds].cast("I")
+    for row in range(first_row, stop_row):
+        first, stop = row * segments + first_column, row * segments + stop_column
+        head, end = heads + first * head_size, starts[stop]
+        phase = points[kinds + stop] & 7
+        if phase and not data[end - 1] and data[end - 2] == 0xFF:
+            phase = 0  # the byte shared with the next segment has ones alone and is stuffed already
+        pieces += (
+            points[head : head + (points[kinds + first] >> 3)],
+            data[starts[first] : end - (phase > 0)],
+            _filled(data[end - 1], phase),
+            _RESTARTS[(row - first_row) & 7],
+        )
+    pieces[-1] = _END
+    made = bytearray().join(pieces)
+    struct.pack_into(">HH", made, frame_at, height_new, width_new)
+    return Excerpt(made, width_new, height_new, dx, dy)
+
+
+def record(data: bytes | memoryview, reader: CoefficientReader) -> bytes:
+    """The seek points of a JPEG. Raises NotBaseline where there can be none, `turbo.Complaint` for a damaged file."""
+    jpeg = parse(data)
+    coefficients = in_order(jpeg, reader.read(data, jpeg.blocks))
+    columns, rows = jpeg.units
+    unit_width, unit_height = jpeg.unit
+    step = min(columns, max(1, SEGMENT_PIXELS // unit_width))
+    segments = -(-columns // step)
+    bits, last = unit_bits(jpeg, coefficients)
+    ends = np.cumsum(bits)
+    units = (np.arange(rows)[:, None] * columns + np.arange(0, columns, step)).ravel()
+    places = np.append(np.where(units > 0, ends[units - 1], 0), ends[-1])
+    scan = np.frombuffer(data, np.uint8)[jpeg.data_at :]
+    raw = _raw_places(scan, places)
+    before = [np.where(units > 0, values[units - 1], 0) for values in last]
+    tables, heads = _heads(jpeg, before, places[:-1] & 7)
+    whole, phase = scan[np.minimum(raw, len(scan) - 1)], places & 7
+    fronts = [_front(*head, int(byte)) for head, byte in zip(heads, whole[:-1], strict=True)]
+    skipped = np.where(phase > 0, 1 + (whole == 0xFF), 0)
+    head_size = max(map(len, fronts))
+    if head_size > 31:
+        raise NotBaseline("units with too many blocks")
+    described = _HEAD.pack(
+        crc32(data[: jpeg.data_at]),
+        jpeg.frame_at,
+        jpeg.scan_at,
+        jpeg.data_at,
+        columns,
+        segments,
+        rows,
+        len(tables),
+        step,
+        unit_width,
+        unit_height,
+        head_size,
+    )
+    sizes = np.array([*map(len, fronts), 0])
+    arrays = [
+        (jpeg.data_at + raw + skipped).astype("<u4").tobytes(),
+        (phase + 8 * sizes).astype(np.uint8).tobytes(),
+        *(front.ljust(head_size, b"\0") for front in fronts),
+    ]
+    return b"".join([described, tables, *arrays])
+
+
+def _raw_places(scan: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The byte of the scan in which each bit stands: after a byte of ones, a stuffed one of zeros does not count.
+
+    The last place is the end of all units; raises NotBaseline unless the data end there too.
+    """
+    ones = np.flatnonzero(scan[:-1] == 0xFF)
+    markers = ones[scan[ones + 1] != 0]
+    if not markers.size or scan[markers[0] + 1] != _END[1]:
+        raise NotBaseline("no end of the image after the only scan")
+    stop = int(markers[0])
+    ones = ones[ones < stop]
+    counted = ones - np.arange(len(ones))
+    if -(-int(places[-1]) // 8) != stop - len(ones):
+        raise NotBaseline("another number of bits than expected")
+    found = places // 8
+    return np.asarray(found + np.searchsorted(counted, found, "left"))
+
+
+def _heads(
+    jpeg: Baseline, before: list[npt.NDArray[np.int64]], phases: npt.NDArray[np.int64]
+) -> tuple[bytes, list[tuple[int, int]]]:
+    """Segments of the extended tables, and for each point the bits (value, count) of its unit in front.
+
+    The count is congruent to the point's phase modulo eight: superfluous coefficients of the first block see to that.
+    """
+    wanted: dict[int, set[int]] = {}
+    for component, values in zip(jpeg.components, before, strict=True):
+        found = {int(value).bit_length() for value in np.unique(np.abs(values))}
+        wanted.setdefault(component.dc, set()).update(found, {0} if component.blocks > 1 else ())
+    tables = {number: jpeg.tables[number].extended(sorted(symbols)) for number, symbols in wanted.items()}
+    segments = b"".join(table.segment(number) for number, table in tables.items() if table is not jpeg.tables[number])
+    first = jpeg.components[0]
+    filler = _filler(jpeg.tables[16 + first.ac])
+    inverse = pow(filler[1], -1, 8)
+    ends = [_code(jpeg.tables[16 + component.ac], END_OF_BLOCK) for component in jpeg.components]
+    flat = _join(_difference(tables[first.dc], 0), ends[0]) if first.blocks > 1 else (0, 0)
+    grey = functools.reduce(_join, [ends[0], *[flat] * (first.blocks - 1)])
+    differences = [functools.cache(functools.partial(_difference, tables[part.dc])) for part in jpeg.components]
+    heads = []
+    for values, phase in zip(np.stack(before, axis=1).tolist(), phases.tolist(), strict=True):
+        front = differences[0](values[0])
+        behind = grey
+        for difference, value, end in zip(differences[1:], values[1:], ends[1:], strict=True):
+            behind = _join(_join(behind, difference(value)), end)
+        missing = (phase - front[1] - behind[1]) % 8
+        for _ in range(missing * inverse % 8):
+            front = _join(front, filler)
+        heads.append(_join(front, behind))
+    return segments, heads
+
+
+def _filler(table: HuffmanTable) -> tuple[int, int]:
+    """The bits of a coefficient that take an odd number of bits: up to seven of them fill up any phase."""
+    sizes = [(table.codes[symbol][1] + symbol, symbol) for symbol in range(1, 11) if symbol in table.codes]
+    odd = [(bits, symbol) for bits, symbol in sizes if bits % 2]
+    if not odd:
+        raise NotBaseline("a Huffman table without codes of odd length")
+    bits, symbol = min(odd)
+    return table.codes[symbol][0] << symbol, bits
+
+
+def _difference(table: HuffmanTable, value: int) -> tuple[int, int]:
+    """The bits of a first coefficient's difference: annex F.1.2.1."""
+    category = abs(value).bit_length()
+    code, bits = _code(table, category)
+    return code << category | (value if value >= 0 else value + (1 << category) - 1), bits + category
+
+
+def _code(table: HuffmanTable, symbol: int) -> tuple[int, int]:
+    if symbol not in table.codes:
+        raise NotBaseline("a Huffman table without a symbol that is needed")
+    return table.codes[symbol]
+
+
+def _join(first: tuple[int, int], second: tuple[int, int]) -> tuple[int, int]:
+    """Bits one after the other."""
+    return first[0] << second[1] | second[0], first[1] + second[1]
+
+
+def _front(value: int, bits: int, byte: int) -> bytes:
+    """A head of so many bits, completed by those of `byte` that belong to the segment behind it."""
+    phase = bits & 7
+    if phase:
+        value = value << 8 - phase | byte & 0xFF >> phase
+    return value.to_bytes(-(-bits // 8), "big").replace(b"\xff", b"\xff\0")
+
+
+def _filled(byte: int, phase: int) -> bytes:
+    """The last byte of a segment of which `phase` bits count, the others filled up with ones."""
+    if not phase:
+        return b""
+    byte |= 0xFF >> phase
+    return b"\xff\0" if byte == 0xFF else bytes((byte,))
