@@ -12,9 +12,9 @@ with another size, and for each row of units
 No coefficient changes, so neither does a pixel, except of the unit in front. The file itself is left alone.
 Records are made by `record` when data are prepared, and read for every crop: that is why they hold bytes ready to use.
 
-Record: the struct _HEAD, Huffman tables to put before the scan, then for each of its points (rows · segments, and the end)
-`start` uint32 where the first whole byte behind the point is, `kind` uint8 = bits of the byte before it that come before the
-point + 8 · bytes of its head, and the head, filled up to the longest.
+Record: the struct _HEAD of a `_Head`, Huffman tables to put before the scan, then for each of its points (rows · segments,
+and the end) `start` uint32 where the first whole byte behind the point is, `kind` uint8 = bits of the byte before it that
+come before the point + 8 · bytes of its head, and the head, filled up to the longest.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from __future__ import annotations
 import functools
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -47,11 +48,36 @@ WORTH = 0.9
 """An excerpt with more than this share of the units that would be read anyway is not worth its copy."""
 MARGIN = 3
 """Pixels of the (reduced) image around a part: one for rounding, two that smooth upsampling of colour looks at."""
-_HEAD = struct.Struct("<IIIIHHHHBBBB")
-"""Checksum of the header, offsets of size, scan marker and data; units and points in a row, rows, bytes of the tables; units
-between points, unit's width and height, bytes of a head."""
 _RESTARTS = tuple(bytes([0xFF, 0xD0 + number]) for number in range(8))
 _END = b"\xff\xd9"
+
+
+class _Head(NamedTuple):
+    """What a record begins with."""
+
+    own_checksum: int
+    """CRC-32 of the record behind it."""
+    checksum: int
+    """CRC-32 of the file up to its coded data."""
+    frame_at: int
+    """Where height and width stand."""
+    scan_at: int
+    data_at: int
+    columns: int
+    """Units in a row."""
+    segments: int
+    """Points in a row."""
+    rows: int
+    table_bytes: int
+    step: int
+    """Units between two points."""
+    unit_width: int
+    unit_height: int
+    head_size: int
+    """Bytes of the longest head."""
+
+
+_HEAD = struct.Struct("<IIIIIHHHHBBBB")
 
 
 @dataclass(frozen=True)
@@ -71,64 +97,65 @@ def excerpt(
 ) -> Excerpt | None:
     """The part `box` (left, top, width, height) of the JPEG `data` of `width` x `height` pixels, decoded at 1 / `denominator`.
 
-    None if it is not worth it, or if `points` are of another file.
+    None if it is not worth it, if the part is at the left edge, or if `points` are damaged or of another file.
     """
-    head = _HEAD.unpack_from(points)
-    (
-        checksum,
-        frame_at,
-        scan_at,
-        data_at,
-        units,
-        segments,
-        rows,
-        table_bytes,
-        step,
-        unit_width,
-        unit_height,
-        head_size,
-    ) = head
+    if len(points) < _HEAD.size:
+        return None
+    head = _Head._make(_HEAD.unpack_from(points))
+    if crc32(points[4:]) != head.own_checksum:
+        return None
     margin = MARGIN * denominator
     left, top, part_width, part_height = box
-    segment_width = step * unit_width
-    first_column = max(0, left - margin) // segment_width
-    stop_column = min(segments, -(-(left + part_width + margin) // segment_width))
-    first_row = max(0, top - margin) // unit_height
-    stop_row = min(rows, -(-(top + part_height + margin) // unit_height))
-    first_unit, stop_unit = first_column * step, min(stop_column * step, units)
-    units_new = stop_unit - first_unit + 1
-    if (stop_row - first_row) * units_new > WORTH * stop_row * units:
+    if left < margin:  # the unit in front would be looked at
         return None
-    if len(data) <= data_at or crc32(data[:data_at]) != checksum:
+    segment_width = head.step * head.unit_width
+    first_segment, stop_segment = (left - margin) // segment_width, -(-(left + part_width + margin) // segment_width)
+    first_row, stop_row = max(0, top - margin) // head.unit_height, -(-(top + part_height + margin) // head.unit_height)
+    stop_segment, stop_row = min(head.segments, stop_segment), min(head.rows, stop_row)
+    first_unit, stop_unit = first_segment * head.step, min(stop_segment * head.step, head.columns)
+    columns = stop_unit - first_unit + 1
+    if (stop_row - first_row) * columns > WORTH * stop_row * head.columns:
         return None
-    dx, dy = (first_unit - 1) * unit_width, first_row * unit_height
-    width_new, height_new = min(stop_unit * unit_width, width) - dx, min(stop_row * unit_height, height) - dy
-    pieces: list[bytes | memoryview] = [
-        data[:scan_at],
-        points[_HEAD.size : _HEAD.size + table_bytes],
-        struct.pack(">HHH", 0xFFDD, 4, units_new),
-        data[scan_at:data_at],
-    ]
-    at = _HEAD.size + table_bytes
-    kinds = at + 4 * (rows * segments + 1)
-    heads = kinds + rows * segments + 1
+    if crc32(data[: head.data_at]) != head.checksum:
+        return None
+    dx, dy = (first_unit - 1) * head.unit_width, first_row * head.unit_height
+    width_new, height_new = min(stop_unit * head.unit_width, width) - dx, min(stop_row * head.unit_height, height) - dy
+    made = bytearray().join(
+        [
+            data[: head.scan_at],
+            points[_HEAD.size : _HEAD.size + head.table_bytes],
+            struct.pack(">HHH", 0xFFDD, 4, columns),
+            data[head.scan_at : head.data_at],
+            *_rows(data, points, head, (first_row, stop_row), (first_segment, stop_segment)),
+            _END,
+        ]
+    )
+    struct.pack_into(">HH", made, head.frame_at, height_new, width_new)
+    return Excerpt(made, width_new, height_new, dx, dy)
+
+
+def _rows(
+    data: memoryview, points: memoryview, head: _Head, rows: tuple[int, int], segments: tuple[int, int]
+) -> list[bytes | memoryview]:
+    """The bytes of some segments of some rows."""
+    at = _HEAD.size + head.table_bytes
+    kinds = at + 4 * (head.rows * head.segments + 1)
+    heads = kinds + head.rows * head.segments + 1
     starts = points[at:kinds].cast("I")
-    for row in range(first_row, stop_row):
-        first, stop = row * segments + first_column, row * segments + stop_column
-        head, end = heads + first * head_size, starts[stop]
-        phase = points[kinds + stop] & 7
+    pieces: list[bytes | memoryview] = []
+    for row in range(*rows):
+        first, stop = row * head.segments + segments[0], row * head.segments + segments[1]
+        front, end, phase = heads + first * head.head_size, starts[stop], points[kinds + stop] & 7
         if phase and not data[end - 1] and data[end - 2] == 0xFF:
-            phase = 0  # the byte shared with the next segment has ones alone and is stuffed already
+            phase = 0  # the byte shared with the next segment has ones alone, and is followed by its zeros
         pieces += (
-            points[head : head + (points[kinds + first] >> 3)],
+            points[front : front + (points[kinds + first] >> 3)],
             data[starts[first] : end - (phase > 0)],
             _filled(data[end - 1], phase),
-            _RESTARTS[(row - first_row) & 7],
+            _RESTARTS[(row - rows[0]) & 7],
         )
-    pieces[-1] = _END
-    made = bytearray().join(pieces)
-    struct.pack_into(">HH", made, frame_at, height_new, width_new)
-    return Excerpt(made, width_new, height_new, dx, dy)
+    del pieces[-1]
+    return pieces
 
 
 def record(data: bytes | memoryview, reader: CoefficientReader) -> bytes:
@@ -153,19 +180,20 @@ def record(data: bytes | memoryview, reader: CoefficientReader) -> bytes:
     head_size = max(map(len, fronts))
     if head_size > 31:
         raise NotBaseline("units with too many blocks")
-    described = _HEAD.pack(
-        crc32(data[: jpeg.data_at]),
-        jpeg.frame_at,
-        jpeg.scan_at,
-        jpeg.data_at,
-        columns,
-        segments,
-        rows,
-        len(tables),
-        step,
-        unit_width,
-        unit_height,
-        head_size,
+    described = _Head(
+        own_checksum=0,
+        checksum=crc32(data[: jpeg.data_at]),
+        frame_at=jpeg.frame_at,
+        scan_at=jpeg.scan_at,
+        data_at=jpeg.data_at,
+        columns=columns,
+        segments=segments,
+        rows=rows,
+        table_bytes=len(tables),
+        step=step,
+        unit_width=unit_width,
+        unit_height=unit_height,
+        head_size=head_size,
     )
     sizes = np.array([*map(len, fronts), 0])
     arrays = [
@@ -173,7 +201,8 @@ def record(data: bytes | memoryview, reader: CoefficientReader) -> bytes:
         (phase + 8 * sizes).astype(np.uint8).tobytes(),
         *(front.ljust(head_size, b"\0") for front in fronts),
     ]
-    return b"".join([described, tables, *arrays])
+    content = b"".join([_HEAD.pack(*described)[4:], tables, *arrays])
+    return struct.pack("<I", crc32(content)) + content
 
 
 def _raw_places(scan: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
