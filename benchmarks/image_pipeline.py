@@ -2,9 +2,10 @@
 
     python benchmarks/image_pipeline.py [--python PYTHON_WITH_TORCH] [--images 512] [--rounds 9] [--quality 90]
 
-Images per second on one core and on two: this pipeline (`exact`, `scaled`), a bare loop that decodes every whole file with
+Images per second on one core and on two: this pipeline (`exact`, `scaled`; on one core also without seek points, as
+`exact_without_points` and `scaled_without_points`), a bare loop that decodes every whole file with
 libjpeg-turbo (`turbo`) or all at 1/8 of the size (`eighth`: hardly more than entropy decoding, so about what scaled decoding
-can reach, apart from the rows below a crop, which are not read), torch's DataLoader with torchvision v2 and either of its
+of whole files can reach), torch's DataLoader with torchvision v2 and either of its
 decoders (`pillow`, `torchvision`; only with --python). All are processes that wait for their turn, so that rounds of all
 alternate; medians of the rounds, ratios from the medians. One core: everything of a process is pinned to it (DataLoader
 without workers, its fastest there), and rates are also given per second of processor time, which other work on the machine
@@ -19,6 +20,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,6 +32,7 @@ from contenders import Rates, alternate, answer_rounds, head, medians, rounded
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workloads.api import Place
+from workloads.common.images import index as image_index
 from workloads.common.images import turbo
 from workloads.resnet50.data import ImageNetData
 from workloads.resnet50.dataset import ImageFolders
@@ -40,6 +43,8 @@ HEIGHT, WIDTH = 375, 500
 BATCH = 128
 LOADERS = ("pillow", "torchvision")
 BARE = ("turbo", "eighth")
+DECODES = ("exact", "scaled")
+WITHOUT = "_without_points"
 TARGETS = {
     "exact_to_turbo": 0.9,
     "scaled_to_turbo": 1.3,
@@ -61,6 +66,25 @@ def write_images(folder: Path, count: int, quality: int) -> int:
     return total // (count + 1)
 
 
+def prepare(images: Path, folder: Path) -> dict[str, float]:
+    """The images' index, in `folder` with seek points and in a sibling without; what the points cost."""
+    ImageFolders.name = "benchmark"
+    dataset = ImageFolders()
+    dataset.seek_points = False
+    for destination in (folder, Path(f"{folder}{WITHOUT}")):
+        dataset.prepare(images, destination)
+    dataset.seek_points = True
+    start = time.process_time()
+    dataset.prepare(images, folder)
+    seconds = time.process_time() - start
+    index = image_index.read(folder, "train", images, len(list((images / "train").rglob("*.JPEG"))))
+    size = (folder / "seek" / "records.bin").stat().st_size
+    return {
+        "cpu_milliseconds_per_image": round(1000 * seconds / len(index), 2),
+        "share_of_file_bytes": round(size / int(index.bytes.sum()), 4),
+    }
+
+
 def pipeline(decode: str, folder: str, seconds: float) -> None:
     """Rounds of this pipeline, one per word on stdin: a process of its own."""
     model = {"image_size": 224, "resize_size": 256, "area_minimum": 0.05}
@@ -73,10 +97,11 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
 
 
 def commands(folder: Path, prepared: Path, seconds: float, python: str | None, cores: int) -> dict[str, list[str]]:
-    """Name to command of every contender."""
+    """Name to command of every contender; the folder `prepared` has a sibling without seek points."""
     listing, bare = folder / "files.txt", str(PROJECT / "benchmarks/bare/image_loader.py")
     me = [sys.executable, str(Path(__file__).resolve()), "--pipeline"]
-    found = {decode: [*me, decode, str(prepared), str(seconds)] for decode in ("exact", "scaled")}
+    found = {decode: [*me, decode, str(prepared), str(seconds)] for decode in DECODES}
+    found |= {decode + WITHOUT: [*me, decode, f"{prepared}{WITHOUT}", str(seconds)] for decode in DECODES}
     found |= {kind: [sys.executable, bare, kind, str(listing), str(seconds), "0"] for kind in BARE}
     if python:
         workers = "0" if cores == 1 else str(cores)
@@ -85,23 +110,25 @@ def commands(folder: Path, prepared: Path, seconds: float, python: str | None, c
 
 
 def measure(cores: set[int], folder: Path, prepared: Path, args: argparse.Namespace) -> Rates:
-    """Rates of all contenders on some cores, in alternating rounds. The bare decoder is left out on several cores."""
+    """Rates of contenders on some cores, in alternating rounds: on several cores, this pipeline and the loaders."""
     chosen = commands(folder, prepared, args.seconds, args.python, len(cores))
     if len(cores) > 1:
-        chosen = {name: command for name, command in chosen.items() if name not in BARE}
+        chosen = {name: command for name, command in chosen.items() if name not in BARE and not name.endswith(WITHOUT)}
     return alternate(chosen, cores, args.rounds, LOADERS if len(cores) > 1 else ())
 
 
 def ratios_of(one: dict[str, float], two: dict[str, float]) -> dict[str, float]:
     """Ratios of medians; on one core and, where they were measured, on two."""
-    ratios = {f"{name}_to_turbo": one[name] / one["turbo"] for name in ("exact", "scaled")}
+    ratios = {
+        f"{name}_to_turbo": one[name] / one["turbo"] for name in (*DECODES, *(name + WITHOUT for name in DECODES))
+    }
     ratios["limit_eighth_to_turbo"] = one["eighth"] / one["turbo"]
     for where, found in (("", one), ("_on_two_cores", two)):
         if "pillow" in found:
             fastest = max(found["pillow"], found["torchvision"])
-            ratios |= {f"{name}_to_loader{where}": found[name] / fastest for name in ("exact", "scaled")}
+            ratios |= {f"{name}_to_loader{where}": found[name] / fastest for name in DECODES}
     if two:
-        ratios |= {f"{name}_two_cores": two[name] / one[name] for name in ("exact", "scaled")}
+        ratios |= {f"{name}_two_cores": two[name] / one[name] for name in DECODES}
     return {name: round(value, 3) for name, value in ratios.items()}
 
 
@@ -112,7 +139,7 @@ def report(rates: dict[str, Rates], bytes_mean: int) -> dict[str, object]:
     cpu, cpu_two = (medians(rates.get(where, {}), 1) for where in ("one_core", "two_cores"))
     cpu_two = {name: rate for name, rate in cpu_two.items() if name not in LOADERS}
     ratios = ratios_of(one, two)
-    untold = ("on_two", "limit")
+    untold = ("on_two", "limit", WITHOUT)
     chosen = [name for name in ratios if not any(word in name for word in untold)]
     targets = {name: next(value for end, value in TARGETS.items() if end in name) for name in chosen}
     return {
@@ -150,12 +177,11 @@ def main() -> None:
         bytes_mean = write_images(folder / "images", args.images, args.quality)
         files = sorted(map(str, (folder / "images/train").rglob("*.JPEG")))
         (folder / "files.txt").write_text("\n".join(files))
-        ImageFolders.name = "benchmark"
-        ImageFolders().prepare(folder / "images", folder / "prepared")
+        points = prepare(folder / "images", folder / "prepared")
         rates = {"one_core": measure({available[0]}, folder, folder / "prepared", args)}
         if len(available) > 1:
             rates["two_cores"] = measure(set(available[:2]), folder, folder / "prepared", args)
-    print(json.dumps({**head("image_pipeline"), **report(rates, bytes_mean)}, indent=1))
+    print(json.dumps({**head("image_pipeline"), **report(rates, bytes_mean), "seek_points": points}, indent=1))
 
 
 if __name__ == "__main__":
