@@ -49,7 +49,8 @@ def _attempt(
     key: np.uint64, image: Int64s, width: Int64s, height: Int64s, area_minimum: float
 ) -> tuple[Int64s, npt.NDArray[np.bool_]]:
     """Boxes (n, 4) of one attempt, and which of them meet the conditions."""
-    aspect = ASPECTS[0] + (ASPECTS[1] - ASPECTS[0]) * uniform(bits(key, 0, image))
+    drawn = uniform(bits(key, np.arange(4)[:, None], image))
+    aspect = ASPECTS[0] + (ASPECTS[1] - ASPECTS[0]) * drawn[0]
     area = (width * height).astype(np.float64)
     smallest, largest = area_minimum * area, LARGEST_AREA * area
     tallest = np.minimum(np.rint(np.sqrt(largest / aspect)), height)
@@ -57,7 +58,7 @@ def _attempt(
     tallest = np.where(too_wide, np.floor((width + 0.4999999) / aspect), tallest)
     tallest -= np.rint(tallest * aspect) > width
     shortest = np.minimum(np.rint(np.sqrt(smallest / aspect)), tallest)
-    box_height = shortest + np.floor(uniform(bits(key, 1, image)) * (tallest - shortest + 1))
+    box_height = shortest + np.floor(drawn[1] * (tallest - shortest + 1))
     box_width = np.rint(box_height * aspect)
     # Rounding may leave the range of areas by a little: one pixel more or less, as the reference does.
     box_height += box_width * box_height < smallest
@@ -67,6 +68,6 @@ def _attempt(
     covered = box_width * box_height
     fits = (covered >= smallest) & (covered <= largest) & (covered >= LEAST_COVERED * area)
     fits &= (box_width <= width) & (box_height <= height) & (box_width >= 1) & (box_height >= 1)
-    left = np.floor(uniform(bits(key, 2, image)) * (width - box_width))
-    top = np.floor(uniform(bits(key, 3, image)) * (height - box_height))
+    left = np.floor(drawn[2] * (width - box_width))
+    top = np.floor(drawn[3] * (height - box_height))
     return np.stack([left, top, box_width, box_height], axis=1).astype(np.int64), fits

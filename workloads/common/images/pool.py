@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from threading import Lock, local
 from typing import Generic, TypeVar
 
@@ -101,6 +101,7 @@ class Ahead(Generic[T]):
             if not self._waiting:
                 raise StopIteration
             item, tasks = self._waiting.popleft()
+            wait(tasks, return_when=FIRST_EXCEPTION)  # wakes this thread once, not for each task
             for task in tasks:
                 task.result()
             # Only now: the item that is handed out is not counted as one of those ahead.
