@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
-
 from suite import cpuload, devices, gpucheck, topology
+from suite.capacity import available_bytes
 from suite.cgroups import Limits, container, limits
 from suite.environment import Environment
 from suite.findings import Finding, impossible, ok, warning
@@ -113,9 +112,7 @@ def _minimum_disk_mb() -> float:
 
 def memory(processes: int, allowed: Limits) -> Finding:
     """Memory that the machine and the control group have left, against the number of worker processes."""
-    available = int(psutil.virtual_memory().available)
-    if allowed.memory_free_bytes is not None:
-        available = min(available, allowed.memory_free_bytes)
+    available = available_bytes(allowed)
     text = f"{_gib(available)} available for {processes} worker process(es)"
     if available < processes * MEMORY_PER_PROCESS_BYTES:
         return warning("memory", text, "end other programs, or take fewer devices; the run may end as oom")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from suite import __version__, devices, environment, registry
+from suite.capacity import check_memory
 from suite.environment import Environment
 from suite.launch.base import Framework
 from suite.paths import data_root
@@ -84,6 +85,7 @@ def make_job(choice: Choice, config: Config, name: str, output: Path) -> Job:
     """Everything about one job. Raises ValueError if the data set is missing or damaged."""
     workload, framework, settings, env = choice.workload, choice.framework, choice.settings, choice.environment
     facts = workload.read_facts(settings)
+    check_memory(workload, settings)
     fixed_labels, cores = _labels(settings, facts)
     deviations = (*_deviations(settings, workload), *workload.deviations(settings), *facts.notes)
     packages = (*framework.packages, *choice.plugins, "numpy", "mlperf-logging")

@@ -230,6 +230,11 @@ class Workload(ABC):
         """In what the settings leave the closed rules, one phrase each; any makes the division `open`."""
         return []
 
+    @classmethod
+    def activation_bytes(cls, settings: Settings) -> int:
+        """Bytes that one sample leaves for the backward pass, at least; 0: not known. A batch that cannot fit is refused."""
+        return 0
+
     # -- schedule -------------------------------------------------------------------------------------------------
 
     @property

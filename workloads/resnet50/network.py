@@ -104,6 +104,24 @@ def _bottleneck(name: str, inputs: int, width: int, stride: int, project: bool) 
     return Bottleneck((first, second, third), shortcut if project else None)
 
 
+def activation_values(network: Network, image_size: int) -> int:
+    """What the convolutions give for one image: 11,113,984 values for 50 layers at 224 pixels."""
+    side = _half(image_size)  # behind the stem
+    values = network.stem.outputs * side**2
+    side = _half(side)  # behind the max pool
+    for block in network.blocks:
+        narrow, spatial, wide = block.convolutions
+        values += narrow.outputs * side**2
+        side = _half(side) if spatial.stride == 2 else side
+        values += (spatial.outputs + wide.outputs + (block.shortcut.outputs if block.shortcut else 0)) * side**2
+    return values
+
+
+def _half(side: int) -> int:
+    """Rows behind a layer of stride 2 that pads evenly."""
+    return (side + 1) // 2
+
+
 def shapes(network: Network) -> dict[str, tuple[int, ...]]:
     """Canonical name to shape of every trained parameter, in order."""
     found: dict[str, tuple[int, ...]] = {}

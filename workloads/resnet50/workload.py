@@ -25,8 +25,9 @@ from workloads.api import (
 )
 from workloads.common import schedules
 from workloads.common.images import counts
+from workloads.common.images.counts import activation_bytes
 from workloads.common.optimizers import Rule
-from workloads.resnet50 import memory, network
+from workloads.resnet50 import network
 from workloads.resnet50.settings import SETS, TARGETS_TOP1, Options, profile_defaults
 
 REFERENCE_PARAMETERS = 25_557_032
@@ -73,14 +74,19 @@ class ResNet50(Workload):
     def read_facts(cls, settings: Settings) -> Facts:
         """Counts from the prepared data's manifest; ImageNet's published ones under profile=synthetic.
 
-        Refuses a batch that the devices cannot share, or that cannot fit a CPU machine's memory.
+        Refuses a batch that the devices cannot share.
         """
         from workloads.resnet50 import facts
 
         found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
         counts.check_batch(settings, found)
-        memory.check_memory(settings, memory.available_bytes())
         return found
+
+    @classmethod
+    def activation_bytes(cls, settings: Settings) -> int:
+        """89 MB in fp32 for 50 layers at 224 pixels."""
+        values = network.activation_values(network.build(settings.model), int(settings.model["image_size"]))
+        return activation_bytes(values, settings.precision)
 
     @classmethod
     def deviations(cls, settings: Settings) -> list[str]:

@@ -148,6 +148,19 @@ def map_sizes(network: Network, image_size: int) -> list[int]:
     return sizes
 
 
+def activation_values(network: Network, image_size: int) -> int:
+    """What the trunk's convolutions give for one image: most of what is kept for the backward pass."""
+    side = network.stem.size(image_size)
+    values = network.stem.outputs * side**2
+    side = (side + 2 - 3) // 2 + 1
+    for block in network.blocks:
+        for convolution in block.convolutions:
+            side = convolution.size(side)
+            values += convolution.outputs * side**2
+        values += block.shortcut.outputs * side**2 if block.shortcut else 0
+    return values
+
+
 def shapes(network: Network) -> dict[str, tuple[int, ...]]:
     """Canonical name to shape of every trained parameter, in order."""
     found: dict[str, tuple[int, ...]] = {}

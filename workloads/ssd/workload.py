@@ -25,6 +25,7 @@ from workloads.api import (
 )
 from workloads.common import backbones, schedules
 from workloads.common.images import counts, index
+from workloads.common.images.counts import activation_bytes
 from workloads.common.optimizers import Rule
 from workloads.ssd import average_precision, backbone, network, priors
 from workloads.ssd.detections import detect
@@ -105,6 +106,12 @@ class SSD(Workload):
         found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
         counts.check_batch(settings, found)
         return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
+
+    @classmethod
+    def activation_bytes(cls, settings: Settings) -> int:
+        """81 MB in fp32 at 300 pixels."""
+        built = network.build(settings.model)
+        return activation_bytes(network.activation_values(built, int(settings.model["image_size"])), settings.precision)
 
     @classmethod
     def deviations(cls, settings: Settings) -> list[str]:

@@ -16,6 +16,14 @@ def test_fifty_layers_have_the_published_parameters():
     assert len(list(made.convolutions)) + 1 == 54  # 49 and 4 projections, and the classifier
 
 
+def test_activations():
+    """11.1 million values behind the convolutions: the number that papers on network design give."""
+    assert network.activation_values(network.build(REFERENCE_MODEL), 224) == 11_113_984
+    # 1 block, width 4, 8 pixels: stem 4 x 4x4, pool to 2x2, then 4 + 4 + 16 and the shortcut's 16 at 2x2
+    small = network.build({"blocks": [1], "widths": [4], "classes": 2})
+    assert network.activation_values(small, 8) == 4 * 16 + (4 + 4 + 16 + 16) * 4
+
+
 def test_stride_sits_on_the_3x3_convolution():
     made = network.build(REFERENCE_MODEL)
     strided = [layer for layer in made.convolutions if layer.stride == 2]

@@ -33,6 +33,11 @@ def test_maps_are_those_of_the_priors(model, sizes):
     assert network.map_sizes(network.build(model), model["image_size"]) == model["map_sizes"] == sizes
 
 
+def test_activations_of_the_trunk():
+    stem, first, second, third = 64 * 150**2, 6 * 64 * 75**2, 9 * 128 * 38**2, 13 * 256 * 38**2
+    assert network.activation_values(network.build(REFERENCE_MODEL), 300) == stem + first + second + third
+
+
 def test_heads():
     assert [head.outputs for head in MADE.box_heads] == [16, 24, 24, 24, 16, 16]
     assert [head.outputs for head in MADE.class_heads] == [81 * k for k in (4, 6, 6, 6, 4, 4)]

@@ -56,3 +56,8 @@ def check_batch(settings: Settings, facts: Facts) -> None:
             f"batch size {batch} is larger than the data set ({facts.train_samples} images); "
             f"type batch=global:{facts.train_samples // count * count} or less"
         )
+
+
+def activation_bytes(values: int, precision: str) -> int:
+    """Bytes kept for the backward pass of so many values behind convolutions: each before and behind its batch norm."""
+    return 2 * values * (2 if precision in ("bf16", "fp16") else 4)

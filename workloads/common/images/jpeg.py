@@ -171,11 +171,15 @@ class Reader:
         found = seek.excerpt(data, points, box, width, height, denominator)
         if found is None:
             return None
+        assert self._regions is not None
+        content = np.frombuffer(found.data, np.uint8)
+        address = content.ctypes.data
         left, top, box_width, box_height = box
         moved = (left - found.left, top - found.top, box_width, box_height)
         try:
-            return self._decode_region(memoryview(found.data), moved, found.width, found.height, denominator)
-        except BadImage:
+            self._regions.open(address, content.size)
+            return self._decode_opened(address, content.size, found.header, moved, denominator)
+        except turbo.Complaint:
             return None
 
     def _decode_region(self, data: memoryview, box: Box, width: int, height: int, denominator: int) -> UInt8s | None:
@@ -188,15 +192,22 @@ class Reader:
             _same_size(header[0], header[1], width, height)
             if not header[2]:
                 return None
-            if denominator > 1:
-                box = reduced(box, denominator)
-            first, stop = self._regions.columns(header, box[0], box[2], denominator)
-            room = self._room((stop - first) * box[3] * 3)
-            return self._regions.decode(address, array.size, header, box, room, denominator)
+            return self._decode_opened(address, array.size, header, box, denominator)
         except turbo.Complaint as complaint:
             if complaint.warning and _HARMLESS.search(str(complaint)):
                 return None
             raise BadImage(f"damaged JPEG ({complaint})") from None
+
+    def _decode_opened(
+        self, address: int, size: int, header: tuple[int, int, int], box: Box, denominator: int
+    ) -> UInt8s:
+        """A part of the JPEG that the library has opened. Raises Complaint."""
+        assert self._regions is not None
+        if denominator > 1:
+            box = reduced(box, denominator)
+        first, stop = self._regions.columns(header, box[0], box[2], denominator)
+        room = self._room((stop - first) * box[3] * 3)
+        return self._regions.decode(address, size, header, box, room, denominator)
 
     def _room(self, size: int) -> UInt8s:
         """The buffer for pixels, at least `size` bytes."""

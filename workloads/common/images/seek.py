@@ -20,8 +20,8 @@ come before the point + 8 · bytes of its head, and the head, filled up to the l
 from __future__ import annotations
 
 import functools
+import itertools
 import struct
-from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
@@ -52,6 +52,15 @@ _RESTARTS = tuple(bytes([0xFF, 0xD0 + number]) for number in range(8))
 _END = b"\xff\xd9"
 
 
+def _filled(byte: int, phase: int) -> bytes:
+    """The last byte of a segment of which `phase` bits count, the others filled up with ones."""
+    byte |= 0xFF >> phase
+    return b"\xff\0" if byte == 0xFF else bytes((byte,))
+
+
+_TAILS = [_filled(byte, phase) for phase in range(8) for byte in range(256)]
+
+
 class _Head(NamedTuple):
     """What a record begins with."""
 
@@ -80,13 +89,12 @@ class _Head(NamedTuple):
 _HEAD = struct.Struct("<IIIIIHHHHBBBB")
 
 
-@dataclass(frozen=True)
-class Excerpt:
+class Excerpt(NamedTuple):
     """A smaller JPEG with the pixels of a part."""
 
     data: bytearray
-    width: int
-    height: int
+    header: tuple[int, int, int]
+    """Width, height, and width of a unit in pixels."""
     left: int
     """To be taken from a column of the whole image for that of the excerpt; a multiple of eight, may be negative."""
     top: int
@@ -131,7 +139,7 @@ def excerpt(
         ]
     )
     struct.pack_into(">HH", made, head.frame_at, height_new, width_new)
-    return Excerpt(made, width_new, height_new, dx, dy)
+    return Excerpt(made, (width_new, height_new, head.unit_width), dx, dy)
 
 
 def _rows(
@@ -142,18 +150,22 @@ def _rows(
     kinds = at + 4 * (head.rows * head.segments + 1)
     heads = kinds + head.rows * head.segments + 1
     starts = points[at:kinds].cast("I")
+    first, stop = (rows[0] * head.segments + segment for segment in segments)
+    length = (rows[1] - rows[0] - 1) * head.segments + 1
+    begins, begin_kinds = (
+        part[first : first + length : head.segments].tolist() for part in (starts, points[kinds:heads])
+    )
+    ends, end_kinds = (part[stop : stop + length : head.segments].tolist() for part in (starts, points[kinds:heads]))
+    fronts = range(heads + first * head.head_size, len(points), head.segments * head.head_size)
     pieces: list[bytes | memoryview] = []
-    for row in range(*rows):
-        first, stop = row * head.segments + segments[0], row * head.segments + segments[1]
-        front, end, phase = heads + first * head.head_size, starts[stop], points[kinds + stop] & 7
-        if phase and not data[end - 1] and data[end - 2] == 0xFF:
-            phase = 0  # the byte shared with the next segment has ones alone, and is followed by its zeros
-        pieces += (
-            points[front : front + (points[kinds + first] >> 3)],
-            data[starts[first] : end - (phase > 0)],
-            _filled(data[end - 1], phase),
-            _RESTARTS[(row - rows[0]) & 7],
-        )
+    for begin, end, begin_kind, end_kind, front, restart in zip(
+        begins, ends, begin_kinds, end_kinds, fronts, itertools.cycle(_RESTARTS), strict=False
+    ):
+        phase, last, tail = end_kind & 7, data[end - 1], b""
+        # A byte of ones that is shared with the next segment stays, and is followed by its zeros.
+        if phase and (last or data[end - 2] != 0xFF):
+            end, tail = end - 1, _TAILS[phase << 8 | last]
+        pieces += points[front : front + (begin_kind >> 3)], data[begin:end], tail, restart
     del pieces[-1]
     return pieces
 
@@ -290,11 +302,3 @@ def _front(value: int, bits: int, byte: int) -> bytes:
     if phase:
         value = value << 8 - phase | byte & 0xFF >> phase
     return value.to_bytes(-(-bits // 8), "big").replace(b"\xff", b"\xff\0")
-
-
-def _filled(byte: int, phase: int) -> bytes:
-    """The last byte of a segment of which `phase` bits count, the others filled up with ones."""
-    if not phase:
-        return b""
-    byte |= 0xFF >> phase
-    return b"\xff\0" if byte == 0xFF else bytes((byte,))

@@ -120,16 +120,21 @@ class RegionDecoder(_Instance):
     def __init__(self) -> None:
         super().__init__(_DECOMPRESS)
         self._factors = {denominator: _Factor(1, denominator) for denominator in (1, 2, 4, 8)}
+        self._whole = _Region(0, 0, 0, 0)
+
+    def open(self, address: int, size: int) -> None:
+        """Read the header of the JPEG at `address`. Raises Complaint."""
+        self._lib.tj3SetCroppingRegion(self._handle, self._whole)
+        if self._lib.tj3DecompressHeader(self._handle, address, size):
+            self._complain()
 
     def header(self, address: int, size: int) -> tuple[int, int, int]:
         """Width, height and the width of a unit in pixels (0: cannot be cropped) of the JPEG at `address`.
 
         Raises Complaint.
         """
+        self.open(address, size)
         lib, handle = self._lib, self._handle
-        lib.tj3SetCroppingRegion(handle, _Region(0, 0, 0, 0))
-        if lib.tj3DecompressHeader(handle, address, size):
-            self._complain()
         width, height = lib.tj3Get(handle, _WIDTH), lib.tj3Get(handle, _HEIGHT)
         plain = lib.tj3Get(handle, _PRECISION) == 8 and lib.tj3Get(handle, _LOSSLESS) <= 0
         unit = _BLOCK_WIDTHS.get(lib.tj3Get(handle, _SUBSAMPLING), 0)
@@ -144,7 +149,7 @@ class RegionDecoder(_Instance):
         out: npt.NDArray[np.uint8],
         denominator: int = 1,
     ) -> npt.NDArray[np.uint8]:
-        """The pixels of `box` = (left, top, width, height) of the image whose `header` was just read: a view of `out`.
+        """The pixels of `box` = (left, top, width, height) of the image just opened, whose `header` is known: a view of `out`.
 
         `denominator` 2, 4 or 8 decodes at that fraction of the size; `box` counts pixels of the reduced image. `out` has
         at least `bytes_needed` bytes. Raises Complaint.

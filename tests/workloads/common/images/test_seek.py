@@ -61,7 +61,7 @@ def test_an_excerpt_has_exactly_the_pixels_of_the_whole(crop, subsampling, quali
     found = seek.excerpt(content, points, box, width, height, denominator)
     if found is not None:
         moved = (box[0] - found.left, box[1] - found.top, box[2], box[3])
-        part = Reader().decode_part(memoryview(found.data), moved, found.width, found.height, denominator)
+        part = Reader().decode_part(memoryview(found.data), moved, *found.header[:2], denominator)
         np.testing.assert_array_equal(part, expected)
     np.testing.assert_array_equal(reader.decode_part(content, box, width, height, denominator, points), expected)
 
@@ -83,7 +83,7 @@ def test_an_excerpt_is_a_file_that_others_read_without_complaint(subsampling):
     assert found is not None
     assert len(found.data) < len(data) / 3
     pixels = simplejpeg.decode_jpeg(bytes(found.data), strict=True)
-    assert pixels.shape == (found.height, found.width, 3)
+    assert pixels.shape == (found.header[1], found.header[0], 3)
     whole = simplejpeg.decode_jpeg(data)[170:230, 260:320]
     left, top = 260 - found.left, 170 - found.top
     np.testing.assert_array_equal(pixels[top : top + 60, left : left + 60], whole)
@@ -95,9 +95,9 @@ def test_less_is_decoded(monkeypatch):
     """The decoder gets the excerpt, not the file."""
     data = made_up.jpeg(9, 375, 500)
     reader, given_ = Reader(), []
-    decode = reader._decode_region
+    decode = reader._regions.decode
     monkeypatch.setattr(
-        reader, "_decode_region", lambda content, *rest: given_.append(len(content)) or decode(content, *rest)
+        reader._regions, "decode", lambda at, size, *rest: given_.append(size) or decode(at, size, *rest)
     )
     reader.decode_part(memoryview(data), (200, 200, 100, 100), 500, 375, 1, points_of(data))
     assert len(given_) == 1
