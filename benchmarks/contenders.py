@@ -17,6 +17,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from suite.devices import cpu_model
 from suite.source import git_state
 
+WARM_UP_SECONDS = 0.4
+"""Worked before a round is timed: a kernel may take back the memory of processes that wait (DAMON), and their caches are cold.
+The bare loops do the same."""
 REFILL_SECONDS = 1.5
 """After a round, workers of a loader go on until their queues are full: the next round must not pay for that."""
 Rates = dict[str, list[list[float]]]
@@ -68,6 +71,10 @@ def answer_rounds(work: Callable[[], int], finish: Callable[[], None], seconds: 
     finish()
     print("ready", flush=True)
     for _ in sys.stdin:
+        start = time.perf_counter()
+        while time.perf_counter() - start < WARM_UP_SECONDS:
+            work()
+        finish()
         done, start, cpu = 0, time.perf_counter(), time.process_time()
         while time.perf_counter() - start < seconds:
             done += work()
