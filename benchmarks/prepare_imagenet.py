@@ -1,0 +1,103 @@
+"""Time and memory to prepare ImageNet's 1,331,167 files, and seek points of some of them; prints JSON.
+
+    python benchmarks/prepare_imagenet.py [--train 1281167] [--val 50000] [--subset 20000]
+
+The files are hard links to 1,000 made-up photographs of 500 x 375 pixels in 1,000 class folders, so all of them are in memory:
+a disk's own time is not in these figures. `index`: without seek points. `subset`: the same data set cut to so many training
+images, with seek points, on all cores; the rest is extrapolated. Peak memory is the largest resident set of one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import photos
+from contenders import head
+
+PROJECT = Path(__file__).resolve().parent.parent
+CLASSES, PHOTOGRAPHS, QUALITY = 1000, 1000, 90
+TRAIN, VAL = 1_281_167, 50_000
+
+
+def write_images(root: Path, counts: dict[str, int]) -> None:
+    """The photographs, and links to them in ImageNet's layout."""
+    originals = root / "photographs"
+    originals.mkdir()
+    for number in range(PHOTOGRAPHS):
+        (originals / f"{number}.jpg").write_bytes(photos.jpeg(number, 375, 500, QUALITY))
+    for split, count in counts.items():
+        for label in range(CLASSES):
+            (root / "imagenet" / split / f"n{label:08d}").mkdir(parents=True)
+        for number in range(count):
+            path = root / "imagenet" / split / f"n{number % CLASSES:08d}" / f"{split}_{number:08d}.JPEG"
+            os.link(originals / f"{number % PHOTOGRAPHS}.jpg", path)
+
+
+def prepare(source: Path, destination: Path, *options: str) -> dict[str, object]:
+    """Seconds, memory and lines of `suite data prepare imagenet`."""
+    command = [
+        sys.executable,
+        "-m",
+        "suite.cli",
+        "data",
+        "prepare",
+        "imagenet",
+        "--from",
+        str(source),
+        "--to",
+        str(destination),
+    ]
+    start = time.perf_counter()
+    done = subprocess.run([*command, *options], cwd=PROJECT, check=True, capture_output=True, text=True)
+    return {
+        "seconds": round(time.perf_counter() - start, 1),
+        "memory_peak_bytes": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024,
+        "printed": [line.replace(str(source.parent), "…") for line in done.stdout.splitlines()],
+    }
+
+
+def main() -> None:
+    """Write the files, prepare twice, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--train", type=int, default=TRAIN)
+    parser.add_argument("--val", type=int, default=VAL)
+    parser.add_argument("--subset", type=int, default=20_000)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        write_images(root, {"train": args.train, "val": args.val})
+        index = prepare(root / "imagenet", root / "index", "--no-seek-points")
+        bytes_of_index = sum(path.stat().st_size for path in (root / "index").iterdir())
+        subset = prepare(root / "imagenet", root / "subset", "--subset", str(args.subset), "--no-seek-points")
+        points = prepare(root / "imagenet", root / "subset", "--subset", str(args.subset))
+        listing = prepare(root / "imagenet", root / "subset", "--subset", str(args.subset))
+    seconds = float(str(points["seconds"])) - float(str(listing["seconds"]))
+    print(
+        json.dumps(
+            {
+                **head("prepare_imagenet"),
+                "cores": len(os.sched_getaffinity(0)),
+                "images": {"train": args.train, "val": args.val},
+                "index": {**index, "bytes": bytes_of_index},
+                "subset": {**subset, "training_images": args.subset},
+                "seek_points": {
+                    **points,
+                    "seconds_without_listing": round(seconds, 1),
+                    "hours_for_all_extrapolated": round(seconds / args.subset * args.train / 3600, 2),
+                },
+            },
+            indent=1,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
