@@ -16,11 +16,14 @@ import numpy.typing as npt
 Int64s = npt.NDArray[np.int64]
 Coefficients = npt.NDArray[np.int16]
 
-_START, _END, _SCAN, _TABLES = 0xD8, 0xD9, 0xDA, 0xC4
+_START, _END, _SCAN, _TABLES, _QUANTISATION = 0xD8, 0xD9, 0xDA, 0xC4, 0xDB
+_WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD8)})
 _BASELINE = (0xC0, 0xC1)
 """Start-of-frame markers of sequential Huffman coding."""
 _OTHER_FRAMES = frozenset(range(0xC2, 0xD0)) - {_TABLES, 0xC8, 0xCC}
 _RESTARTS, _LINES = 0xDD, 0xDC
+_LARGEST = 2047
+"""Of a first coefficient of 8-bit samples, quantised by 1; larger ones may have been cut off to 16 bits unnoticed."""
 _UNDEFINED = 1 << 20
 """The length of a code that a table does not have: no sum with it comes out right."""
 END_OF_BLOCK, SIXTEEN_ZEROS = 0x00, 0xF0
@@ -56,7 +59,9 @@ class HuffmanTable:
 
     @classmethod
     def of(cls, counts: Sequence[int], symbols: Sequence[int]) -> HuffmanTable:
-        """The table of a DHT segment. Raises NotBaseline if there are more codes than bits."""
+        """The table of a DHT segment. Raises NotBaseline unless each symbol has one code, and each code its bits."""
+        if sum(counts) != len(symbols) or len(set(symbols)) != len(symbols):
+            raise NotBaseline("a Huffman table that gives a symbol two codes or none")
         codes: dict[int, tuple[int, int]] = {}
         code, place = 0, 0
         for bits, count in enumerate(counts, 1):
@@ -165,7 +170,7 @@ def parse(data: bytes | memoryview) -> Baseline:
 def _parse(data: bytes | memoryview) -> Baseline:
     tables: dict[int, HuffmanTable] = {}
     frame: tuple[int, bytes] | None = None
-    place = 2
+    quantised, place = False, 2
     while True:
         if data[place] != 0xFF:
             raise NotBaseline("no marker where one is expected")
@@ -173,7 +178,11 @@ def _parse(data: bytes | memoryview) -> Baseline:
         if marker == 0xFF:
             place += 1
             continue
+        if marker in _WITHOUT_LENGTH:
+            raise NotBaseline("a marker that has no place in a header")
         (length,) = struct.unpack_from(">H", data, place + 2)
+        if length < 2:
+            raise NotBaseline("a segment shorter than its own length")
         content = bytes(data[place + 4 : place + 2 + length])
         if marker in _OTHER_FRAMES or marker in (_START, _END, _LINES):
             raise NotBaseline("another kind of JPEG")
@@ -181,6 +190,7 @@ def _parse(data: bytes | memoryview) -> Baseline:
             raise NotBaseline("restart markers")
         if marker == _TABLES:
             tables |= _tables(content)
+        quantised |= marker == _QUANTISATION
         if marker in _BASELINE:
             frame = place + 5, content
         if marker == _SCAN:
@@ -190,7 +200,10 @@ def _parse(data: bytes | memoryview) -> Baseline:
         raise NotBaseline("no frame")
     at, described = frame
     height, width = struct.unpack_from(">HH", data, at)
-    return Baseline(width, height, at, place, place + 2 + length, _components(described, content), tables)
+    components = _components(described, content)
+    if not quantised or any({part.dc, 16 + part.ac} - set(tables) for part in components):
+        raise NotBaseline("no tables of its own")
+    return Baseline(width, height, at, place, place + 2 + length, components, tables)
 
 
 def _tables(content: bytes) -> dict[int, HuffmanTable]:
@@ -199,6 +212,8 @@ def _tables(content: bytes) -> dict[int, HuffmanTable]:
     while place < len(content):
         counts = content[place + 1 : place + 17]
         stop = place + 17 + sum(counts)
+        if stop > len(content):
+            raise NotBaseline("a header that ends too early")
         found[content[place]] = HuffmanTable.of(counts, content[place + 17 : stop])
         place = stop
     return found
@@ -210,6 +225,8 @@ def _components(frame: bytes, scan: bytes) -> tuple[Component, ...]:
     sampling = {frame[6 + 3 * i]: divmod(frame[7 + 3 * i], 16) for i in range(count)}
     if precision != 8 or count not in (1, 3) or scan[0] != count or scan[1 + 2 * count :] != b"\0\x3f\0":
         raise NotBaseline("another kind of scan")
+    if len(sampling) != count:
+        raise NotBaseline("colours of one name")
     found = []
     for i in range(count):
         identifier, chosen = scan[1 + 2 * i], scan[2 + 2 * i]
@@ -234,12 +251,14 @@ def in_order(jpeg: Baseline, planes: Sequence[Coefficients]) -> list[Coefficient
 def unit_bits(jpeg: Baseline, coefficients: Sequence[Coefficients]) -> tuple[Int64s, list[Int64s]]:
     """Bits of every unit (units,), and for each component the last first coefficient of every unit (units,).
 
-    `coefficients` as `in_order` gives them.
+    `coefficients` as `in_order` gives them. Raises NotBaseline for first coefficients that are none of a picture's.
     """
     total = np.zeros(len(coefficients[0]), np.int64)
     last = []
     for component, blocks in zip(jpeg.components, coefficients, strict=True):
         first = blocks[:, :, 0].astype(np.int64)
+        if np.abs(first).max(initial=0) > _LARGEST:
+            raise NotBaseline("a first coefficient beyond all pictures")
         steps = np.diff(first.ravel(), prepend=0)
         categories = _CATEGORY[np.abs(steps)]
         bits = jpeg.tables[component.dc].lengths()[categories] + categories

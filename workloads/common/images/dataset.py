@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
@@ -89,6 +90,8 @@ class ImageDataset(Dataset, Generic[Content]):
             return seek_points.make(destination, manifest, images)
         except OSError as error:
             return [f"notice: {self.name}: no seek points ({error.filename or destination}: {error.strerror or error})"]
+        except (ValueError, MemoryError, BrokenExecutor) as error:
+            return [f"notice: {self.name}: no seek points ({error or type(error).__name__})"]
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of a result must know."""

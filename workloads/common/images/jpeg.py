@@ -185,6 +185,8 @@ class Reader:
     def _decode_region(self, data: memoryview, box: Box, width: int, height: int, denominator: int) -> UInt8s | None:
         """`decode_part` by the library that can crop; None if it cannot crop this image."""
         assert self._regions is not None
+        if not _has_tables(data):
+            return None
         array = np.frombuffer(data, np.uint8)
         address = array.ctypes.data
         try:
@@ -214,6 +216,15 @@ class Reader:
         if size > self._pixels.size:
             self._pixels = np.empty(size, np.uint8)
         return self._pixels
+
+
+def _has_tables(data: memoryview) -> bool:
+    """Whether a JPEG brings its own tables. The library would use those of the file before: pixels that depend on the order."""
+    for part in (data[:4096], data):
+        start = bytes(part)
+        if b"\xff\xc4" in start and b"\xff\xdb" in start:
+            return True
+    return False
 
 
 def reduced(box: Box, denominator: int) -> Box:

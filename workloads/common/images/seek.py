@@ -22,6 +22,7 @@ from __future__ import annotations
 import functools
 import itertools
 import struct
+from dataclasses import replace
 from typing import NamedTuple
 from zlib import crc32
 
@@ -31,15 +32,17 @@ import numpy.typing as npt
 from workloads.common.images.baseline import (
     END_OF_BLOCK,
     Baseline,
+    Coefficients,
     HuffmanTable,
     NotBaseline,
     in_order,
     parse,
     unit_bits,
 )
-from workloads.common.images.turbo import CoefficientReader
+from workloads.common.images.turbo import CoefficientReader, Complaint
 
 Box = tuple[int, int, int, int]
+Piece = bytes | memoryview
 
 SEGMENT_PIXELS = 64
 """About so many pixels in a row lie between two points. With twice as many, random crops take an eighth more time; records
@@ -48,6 +51,9 @@ WORTH = 0.9
 """An excerpt with more than this share of the units that would be read anyway is not worth its copy."""
 MARGIN = 3
 """Pixels of the (reduced) image around a part: one for rounding, two that smooth upsampling of colour looks at."""
+LEAST_WIDTH = 32
+MOST_PIXELS = 65_000
+"""Of a side of a JPEG."""
 _RESTARTS = tuple(bytes([0xFF, 0xD0 + number]) for number in range(8))
 _END = b"\xff\xd9"
 
@@ -68,6 +74,8 @@ class _Head(NamedTuple):
     """CRC-32 of the record behind it."""
     checksum: int
     """CRC-32 of the file up to its coded data."""
+    file_bytes: int
+    """Up to the end of the coded data."""
     frame_at: int
     """Where height and width stand."""
     scan_at: int
@@ -86,7 +94,7 @@ class _Head(NamedTuple):
     """Bytes of the longest head."""
 
 
-_HEAD = struct.Struct("<IIIIIHHHHBBBB")
+_HEAD = struct.Struct("<IIIIIIHHHHBBBB")
 
 
 class Excerpt(NamedTuple):
@@ -124,55 +132,72 @@ def excerpt(
     columns = stop_unit - first_unit + 1
     if (stop_row - first_row) * columns > WORTH * stop_row * head.columns:
         return None
-    if crc32(data[: head.data_at]) != head.checksum:
+    if len(data) < head.file_bytes or crc32(data[: head.data_at]) != head.checksum:
+        return None
+    if struct.unpack_from(">HH", data, head.frame_at) != (height, width):
         return None
     dx, dy = (first_unit - 1) * head.unit_width, first_row * head.unit_height
-    width_new, height_new = min(stop_unit * head.unit_width, width) - dx, min(stop_row * head.unit_height, height) - dy
-    made = bytearray().join(
-        [
-            data[: head.scan_at],
-            points[_HEAD.size : _HEAD.size + head.table_bytes],
-            struct.pack(">HHH", 0xFFDD, 4, columns),
-            data[head.scan_at : head.data_at],
-            *_rows(data, points, head, (first_row, stop_row), (first_segment, stop_segment)),
-            _END,
-        ]
-    )
-    struct.pack_into(">HH", made, head.frame_at, height_new, width_new)
-    return Excerpt(made, (width_new, height_new, head.unit_width), dx, dy)
+    size = min(stop_unit * head.unit_width, width) - dx, min(stop_row * head.unit_height, height) - dy
+    first, stop = first_row * head.segments, stop_row * head.segments
+    firsts = slice(first + first_segment, stop, head.segments)
+    stops = slice(first + stop_segment, stop + 1, head.segments)
+    pieces = _pieces(data, points, head, firsts, stops)
+    return Excerpt(_joined(data, points, head, pieces, columns, size), (*size, head.unit_width), dx, dy)
 
 
-def _rows(
-    data: memoryview, points: memoryview, head: _Head, rows: tuple[int, int], segments: tuple[int, int]
-) -> list[bytes | memoryview]:
-    """The bytes of some segments of some rows."""
-    at = _HEAD.size + head.table_bytes
-    kinds = at + 4 * (head.rows * head.segments + 1)
-    heads = kinds + head.rows * head.segments + 1
-    starts = points[at:kinds].cast("I")
-    first, stop = (rows[0] * head.segments + segment for segment in segments)
-    length = (rows[1] - rows[0] - 1) * head.segments + 1
-    begins, begin_kinds = (
-        part[first : first + length : head.segments].tolist() for part in (starts, points[kinds:heads])
-    )
-    ends, end_kinds = (part[stop : stop + length : head.segments].tolist() for part in (starts, points[kinds:heads]))
-    fronts = range(heads + first * head.head_size, len(points), head.segments * head.head_size)
-    pieces: list[bytes | memoryview] = []
-    for begin, end, begin_kind, end_kind, front, restart in zip(
-        begins, ends, begin_kinds, end_kinds, fronts, itertools.cycle(_RESTARTS), strict=False
+def _joined(
+    data: memoryview, points: memoryview, head: _Head, pieces: list[Piece], interval: int, size: tuple[int, int]
+) -> bytearray:
+    """The JPEG of `size` (width, height) made of pieces, each but the last followed by a restart marker."""
+    pieces[-1] = _END
+    header = [
+        data[: head.scan_at],
+        points[_HEAD.size : _HEAD.size + head.table_bytes],
+        struct.pack(">HHH", 0xFFDD, 4, interval),
+        data[head.scan_at : head.data_at],
+    ]
+    made = bytearray().join([*header, *pieces])
+    struct.pack_into(">HH", made, head.frame_at, size[1], size[0])
+    return made
+
+
+def _pieces(
+    data: memoryview, points: memoryview, head: _Head, firsts: slice, stops: slice, number: int = 0
+) -> list[Piece]:
+    """The bytes between points, and the restart marker `number`, `number` + 1, … behind each."""
+    kinds_at = _HEAD.size + head.table_bytes + 4 * (head.rows * head.segments + 1)
+    heads_at = kinds_at + head.rows * head.segments + 1
+    starts, kinds = points[_HEAD.size + head.table_bytes : kinds_at].cast("I"), points[kinds_at:heads_at]
+    fronts = range(heads_at + firsts.start * head.head_size, len(points), (firsts.step or 1) * head.head_size)
+    restarts = itertools.cycle(_RESTARTS[number & 7 :] + _RESTARTS[: number & 7])
+    pieces: list[Piece] = []
+    for begin, begin_kind, end, end_kind, front, restart in zip(
+        starts[firsts].tolist(),
+        kinds[firsts].tolist(),
+        starts[stops].tolist(),
+        kinds[stops].tolist(),
+        fronts,
+        restarts,
+        strict=False,
     ):
         phase, last, tail = end_kind & 7, data[end - 1], b""
-        # A byte of ones that is shared with the next segment stays, and is followed by its zeros.
-        if phase and (last or data[end - 2] != 0xFF):
+        # A byte that both ends share is in the front already. One of ones stays, and is followed by its zeros.
+        if phase and begin < end and (last or data[end - 2] != 0xFF):
             end, tail = end - 1, _TAILS[phase << 8 | last]
         pieces += points[front : front + (begin_kind >> 3)], data[begin:end], tail, restart
-    del pieces[-1]
     return pieces
 
 
-def record(data: bytes | memoryview, reader: CoefficientReader) -> bytes:
-    """The seek points of a JPEG. Raises NotBaseline where there can be none, `turbo.Complaint` for a damaged file."""
+def record(data: bytes | memoryview, width: int, height: int, reader: CoefficientReader) -> bytes:
+    """The seek points of a JPEG that is known to be `width` x `height`.
+
+    Raises NotBaseline where there can be none, `turbo.Complaint` for a damaged file.
+    """
     jpeg = parse(data)
+    if (jpeg.width, jpeg.height) != (width, height):
+        raise NotBaseline("another size than expected")
+    if jpeg.width < LEAST_WIDTH:
+        raise NotBaseline("narrow: smooth upsampling of colour has other rules there")
     coefficients = in_order(jpeg, reader.read(data, jpeg.blocks))
     columns, rows = jpeg.units
     unit_width, unit_height = jpeg.unit
@@ -195,6 +220,7 @@ def record(data: bytes | memoryview, reader: CoefficientReader) -> bytes:
     described = _Head(
         own_checksum=0,
         checksum=crc32(data[: jpeg.data_at]),
+        file_bytes=jpeg.data_at + int(raw[-1] + skipped[-1]),
         frame_at=jpeg.frame_at,
         scan_at=jpeg.scan_at,
         data_at=jpeg.data_at,
@@ -214,7 +240,50 @@ def record(data: bytes | memoryview, reader: CoefficientReader) -> bytes:
         *(front.ljust(head_size, b"\0") for front in fronts),
     ]
     content = b"".join([_HEAD.pack(*described)[4:], tables, *arrays])
-    return struct.pack("<I", crc32(content)) + content
+    points = struct.pack("<I", crc32(content)) + content
+    _check(memoryview(data), memoryview(points), described, jpeg, coefficients, reader)
+    return points
+
+
+def _check(
+    data: memoryview,
+    points: memoryview,
+    head: _Head,
+    jpeg: Baseline,
+    coefficients: list[Coefficients],
+    reader: CoefficientReader,
+) -> None:
+    """Read all coefficients again, each segment from its own point. Raises NotBaseline if they are not the file's.
+
+    Counting bits trusts that codes are what they should be; some damage keeps a decoder going with others.
+    """
+    full = (head.segments - 1) * head.step
+    whole = [slice(row * head.segments, (row + 1) * head.segments - 1) for row in range(head.rows)]
+    groups = [(whole, head.step, slice(0, full))] if full else []
+    groups.append(
+        ([slice(head.segments - 1, head.rows * head.segments, head.segments)], head.columns - full, slice(full, None))
+    )
+    for firsts, width, of_row in groups:
+        pieces: list[Piece] = []
+        for some in firsts:
+            stops = slice(some.start + 1, some.stop + 1, some.step)
+            pieces += _pieces(data, points, head, some, stops, len(pieces) // 4)
+        count, interval = len(pieces) // 4, width + 1
+        columns = min(count, MOST_PIXELS // (interval * head.unit_width))
+        pieces += [piece for i in range(-count % columns) for piece in (*pieces[:3], _RESTARTS[(count + i) & 7])]
+        size = columns * interval * head.unit_width, -(-count // columns) * head.unit_height
+        made = _joined(data, points, head, pieces, interval, size)
+        layout = replace(jpeg, width=size[0], height=size[1])
+        try:
+            found = in_order(layout, reader.read(made, layout.blocks))
+        except Complaint as complaint:
+            raise NotBaseline(f"codes that lead elsewhere ({complaint})") from None
+        for mine, given in zip(found, coefficients, strict=True):
+            shape = mine.shape[1:]
+            again = mine.reshape(-1, interval, *shape)[:count, 1:]
+            expected = given.reshape(head.rows, head.columns, *shape)[:, of_row].reshape(count, width, *shape)
+            if not np.array_equal(again, expected):
+                raise NotBaseline("codes that lead elsewhere")
 
 
 def _raw_places(scan: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

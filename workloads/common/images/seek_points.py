@@ -33,8 +33,12 @@ FOLDER = "seek"
 ENDS, RECORDS = "ends.npy", "records.bin"
 VERSION = 1
 """Of the records."""
-LEAST_PIXELS = 1 << 16
-"""Smaller images are decoded as fast without: 256 x 256."""
+LEAST_PIXELS, MOST_PIXELS = 1 << 16, 1 << 24
+"""Smaller images, below 256 x 256, are decoded as fast without. Larger ones would take each core more than about 1 GB here."""
+STALE_SECONDS = 86_400.0
+"""After a day, a folder that was being written belongs to nobody any more."""
+Task = list[tuple[str, int, int, int]]
+"""Path, bytes, width and height of images; an empty path for one that gets no points."""
 IMAGES_PER_TASK = 64
 WORTH_PROCESSES = 2048
 """From so many images on, all cores work; before, starting processes would take longer."""
@@ -74,11 +78,12 @@ def read(folder: Path, data: Manifest, count: int) -> SeekPoints | None:
 
 def make(folder: Path, data: Manifest, images: ImageIndex) -> list[str]:
     """Make those of the data set prepared in `folder`, unless they are there; a line about them if images have any."""
-    eligible = images.width.astype(np.int64) * images.height >= LEAST_PIXELS
+    pixels = images.width.astype(np.int64) * images.height
+    eligible = (pixels >= LEAST_PIXELS) & (pixels <= MOST_PIXELS)
     if turbo.library() is None or not eligible.any() or _present(folder, data):
         return []
     destination = folder / FOLDER
-    shutil.rmtree(destination, ignore_errors=True)
+    _tidy(folder)
     ends, found = np.zeros(len(images), np.int64), 0
     with manifests.workspace(destination) as workspace:
         with (workspace / RECORDS).open("wb") as file:
@@ -89,6 +94,8 @@ def make(folder: Path, data: Manifest, images: ImageIndex) -> list[str]:
         if not found:
             return []
         np.save(workspace / ENDS, ends, allow_pickle=False)
+        if not _present(folder, data):
+            shutil.rmtree(destination, ignore_errors=True)  # of other data, or of another version
         manifests.publish(workspace, destination, _manifest(data, {"train": len(images), "with_points": found}))
     share = int(ends[-1]) / max(1, int(np.sum(images.bytes)))
     return [
@@ -122,12 +129,21 @@ def _present(folder: Path, data: Manifest) -> bool:
     return present is not None and present.same_origin(_manifest(data, {}))
 
 
+def _tidy(folder: Path) -> None:
+    """Remove what a preparation that was killed has left."""
+    for path in folder.glob(f".{FOLDER}.*"):
+        if time.time() - path.stat().st_mtime > STALE_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
+
+
 def _records(images: ImageIndex, eligible: npt.NDArray[np.bool_]) -> Iterator[bytes]:
     """The record of each image, in order; says on stderr how far it is."""
-    tasks = []
+    tasks: list[Task] = []
     for first in range(0, len(images), IMAGES_PER_TASK):
-        numbers = range(first, min(first + IMAGES_PER_TASK, len(images)))
-        tasks.append([images.path(number) if eligible[number] else "" for number in numbers])
+        some = slice(first, min(first + IMAGES_PER_TASK, len(images)))
+        paths = [images.path(number) if eligible[number] else "" for number in range(some.start, some.stop)]
+        facts = (part[some].tolist() for part in (images.bytes, images.width, images.height))
+        tasks.append(list(zip(paths, *facts, strict=True)))
     cores = len(os.sched_getaffinity(0))
     if cores == 1 or len(images) < WORTH_PROCESSES:
         yield from _told(map(records_of, tasks), len(images))
@@ -154,13 +170,13 @@ def _told(parts: Iterator[list[bytes]], total: int) -> Iterator[bytes]:
             )
 
 
-def records_of(paths: list[str]) -> list[bytes]:
-    """The record of each file; empty for an empty path, and where there can be none."""
+def records_of(task: Task) -> list[bytes]:
+    """The record of each file; empty where there is to be none or can be none."""
     files, coefficients = Reader(), turbo.CoefficientReader()
     found = []
-    for path in paths:
+    for path, size, width, height in task:
         try:
-            found.append(seek.record(files.read(path), coefficients) if path else b"")
-        except (BadImage, NotBaseline, turbo.Complaint):
+            found.append(seek.record(files.read(path, size), width, height, coefficients) if path else b"")
+        except (BadImage, NotBaseline, turbo.Complaint, MemoryError):
             found.append(b"")
     return found

@@ -31,6 +31,8 @@ _BLOCK_WIDTHS = {0: 8, 1: 16, 2: 16, 3: 8, 4: 8, 5: 32}
 _MARGIN = 2
 """Pixels beside a region that are decoded too: smooth upsampling of colour looks one sample, two pixels, to each side."""
 _WARNING = 0
+_WIDEST_UNIT = 4
+"""Blocks beside each other in a unit, at most."""
 
 
 class _Region(ctypes.Structure):
@@ -180,23 +182,39 @@ class CoefficientReader(_Instance):
     def __init__(self) -> None:
         super().__init__(_TRANSFORM)
 
-    def read(self, data: bytes | memoryview, blocks: Sequence[tuple[int, int]]) -> list[npt.NDArray[np.int16]]:
+    def read(
+        self, data: bytes | bytearray | memoryview, blocks: Sequence[tuple[int, int]]
+    ) -> list[npt.NDArray[np.int16]]:
         """Of each component (rows, columns, 64), in natural order; `blocks` are rows and columns, whole units of the JPEG.
 
         Raises Complaint, also for damage that a decoder would get over.
         """
         planes = [np.zeros((*shape, 64), np.int16) for shape in blocks]
+        failed: list[BaseException] = []
 
         def look(row: int, region: _Region, whole: _Region, component: int, number: int, transform: int) -> int:
-            plane = planes[component]
-            ctypes.memmove(plane[region.y // 8].ctypes.data, row, plane.strides[0])
+            """Copy a row, whose memory is filled up to whole units. Nothing may be raised through the library."""
+            try:
+                plane = planes[component]
+                rows, columns, _ = plane.shape
+                if not (region.y // 8 < rows and columns - _WIDEST_UNIT < region.w // 8 <= columns):
+                    raise ValueError("another size than expected")
+                ctypes.memmove(plane[region.y // 8].ctypes.data, row, plane.strides[0])
+            except BaseException as error:
+                failed.append(error)
+                return -1
             return 0
 
         array = np.frombuffer(data, np.uint8)
         transform = _Transform(_Region(), 0, _NO_OUTPUT, None, _Filter(look))
         nothing, none = (ctypes.c_void_p * 1)(), (ctypes.c_size_t * 1)()
-        if self._lib.tj3Transform(
+        wrong = self._lib.tj3Transform(
             self._handle, array.ctypes.data, array.size, 1, nothing, none, ctypes.byref(transform)
-        ):
+        )
+        if failed and not isinstance(failed[0], ValueError | IndexError):
+            raise failed[0]
+        if failed:
+            raise Complaint(str(failed[0]), False)
+        if wrong:
             self._complain()
         return planes

@@ -250,3 +250,18 @@ def test_decoding_lets_other_threads_run():
         stop.set()
         thread.join()
     assert min(sorted(part)[2], sorted(whole)[2]) > 10
+
+
+def test_a_file_without_tables_does_not_get_those_of_the_file_before():
+    """Motion JPEG leaves the Huffman tables out; the library keeps a handle's last ones."""
+    place, bare = 2, bytearray(DATA[:2])
+    while DATA[place + 1] != 0xDA:
+        length = 2 + int.from_bytes(DATA[place + 2 : place + 4], "big")
+        bare += b"" if DATA[place + 1] == 0xC4 else DATA[place : place + length]
+        place += length
+    content = memoryview(bytes(bare + DATA[place:]))
+    reader, box = Reader(), (20, 30, 90, 70)
+    other = made_up.pillow(made_up.pixels(9, 120, 160), quality=30, optimize=True)
+    reader.decode_part(memoryview(other), box, 160, 120)
+    part = reader.decode_part(content, box, 160, 120).copy()
+    np.testing.assert_array_equal(part, simplejpeg.decode_jpeg(DATA)[30:100, 20:110])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tests.workloads.common.images import made_up_images as made_up
-from workloads.common.images import seek
-from workloads.common.images.baseline import NotBaseline
+from workloads.common.images import seek, turbo
+from workloads.common.images.baseline import NotBaseline, parse
 from workloads.common.images.jpeg import BadImage, Reader
 from workloads.common.images.turbo import CoefficientReader, Complaint
 
@@ -20,7 +20,8 @@ KINDS = ("420", "422", "444", "440", "411", "Gray")
 
 
 def points_of(data):
-    return memoryview(seek.record(data, CoefficientReader()))
+    height, width, _, _ = simplejpeg.decode_jpeg_header(bytes(data), strict=False)
+    return memoryview(seek.record(data, width, height, CoefficientReader()))
 
 
 def optimized(data):
@@ -174,6 +175,119 @@ def test_damaged_points_are_not_used(changes, length):
         assert seek.excerpt(memoryview(DATA), damaged, BOX, 400, 300, 1) is None
     part = Reader().decode_part(memoryview(DATA), BOX, 400, 300, 1, damaged)
     np.testing.assert_array_equal(part, Reader().decode_part(memoryview(DATA), BOX, 400, 300))
+
+
+def segments(data):
+    """(marker, whole segment) of a header, up to the scan's."""
+    place = 2
+    while data[place + 1] != 0xDA:
+        length = 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+        yield data[place + 1], data[place : place + length]
+        place += length
+
+
+def without(data, marker):
+    """A JPEG without some of its segments."""
+    kept = b"".join(segment for found, segment in segments(data) if found != marker)
+    return data[:2] + kept + data[data.index(b"\xff\xda") :]
+
+
+def changed(data, at, value):
+    return data[:at] + bytes([value]) + data[at + 1 :]
+
+
+FRAME = DATA.index(b"\xff\xc0")
+TABLE = DATA.index(b"\xff\xc4")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        without(DATA, 0xC4),
+        without(DATA, 0xDB),
+        DATA[:2] + b"\xff\xd0" + DATA[2:],
+        DATA[:2] + b"\xff\x01" + DATA[2:],
+        changed(DATA, FRAME + 13, DATA[FRAME + 10]),  # two colours of one name
+        changed(DATA, TABLE + 22, DATA[TABLE + 21]),  # two codes of one symbol
+        changed(DATA, SCAN - 8, 0x11 + DATA[SCAN - 8]),  # a table that is not there
+    ],
+)
+def test_headers_that_decoders_read_in_their_own_way_have_no_points(data):
+    """libjpeg-turbo takes most of them."""
+    with pytest.raises((NotBaseline, Complaint)):
+        seek.record(data, 400, 300, CoefficientReader())
+
+
+def test_first_coefficients_that_overflow_have_no_points():
+    """A grey image whose first coefficients rise without end: libjpeg-turbo cuts them off to 16 bits, and says nothing."""
+    data = made_up.jpeg(1, 304, 400, "Gray")
+    table, rest = parse(data).tables[0].codes[11], parse(data).tables[16].codes[0]
+    block = format(table[0], f"0{table[1]}b") + "1" * 11 + format(rest[0], f"0{rest[1]}b")
+    flat = "".join(format(code, f"0{bits}b") for code, bits in (parse(data).tables[0].codes[0], rest))
+    bits = block * 20 + flat * (50 * 38 - 20)
+    bits += "1" * (-len(bits) % 8)
+    scan = int(bits, 2).to_bytes(len(bits) // 8, "big").replace(b"\xff", b"\xff\0")
+    rising = data[: parse(data).data_at] + scan + b"\xff\xd9"
+    assert Reader().decode(memoryview(rising)).shape == (304, 400, 3)
+    with pytest.raises(NotBaseline, match="first coefficient"):
+        points_of(rising)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.integers(SCAN, len(DATA) - 3), st.integers(0, 7)), min_size=1, max_size=3))
+def test_damage_before_points_were_made_changes_no_pixel(flips):
+    """What decodes at all, with points, decodes to what it is without; a decoder gets over some damage."""
+    data = bytearray(DATA)
+    for at, bit in flips:
+        data[at] ^= 1 << bit
+    try:
+        points = points_of(data)
+    except (NotBaseline, Complaint):
+        return
+    reader, content = Reader(), memoryview(bytes(data))
+    for box in (BOX, (70, 40, 200, 200)):
+        expected = reader.decode_part(content, box, 400, 300).copy()
+        np.testing.assert_array_equal(reader.decode_part(content, box, 400, 300, 1, points), expected)
+
+
+def test_a_shorter_file_and_another_size_are_named_with_points_too():
+    points = points_of(DATA)
+    with pytest.raises(BadImage, match="damaged JPEG"):
+        Reader().decode_part(memoryview(DATA)[:5000], BOX, 400, 300, 1, points)
+    with pytest.raises(BadImage, match="400 x 300 pixels instead of 1000 x 1000"):
+        Reader().decode_part(memoryview(DATA), BOX, 1000, 1000, 1, points)
+    with pytest.raises(NotBaseline, match="another size"):
+        seek.record(DATA, 400, 301, CoefficientReader())
+
+
+def test_narrow_images_have_none():
+    with pytest.raises(NotBaseline, match="narrow"):
+        points_of(made_up.jpeg(4, 211, 31, "420"))
+
+
+def test_flat_images_whose_segments_share_bytes():
+    image = np.full((64, 450, 3), 90, np.uint8)
+    image[20:40, 100:300] = 200
+    data = memoryview(made_up.pillow(image, quality=30, optimize=True))
+    points, reader = points_of(data), Reader()
+    for left in range(3, 440, 7):
+        box = (left, 17, 9, 30)
+        found = seek.excerpt(data, points, box, 450, 64, 1)
+        if found is not None:
+            simplejpeg.decode_jpeg(bytes(found.data), strict=True)
+        expected = reader.decode_part(data, box, 450, 64).copy()
+        np.testing.assert_array_equal(reader.decode_part(data, box, 450, 64, 1, points), expected)
+
+
+def test_a_failure_while_coefficients_are_copied_is_raised(monkeypatch):
+    """Nothing may be raised through the library, and nothing be lost."""
+
+    def interrupt(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(turbo.ctypes, "memmove", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        points_of(DATA)
 
 
 def test_the_head_says_where_things_are():

@@ -40,6 +40,11 @@ def train(folder, **options):
     return arrays
 
 
+def facts(images, number):
+    """Path, bytes and size of an image."""
+    return images.path(number), int(images.bytes[number]), int(images.width[number]), int(images.height[number])
+
+
 def counted(monkeypatch):
     """A list that grows with every excerpt."""
     found = []
@@ -155,14 +160,46 @@ def test_damaged_files_are_named(original, tmp_path, small):
     assert train(folder)
 
 
+def test_what_a_killed_preparation_left_is_removed_after_a_day(original, tmp_path, small):
+    folder, _ = prepared(original, tmp_path / "p", seek_points=False)
+    old, new = folder / ".seek.old", folder / ".seek.new"
+    old.mkdir()
+    new.mkdir()
+    os.utime(old, (1, 1))
+    prepared(original, folder)
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_a_damaged_manifest_is_said(original, tmp_path, small):
+    folder, _ = prepared(original, tmp_path / "p", seek_points=False)
+    (folder / "seek").mkdir()
+    (folder / "seek" / "manifest.json").write_text("{")
+    lines = prepared(original, folder)[1]
+    assert lines[1].startswith("notice: made-up: no seek points (")
+    assert "remove" in lines[1]
+
+
+def test_very_large_images_have_none(original, tmp_path, small, monkeypatch):
+    monkeypatch.setattr(seek_points, "MOST_PIXELS", 8000)
+    folder, _ = prepared(original, tmp_path / "p")
+    manifest = manifests.read(folder)
+    images = index.read(folder, "train", index.root(folder, manifest), 60)
+    points = seek_points.read(folder, manifest, 60)
+    large = images.width * images.height > 8000
+    assert 5 < np.count_nonzero(large) < 55
+    assert not any(points.of(int(number)) for number in np.flatnonzero(large))
+
+
 def test_records_belong_to_their_images(original, tmp_path, small):
     folder, _ = prepared(original, tmp_path / "p")
     manifest = manifests.read(folder)
     images = index.read(folder, "train", index.root(folder, manifest), 60)
     points = seek_points.read(folder, manifest, 60)
     for number in (0, 1, 31, 59):
-        assert bytes(points.of(number)) == seek_points.records_of([images.path(number)])[0]
-    assert seek_points.records_of(["", str(tmp_path / "missing.jpg")]) == [b"", b""]
+        assert bytes(points.of(number)) == seek_points.records_of([facts(images, number)])[0]
+    path, size, width, height = facts(images, 3)
+    wrong = [("", 5, 5, 5), (str(tmp_path / "no.jpg"), size, width, height), (path, size + 1, width, height)]
+    assert seek_points.records_of([*wrong, (path, size, width, height + 1)]) == [b""] * 4
 
 
 def test_the_command_takes_the_option(original, tmp_path):
