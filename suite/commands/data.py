@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--no-seek-points",
         action="store_false",
         default=None,
-        help="images: do not note where decoding can begin (5 ms of a core for each image)",
+        help="images: do not note where decoding can begin (5 to 7 ms of a core for each)",
     )
 
 
