@@ -20,9 +20,9 @@ def available_bytes(allowed: Limits) -> int:
 
 def check_memory(workload: type[Workload], settings: Settings) -> None:
     """Raise ValueError, one line, if the activations of a training step on CPU cores cannot fit."""
-    sample = workload.activation_bytes(settings)
-    if settings.device != "cpu" or settings.mode != "train" or not sample:
+    if settings.device != "cpu" or settings.mode != "train":
         return
+    sample = workload.activation_bytes(settings)
     available, needed = available_bytes(limits()), sample * settings.batch_size_global
     if needed <= available:
         return

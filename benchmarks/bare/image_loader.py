@@ -59,6 +59,8 @@ def loader():
 stream = turbo() if kind in ("turbo", "eighth") else loader()
 for _ in range(8):
     next(stream)
+# Caches, and memory that the kernel took back meanwhile; workers of a loader have filled their queues instead.
+warm_up_seconds = 0.0 if workers and kind in ("pillow", "torchvision") else 0.4
 other = None
 if kind in ("turbo", "eighth") and workers == 2:
     command = [sys.executable, __file__, kind, listing, str(seconds), "0"]
@@ -70,9 +72,7 @@ for _ in sys.stdin:
         other.stdin.write("go\n")
         other.stdin.flush()
     start = time.perf_counter()
-    while (
-        not (kind in ("pillow", "torchvision") and workers) and time.perf_counter() - start < 0.4
-    ):  # caches, and memory that the kernel took back meanwhile
+    while time.perf_counter() - start < warm_up_seconds:
         next(stream)
     done, start, cpu = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - start < seconds:

@@ -27,7 +27,17 @@ def memory(monkeypatch):
 @pytest.mark.parametrize("workload", ["ncf", "resnet50", "ssd"])
 def test_the_default_batches_of_one_device_fit_a_laptop(workload, memory):
     memory(8)
-    check_memory(*planned(workload, *(["batch=global:32"] if workload == "ssd" else [])))
+    check_memory(*planned(workload))
+
+
+def test_synthetic_takes_a_batch_for_one_device():
+    assert planned("resnet50")[1].batch_size_global == 64
+
+
+def test_activations_are_counted_before_and_behind_batch_norm_in_the_runs_precision():
+    for precision, size in (("fp32", 4), ("bf16", 2)):
+        workload, settings = planned("resnet50", f"precision={precision}")
+        assert workload.activation_bytes(settings) == 2 * size * 11_113_984
 
 
 def test_refusal_names_a_batch_that_fits(memory):

@@ -52,8 +52,9 @@ WORTH = 0.9
 MARGIN = 3
 """Pixels of the (reduced) image around a part: one for rounding, two that smooth upsampling of colour looks at."""
 LEAST_WIDTH = 32
-MOST_PIXELS = 65_000
-"""Of a side of a JPEG."""
+"""Narrower images have no points: below five pixels colour is not smoothed, but in the wider excerpt it would be."""
+LONGEST_SIDE = 65_000
+"""Of a JPEG in pixels; the format ends at 65,535, libjpeg at 65,500."""
 _RESTARTS = tuple(bytes([0xFF, 0xD0 + number]) for number in range(8))
 _END = b"\xff\xd9"
 
@@ -269,7 +270,7 @@ def _check(
             stops = slice(some.start + 1, some.stop + 1, some.step)
             pieces += _pieces(data, points, head, some, stops, len(pieces) // 4)
         count, interval = len(pieces) // 4, width + 1
-        columns = min(count, MOST_PIXELS // (interval * head.unit_width))
+        columns = min(count, LONGEST_SIDE // (interval * head.unit_width))
         pieces += [piece for i in range(-count % columns) for piece in (*pieces[:3], _RESTARTS[(count + i) & 7])]
         size = columns * interval * head.unit_width, -(-count // columns) * head.unit_height
         made = _joined(data, points, head, pieces, interval, size)

@@ -118,7 +118,7 @@ def _manifest(data: Manifest, counts: dict[str, int]) -> Manifest:
     return Manifest(
         dataset=f"{data.dataset} {FOLDER}",
         source={"name": manifests.NAME, "bytes": 0, "sha256": data.fingerprint},
-        options={"version": VERSION, "segment_pixels": seek.SEGMENT_PIXELS, "least_pixels": LEAST_PIXELS},
+        options={"version": VERSION, "segment_pixels": seek.SEGMENT_PIXELS, "pixels": [LEAST_PIXELS, MOST_PIXELS]},
         counts=counts,
     )
 

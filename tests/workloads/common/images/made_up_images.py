@@ -27,6 +27,24 @@ def jpeg(seed: int, height: int, width: int, subsampling: str = "420", quality: 
     return simplejpeg.encode_jpeg(image, quality, "RGB", subsampling)
 
 
+def optimized(data: bytes) -> bytes:
+    """The same coefficients with Huffman tables of its own."""
+    image, buffer = Image.open(io.BytesIO(data)), io.BytesIO()
+    keep = {} if image.mode == "L" else {"subsampling": "keep"}
+    image.save(buffer, "JPEG", qtables=image.quantization, optimize=True, **keep)
+    return buffer.getvalue()
+
+
+def without(data: bytes, marker: int) -> bytes:
+    """A JPEG without some segments of its header."""
+    place, kept = 2, bytearray(data[:2])
+    while data[place + 1] != 0xDA:
+        stop = place + 2 + int.from_bytes(data[place + 2 : place + 4], "big")
+        kept += b"" if data[place + 1] == marker else data[place:stop]
+        place = stop
+    return bytes(kept + data[place:])
+
+
 def pillow(image: np.ndarray, mode: str = "RGB", kind: str = "JPEG", **options: object) -> bytes:
     """An image written by Pillow: progressive JPEGs, CMYK, PNG."""
     buffer = io.BytesIO()

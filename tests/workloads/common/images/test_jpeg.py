@@ -254,12 +254,7 @@ def test_decoding_lets_other_threads_run():
 
 def test_a_file_without_tables_does_not_get_those_of_the_file_before():
     """Motion JPEG leaves the Huffman tables out; the library keeps a handle's last ones."""
-    place, bare = 2, bytearray(DATA[:2])
-    while DATA[place + 1] != 0xDA:
-        length = 2 + int.from_bytes(DATA[place + 2 : place + 4], "big")
-        bare += b"" if DATA[place + 1] == 0xC4 else DATA[place : place + length]
-        place += length
-    content = memoryview(bytes(bare + DATA[place:]))
+    content = memoryview(made_up.without(DATA, 0xC4))
     reader, box = Reader(), (20, 30, 90, 70)
     other = made_up.pillow(made_up.pixels(9, 120, 160), quality=30, optimize=True)
     reader.decode_part(memoryview(other), box, 160, 120)

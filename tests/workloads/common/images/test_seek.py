@@ -24,14 +24,6 @@ def points_of(data):
     return memoryview(seek.record(data, width, height, CoefficientReader()))
 
 
-def optimized(data):
-    """The same coefficients with Huffman tables of its own."""
-    image, buffer = Image.open(io.BytesIO(data)), io.BytesIO()
-    keep = {} if image.mode == "L" else {"subsampling": "keep"}
-    image.save(buffer, "JPEG", qtables=image.quantization, optimize=True, **keep)
-    return buffer.getvalue()
-
-
 @st.composite
 def crops(draw):
     """(height, width, box) of an image with several segments."""
@@ -52,7 +44,7 @@ def test_an_excerpt_has_exactly_the_pixels_of_the_whole(crop, subsampling, quali
     height, width, box = crop
     data = made_up.jpeg(height * 401 + width, height, width, subsampling, quality)
     if own_tables:
-        data = optimized(data)
+        data = made_up.optimized(data)
     try:
         points = points_of(data)
     except NotBaseline:
@@ -73,7 +65,7 @@ def test_every_kind_of_photograph_has_seek_points(subsampling, own_tables):
     """What the property test leaves out is rare: tables that lack a symbol."""
     for seed in range(6):
         data = made_up.jpeg(seed, 300, 400, subsampling)
-        points = points_of(optimized(data) if own_tables else data)
+        points = points_of(made_up.optimized(data) if own_tables else data)
         assert len(points) > 100
 
 
@@ -177,21 +169,6 @@ def test_damaged_points_are_not_used(changes, length):
     np.testing.assert_array_equal(part, Reader().decode_part(memoryview(DATA), BOX, 400, 300))
 
 
-def segments(data):
-    """(marker, whole segment) of a header, up to the scan's."""
-    place = 2
-    while data[place + 1] != 0xDA:
-        length = 2 + int.from_bytes(data[place + 2 : place + 4], "big")
-        yield data[place + 1], data[place : place + length]
-        place += length
-
-
-def without(data, marker):
-    """A JPEG without some of its segments."""
-    kept = b"".join(segment for found, segment in segments(data) if found != marker)
-    return data[:2] + kept + data[data.index(b"\xff\xda") :]
-
-
 def changed(data, at, value):
     return data[:at] + bytes([value]) + data[at + 1 :]
 
@@ -203,8 +180,8 @@ TABLE = DATA.index(b"\xff\xc4")
 @pytest.mark.parametrize(
     "data",
     [
-        without(DATA, 0xC4),
-        without(DATA, 0xDB),
+        made_up.without(DATA, 0xC4),
+        made_up.without(DATA, 0xDB),
         DATA[:2] + b"\xff\xd0" + DATA[2:],
         DATA[:2] + b"\xff\x01" + DATA[2:],
         changed(DATA, FRAME + 13, DATA[FRAME + 10]),  # two colours of one name
