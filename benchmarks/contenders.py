@@ -14,8 +14,8 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from suite.devices import cpu_model
-from suite.source import git_state
+from suite.common.git_state import git_state
+from suite.machine.devices import cpu_model
 
 WARM_UP_SECONDS = 0.4
 """Worked before a round is timed: a kernel may take back the memory of processes that wait (DAMON), and their caches are cold.

@@ -32,10 +32,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from image_suite import full_size
 
-from suite.devices import cpu_model
-from suite.source import git_state
+from suite.common.git_state import git_state
+from suite.machine.devices import cpu_model
 from workloads.api import Array, Batch
-from workloads.ssd import average_precision, boxes
+from workloads.common.coco import average_precision
+from workloads.ssd import boxes
 from workloads.ssd.detections import SCORE_MINIMUM
 from workloads.ssd.workload import SSD
 

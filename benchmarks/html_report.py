@@ -17,13 +17,12 @@ import time
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(PROJECT / "tests" / "suite" / "results"))
+sys.path.insert(0, str(PROJECT))
 
-from fake_logs import write_run  # noqa: E402
-
-from suite.devices import cpu_model  # noqa: E402
-from suite.results.collect import collect  # noqa: E402
-from suite.results.groups import rows  # noqa: E402
+from suite.machine.devices import cpu_model  # noqa: E402
+from suite.results.logs.collect import collect  # noqa: E402
+from suite.results.score.groups import rows  # noqa: E402
+from tests.suite.results.fake_logs import write_run  # noqa: E402
 
 WORKLOADS = ("ncf", "resnet50", "gnmt", "transformer")
 DEVICES = (1, 2, 4, 8, 16)

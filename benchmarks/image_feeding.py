@@ -24,7 +24,7 @@ import image_step
 import photos
 import ssd_input
 
-from suite import registry
+from suite.common import registry
 
 IMAGES, CLASSES, QUALITY = 640, 10, 90
 HEIGHT, WIDTH = 375, 500

@@ -22,12 +22,12 @@ import sys
 import time
 from pathlib import Path
 
-from suite import registry
-from suite.devices import cpu_model
-from suite.environment import resolve
+from suite.common import registry
+from suite.common.git_state import git_state
+from suite.environments.environment import resolve
 from suite.launch import mxnet, pytorch
 from suite.launch.base import thread_variables
-from suite.source import git_state
+from suite.machine.devices import cpu_model
 
 MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
 PROJECT = Path(__file__).resolve().parent.parent

@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
+from suite.common.registry import load_trainer
 from suite.launch.base import free_ports
-from suite.registry import load_trainer
 from workloads.api import Batch, Facts, Place, Settings, Workload
 from workloads.resnet50.settings import SETS as RESNET_SETS
 from workloads.resnet50.workload import ResNet50

@@ -17,9 +17,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from suite import registry
-from suite.devices import cpu_model
-from suite.source import git_state
+from suite.common import registry
+from suite.common.git_state import git_state
+from suite.machine.devices import cpu_model
 
 PROJECT = Path(__file__).resolve().parent.parent
 REFERENCE_SAMPLES, REFERENCE_PAIRS = 79_000, 720_000

@@ -24,10 +24,10 @@ from pathlib import Path
 
 import numpy as np
 
-from suite import registry
-from suite.devices import cpu_model
-from suite.environment import resolve
-from suite.source import git_state
+from suite.common import registry
+from suite.common.git_state import git_state
+from suite.environments.environment import resolve
+from suite.machine.devices import cpu_model
 
 PROJECT = Path(__file__).resolve().parent.parent
 BATCH = 65_536

@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from suite import registry
-from suite.devices import cpu_model
-from suite.environment import resolve
+from suite.common import registry
+from suite.common.runspec import RunSpec, read_run
+from suite.environments.environment import resolve
 from suite.launch.base import place_of
-from suite.runspec import RunSpec, read_run
+from suite.machine.devices import cpu_model
 
 PROJECT = Path(__file__).resolve().parent.parent
 STEPS = {"synthetic": 30, "demo": 306}

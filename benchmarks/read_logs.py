@@ -26,9 +26,9 @@ from mlperf_logging.compliance_checker import mlp_parser
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from suite.devices import cpu_model
+from suite.common.git_state import git_state
+from suite.machine.devices import cpu_model
 from suite.results import read
-from suite.source import git_state
 
 WANTED_SECONDS_PER_1000 = 10.0
 WANTED_RATIO = 3.0

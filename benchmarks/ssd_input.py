@@ -30,11 +30,11 @@ from contenders import Rates, alternate, answer_rounds, head, medians, rounded
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workloads.api import Place
+from workloads.common.coco.dataset import SPLITS, CocoFolders
+from workloads.common.coco.facts import read_facts
 from workloads.common.images import turbo
 from workloads.ssd import priors
 from workloads.ssd.data import DetectionData
-from workloads.ssd.dataset import SPLITS, CocoFolders
-from workloads.ssd.facts import read_facts
 from workloads.ssd.settings import REFERENCE_MODEL
 
 PROJECT = Path(__file__).resolve().parent.parent

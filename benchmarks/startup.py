@@ -16,9 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from suite import registry
-from suite.devices import cpu_model
-from suite.environment import resolve
+from suite.common import registry
+from suite.environments.environment import resolve
+from suite.machine.devices import cpu_model
 from suite.results import read
 
 PROJECT = Path(__file__).resolve().parent.parent

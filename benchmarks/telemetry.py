@@ -22,8 +22,8 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from suite import devices
-from suite.telemetry import INTERVAL_SECONDS, Telemetry
+from suite.control.telemetry import INTERVAL_SECONDS, Telemetry
+from suite.machine import devices
 
 TARGET_CORE_SHARE = 0.005
 

@@ -7,8 +7,8 @@ import threading
 
 import numpy as np
 
-from suite import registry
-from suite.environment import resolve
+from suite.common import registry
+from suite.environments.environment import resolve
 from suite.launch.base import free_ports
 from tests.helpers import PROJECT
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from suite.results.measurement import Measurement
+    from suite.results.score.measurement import Measurement
 
 SUMMARY = "what to run on how many devices"
 
@@ -40,8 +40,8 @@ def _count(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Print the advice; 0. Raises ValueError where there is nothing to advise from."""
-    from suite.results.advise import advise, seconds_of
-    from suite.results.advise_text import advice_csv, advice_json, advice_text
+    from suite.results.advise.advise import advise, seconds_of
+    from suite.results.advise.text import advice_csv, advice_json, advice_text
 
     deadline = None if args.deadline is None else seconds_of(args.deadline)
     found = _measured(args.paths, args.published)
@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measured(paths: list[Path], published: list[str]) -> list[Measurement]:
-    from suite.results.foreign import measured
-    from suite.results.published import find
+    from suite.results.published.figures import find
+    from suite.results.published.other_logs import measured
 
     if not paths and not published:
         raise ValueError("give a folder with runs (suite advise logs/) or --published dgx1-article")
@@ -68,7 +68,7 @@ def _measured(paths: list[Path], published: list[str]) -> list[Measurement]:
 
 
 def _of_workload(found: list[Measurement], name: str) -> list[Measurement]:
-    from suite.registry import not_allowed
+    from suite.common.registry import not_allowed
     from suite.results.names import workload_name
 
     chosen = [item for item in found if item.workload == workload_name(name)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from suite.check import Verdict
+    from suite.compliance.check import Verdict
 
 SUMMARY = "check logs and submission trees against the MLPerf rules and say what to do about each complaint"
 
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a verdict for each log and each part of a tree; 0 only if all pass. Raises ValueError for a wrong path."""
-    from suite.check import find_rules
+    from suite.compliance.check import find_rules
     from suite.packaging.layout import is_tree
 
     for path in args.files:
@@ -52,10 +52,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
     """Of a log, of every log below a folder of runs, or of all parts of a submission tree."""
-    from suite.check import Verdict, check_file
+    from suite.compliance.check import Verdict, check_file
     from suite.packaging.layout import is_tree
     from suite.packaging.tree import check_tree
-    from suite.results.collect import collect
+    from suite.results.logs.collect import collect
 
     if path.is_file():
         yield check_file(path, rules, werror)

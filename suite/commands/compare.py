@@ -31,11 +31,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print or write the comparison; 1 if nothing was comparable. Raises ValueError for a user's mistake."""
-    from suite.results.compare import Comparison, compare
-    from suite.results.compare_data import csv_text, json_text
-    from suite.results.compare_text import markdown
-    from suite.results.published import load
-    from suite.results.sides import Side, logs_side, published_side
+    from suite.results.compare.compare import Comparison, compare
+    from suite.results.compare.data import csv_text, json_text
+    from suite.results.compare.entries import Side, logs_side, published_side
+    from suite.results.compare.text import markdown
+    from suite.results.published.figures import load
 
     if args.output is not None and args.output.exists():
         raise ValueError(f"--output {args.output} exists and is not overwritten; give another path")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from suite.paths import data_root
-from suite.registry import DATASETS, load_dataset, names
+from suite.common.paths import data_root
+from suite.common.registry import DATASETS, load_dataset, names
 from workloads.api import Dataset
 
 SUMMARY = "prepare, verify and generate data sets"

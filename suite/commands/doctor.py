@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from suite.doctor import Need
-    from suite.findings import Finding
+    from suite.preflight.doctor import Need
+    from suite.preflight.findings import Finding
 
 SUMMARY = "look at devices, memory, load, disk and driver, and say what to do"
 
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one line for each thing looked at; 1 if something makes a run impossible. Raises ValueError for a mistake."""
-    from suite.doctor import examine
+    from suite.preflight.doctor import examine
 
     if args.gpus is not None and args.gpus < 1:
         raise ValueError(f"--gpus {args.gpus}: type 1 or more")
@@ -41,10 +41,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     """What the command line asks about, and what is wrong with the environment."""
-    from suite import devices, environment, registry
-    from suite.doctor import Need
-    from suite.findings import warning
-    from suite.paths import log_root
+    from suite.common import registry
+    from suite.common.paths import log_root
+    from suite.environments import environment
+    from suite.machine import devices
+    from suite.preflight.doctor import Need
+    from suite.preflight.findings import warning
 
     framework = registry.load_framework(args.framework)
     found = len(devices.gpus()) if args.device != "cpu" else 0

@@ -5,10 +5,11 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from suite import envcheck, locks, venvs
-from suite.locks import Lock
-from suite.paths import env_root
-from suite.registry import nearest
+from suite.common.paths import env_root
+from suite.common.registry import nearest
+from suite.environments import check as envcheck
+from suite.environments import locks, venvs
+from suite.environments.locks import Lock
 
 SUMMARY = "create, list, check and remove framework environments"
 

@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the list; 0. Raises ValueError, in one line, for a value that nothing has."""
-    from suite.results.published_list import Filters, listing
+    from suite.results.report.published_list import Filters, listing
 
     filters = Filters(**{item.name: getattr(args, item.name) for item in fields(Filters)})
     print(listing(args.kind, filters, args.format), end="")

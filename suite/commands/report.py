@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
         return _html(args)
     if args.to is not None or args.figures is not None:
         raise ValueError("--to and --figures belong to the page: add --html OUT")
-    from suite.results.report import report_csv, report_text
+    from suite.results.report.report import report_csv, report_text
 
     text = report_csv(args.paths) if args.format == "csv" else report_text(args.paths)
     if args.output is None:
@@ -53,7 +53,7 @@ def _html(args: argparse.Namespace) -> int:
     if args.format is not None or args.output is not None:
         raise ValueError("--html writes a page of its own: leave out --format and --output, or call suite report twice")
     from suite.results.html.page import write_html  # matplotlib: only here
-    from suite.results.published import find
+    from suite.results.published.figures import find
 
     published = [] if args.to is None else [item.measurement for item in find(args.to)]
     write_html(args.paths, args.html, published, args.figures)

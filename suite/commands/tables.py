@@ -27,9 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print or write the tables; 0. Raises ValueError where there is nothing to show or a file would be overwritten."""
-    from suite.results.article_csv import results_csv, speedups_csv
-    from suite.results.article_tables import article_tables, tables_markdown
-    from suite.results.foreign import measured
+    from suite.results.advise.article_csv import results_csv, speedups_csv
+    from suite.results.advise.article_tables import article_tables, tables_markdown
+    from suite.results.published.other_logs import measured
 
     if not args.paths and not args.article:
         raise ValueError("give a folder with runs (suite tables logs/) or --article")

@@ -1,1 +1,4 @@
-"""Starting the processes of a run: what differs between frameworks, one file each, and none of it imports a framework."""
+"""Which command starts which process where, one value per framework, and starting and ending process trees.
+
+For workers and controller.
+"""

@@ -7,10 +7,10 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from suite.runspec import RunSpec
+from suite.common.runspec import RunSpec
 from workloads.api import Place
 
-WORKER = ("-m", "suite.worker")
+WORKER = ("-m", "suite.worker.main")
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from suite.common.runspec import RunSpec
 from suite.launch.base import WORKER, Command, Framework, malloc_variables, thread_variables
-from suite.runspec import RunSpec
 
 TEMPORARY_SPACES = 4_096
 """Temporary spaces of MXNet's CPU operators, allocated as used. All CPU contexts share them, and an operator waits for

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from suite.common.runspec import RunSpec
 from suite.launch.base import WORKER, Command, Framework, free_ports, malloc_variables, thread_variables
-from suite.runspec import RunSpec
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
 """PyTorch's CPU allocator is malloc, which gives the memory of large activations back to the system after every use and takes

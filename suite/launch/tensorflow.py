@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from suite.common.runspec import RunSpec
 from suite.launch.base import WORKER, Command, Framework, free_ports, thread_variables
-from suite.runspec import RunSpec
 
 
 def _commands(run: RunSpec, run_file: str) -> list[Command]:

@@ -12,10 +12,10 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from suite.check import RULESET, Verdict
-from suite.complaints import Complaint
-from suite.guard import guarded_package_checker, kept_messages
-from suite.results.record import RunRecord
+from suite.compliance.check import RULESET, Verdict
+from suite.compliance.complaints import Complaint
+from suite.compliance.rule_files import guarded_package_checker, kept_messages
+from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
 SEED_RULESET = "1.0.0"

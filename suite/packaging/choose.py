@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.check import check_file
-from suite.packaging.alike import difference, repeated
+from suite.compliance.check import check_file
 from suite.packaging.layout import checked_benchmark, failed_allowed
-from suite.results.collect import Run
+from suite.packaging.same_setup import difference, repeated
+from suite.results.logs.collect import Run
+from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
-from suite.results.record import RunRecord
 from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
 

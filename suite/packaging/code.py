@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from suite import registry
+from suite.common import registry
+from suite.common.paths import PROJECT
 from suite.packaging.layout import FILE_BYTES_LIMIT
 from suite.packaging.machine import machine
 from suite.packaging.scripts import write_scripts
-from suite.paths import PROJECT
-from suite.results.record import RunRecord, RunSettings
+from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.text import clean, markdown_escape
 from workloads.api import Json
 

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from suite.check import Verdict
-from suite.complaints import Complaint
-from suite.guard import kept_messages
+from suite.common.registry import nearest
+from suite.compliance.check import Verdict
+from suite.compliance.complaints import Complaint
+from suite.compliance.rule_files import kept_messages
 from suite.packaging.layout import RESULTS, SYSTEMS
-from suite.registry import nearest
-from suite.results.reader import read
+from suite.results.logs.reader import read
 from suite.results.text import clean
 from workloads.api import Json
 

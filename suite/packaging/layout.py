@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from suite.registry import nearest
+from suite.common.registry import nearest
+from suite.common.runspec import safe_name
 from suite.results.targets import RUNS_REQUIRED
-from suite.runspec import safe_name
 
 RESULTS, SYSTEMS, BENCHMARKS = "results", "systems", "benchmarks"
 FILE_BYTES_LIMIT = 50 << 20

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from suite import locks
-from suite.results.record import RunSettings
+from suite.environments import locks
+from suite.results.logs.record import RunSettings
 from suite.results.text import clean
 from workloads.api import Json
 
@@ -15,7 +15,7 @@ _DATA_KEYS = {
     **{"decode": "data.decode", "data_threads": "data.threads", "skip_bad": "data.skip_bad"},
     "backbone_allow_other": "backbone.allow_other",
 }
-"""Options of a run that are typed elsewhere than below `workload.` (suite/plan.py)."""
+"""Options of a run that are typed elsewhere than below `workload.` (suite/plan/jobs.py)."""
 _BACKBONE = 'backbone.weights="${BACKBONE_WEIGHTS:?the path of the file that backbone_weights in the log names}"'
 """In place of the submitter's own path, which is worth nothing elsewhere."""
 

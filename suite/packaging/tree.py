@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from suite.check import Verdict, check_file
-from suite.complaints import Complaint
-from suite.packaging.alike import difference, repeated
+from suite.common.registry import nearest
+from suite.compliance.check import Verdict, check_file
+from suite.compliance.complaints import Complaint
 from suite.packaging.checkers import check_package, check_seeds
 from suite.packaging.description import check_description
 from suite.packaging.layout import BENCHMARKS, FILE_BYTES_LIMIT, RESULTS, SYSTEMS, failed_allowed
-from suite.registry import nearest
-from suite.results.reader import read
-from suite.results.record import RunRecord
+from suite.packaging.same_setup import difference, repeated
+from suite.results.logs.reader import read
+from suite.results.logs.record import RunRecord
 from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
 

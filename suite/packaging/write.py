@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.common.run_folder import SUPERSEDED
 from suite.packaging.choose import Chosen, choose, stamps
 from suite.packaging.code import write_code
 from suite.packaging.layout import BENCHMARKS, RESULTS, SYSTEMS, checked_name, made_name
 from suite.packaging.machine import fields_of, unknown
 from suite.packaging.tree import check_tree
-from suite.results.collect import collect
-from suite.results.record import RunRecord
+from suite.results.logs.collect import collect
+from suite.results.logs.record import RunRecord
 from suite.results.text import clean
-from suite.resume import SUPERSEDED
 from workloads.api import Json
 
 _NO_ORG = "not submitted"
@@ -142,7 +142,9 @@ def _write(folder: Path, chosen: Sequence[Chosen], systems: dict[str, list[RunRe
         code = folder / BENCHMARKS / item.benchmark / "implementations" / implementation
         notes += write_code(code, item.benchmark, item.records, wanted.code)
         if item.benchmark == "ncf":
-            notes.append("ncf: mlperf-logging has no rules for it after round v0.5; those of suite/rules were used")
+            notes.append(
+                "ncf: mlperf-logging has no rules for it after round v0.5; those of suite/compliance/rules were used"
+            )
         sets.append((system, item.benchmark, len(item.records)))
     return Packaged(folder, tuple(sets), tuple(missing), tuple(notes))
 

@@ -1,7 +1,7 @@
 """Results: one reader for logs, scores by the rules, tables."""
 
-from suite.results.lines import Problem
-from suite.results.reader import read
-from suite.results.record import Evaluation, Reading, RunRecord, RunSettings, Throughput
+from suite.results.logs.lines import Problem
+from suite.results.logs.reader import read
+from suite.results.logs.record import Evaluation, Reading, RunRecord, RunSettings, Throughput
 
 __all__ = ["Evaluation", "Problem", "Reading", "RunRecord", "RunSettings", "Throughput", "read"]

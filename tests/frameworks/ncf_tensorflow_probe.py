@@ -2,7 +2,7 @@
 
     RANK=0 WORLD_SIZE=1 python ncf_tensorflow_probe.py FOLDER [bf16]
 
-FOLDER holds the arrays of ncf_made_up.py. The last of an epoch's steps has one sample, so that with two processes one has
+FOLDER holds the arrays of synthetic_ncf.py. The last of an epoch's steps has one sample, so that with two processes one has
 padding alone.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.workloads.ncf import ncf_made_up
+from tests.workloads.ncf import synthetic_ncf
 from workloads.api import Diverged
 from workloads.ncf import tensorflow as neumf
 from workloads.ncf.workload import NCF
@@ -27,11 +27,11 @@ PIECE = 300
 
 def workload_of(folder, precision, processes):
     """The workload, with a batch size that leaves one sample to the last step."""
-    facts = ncf_made_up.write(folder)
+    facts = synthetic_ncf.write(folder)
     samples = 5 * facts.train_samples
     batch = next(size for size in range(samples // 12, samples) if samples % size == 1)
     settings = dataclasses.replace(
-        ncf_made_up.settings(folder, batch), framework="tensorflow", devices_total=processes, precision=precision,
+        synthetic_ncf.settings(folder, batch), framework="tensorflow", devices_total=processes, precision=precision,
         model=MODEL, hyperparameters={**ADAM, "batch_size_global": batch},
     )  # fmt: skip
     return NCF(settings, facts)
@@ -66,7 +66,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     precision = sys.argv[2] if len(sys.argv) > 2 else "fp32"
     workload = workload_of(folder, precision, processes)
-    place = ncf_made_up.place(process, range(process, process + 1), processes)
+    place = synthetic_ncf.place(process, range(process, process + 1), processes)
     neumf.CPU_PIECE, limit = PIECE, neumf.XLA_PARAMETERS
     found = {}
     # With several processes only once: TensorFlow joins a cluster at its start alone.

@@ -7,7 +7,7 @@
 
 import json
 
-from tests.workloads.resnet50 import resnet_made_up
+from tests.workloads.resnet50 import synthetic_resnet
 from workloads.api import Place
 from workloads.resnet50.tensorflow import ResNetTrainer
 
@@ -22,11 +22,11 @@ VARIANTS = {
 def compute(precision, compiled, products=True):
     """One variant."""
     options = {"evaluation_batch_size": 6, "compile": compiled}
-    workload = resnet_made_up.workload("uneven", "tensorflow", precision=precision, options=options)
+    workload = synthetic_resnet.workload("uneven", "tensorflow", precision=precision, options=options)
     trainer = ResNetTrainer(workload, Place(0, 1, range(1), 1, ("cpu",)))
     trainer.model.as_products = products
-    trainer.setup(resnet_made_up.weights(workload).items())
-    steps = [[resnet_made_up.batch(workload, number)] for number in range(3)]
+    trainer.setup(synthetic_resnet.weights(workload).items())
+    steps = [[synthetic_resnet.batch(workload, number)] for number in range(3)]
     logits = next(trainer.predict(steps[:1]))[1]["logits"]
     losses = [trainer.train([batches], number).loss for number, batches in enumerate(steps)]
     state = trainer.state()

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from tests.workloads.ssd import ssd_made_up
+from tests.workloads.ssd import synthetic_ssd
 from workloads.api import Place
 from workloads.ssd.tensorflow import SSDTrainer, detection_loss
 
@@ -27,10 +27,10 @@ VARIANTS = {
 
 def compute(precision, compiled):
     """One variant."""
-    workload = ssd_made_up.workload("uneven", "tensorflow", compile=compiled, precision=precision)
+    workload = synthetic_ssd.workload("uneven", "tensorflow", compile=compiled, precision=precision)
     trainer = SSDTrainer(workload, Place(0, 1, range(1), 1, ("cpu",)))
-    trainer.setup(ssd_made_up.weights(workload).items())
-    batches = [ssd_made_up.batch(workload, number) for number in range(3)]
+    trainer.setup(synthetic_ssd.weights(workload).items())
+    batches = [synthetic_ssd.batch(workload, number) for number in range(3)]
     outputs = next(trainer.predict([batches[:1]]))[1]
     losses = [trainer.train([[batch]], number).loss for number, batch in enumerate(batches)]
     nothing = {"offset": np.zeros_like(batches[0].arrays["offset"]), "label": np.zeros_like(batches[0].arrays["label"])}
@@ -47,7 +47,7 @@ def compute(precision, compiled):
 
 def gradient_of_equals(static):
     """By logits (B, C + 1, P), all of them 0."""
-    made = ssd_made_up.outputs()
+    made = synthetic_ssd.outputs()
     offsets, wanted, labels = (tf.constant(made[name]) for name in ("offsets", "wanted", "labels"))
     logits = tf.zeros_like(tf.transpose(made["logits"], [0, 2, 1]))
     with tf.GradientTape() as tape:

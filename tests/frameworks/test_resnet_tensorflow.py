@@ -7,8 +7,8 @@ import subprocess
 import numpy as np
 import pytest
 
-from suite import registry
-from suite.environment import resolve
+from suite.common import registry
+from suite.environments.environment import resolve
 from tests.helpers import PROJECT
 
 PROBE = str(PROJECT / "tests" / "frameworks" / "resnet_tensorflow_probe.py")

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from suite import registry
-from suite.environment import resolve
+from suite.common import registry
+from suite.environments.environment import resolve
 from tests.frameworks_probe import relative, run
 from tests.helpers import PROJECT
-from tests.workloads.ssd import ssd_loss_numpy, ssd_made_up
+from tests.workloads.ssd import ssd_loss_numpy, synthetic_ssd
 
 PROBE = str(PROJECT / "tests" / "frameworks" / "ssd_tensorflow_probe.py")
 VARIANTS = ("fp32", "compiled", "bf16", "fp16")
@@ -56,7 +56,7 @@ def test_a_step_without_positives_has_no_loss_and_breaks_nothing(found, variant)
 
 @pytest.mark.parametrize("static", [False, True])
 def test_of_equal_negatives_the_lower_priors_count(found, static):
-    made = ssd_made_up.outputs()
+    made = synthetic_ssd.outputs()
     arrays = (np.zeros_like(made["logits"]), made["offsets"], made["labels"], made["wanted"])
     _, by_logits, _ = ssd_loss_numpy.loss_and_gradients(*arrays)
     np.testing.assert_array_equal(found[f"equals/{static}"] != 0, by_logits != 0)

@@ -15,10 +15,8 @@ import cv2
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from randomness import digest
-
+from tests.golden.randomness import digest
 from workloads.common.images.resize import resize_smooth_into
 from workloads.common.randomness import bits, uniform
 from workloads.ssd import boxes, colours, crops, network, priors

@@ -15,12 +15,9 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "workloads" / "resnet50"))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import images_made_up as made_up
-from randomness import digest
-
+from tests.golden.randomness import digest
+from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common.images import turbo
 from workloads.resnet50.augment import crop_boxes, flips
 from workloads.resnet50.data import ImageNetData
@@ -42,8 +39,8 @@ def augmentation() -> dict[str, str]:
 def batches(decode: str) -> dict[str, str]:
     """All arrays of some steps and of the evaluation, on two replicas."""
     with tempfile.TemporaryDirectory() as folder:
-        prepared, facts = made_up.prepare(Path(folder))
-        data = ImageNetData(made_up.settings(prepared, decode=decode), facts, made_up.place(0, range(2), 2), 11)
+        prepared, facts = synthetic.prepare(Path(folder))
+        data = ImageNetData(synthetic.settings(prepared, decode=decode), facts, synthetic.place(0, range(2), 2), 11)
         train = [array for step in data.train(3, 8) for batch in step for array in batch.arrays.values()]
         evaluation = [array for step in data.evaluation() for batch in step for array in batch.arrays.values()]
         data.close()

@@ -17,10 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workloads" / "ncf"))
 
-import ncf_made_up as made_up
-
+from tests.workloads.ncf import synthetic_ncf as synthetic
 from workloads.common.quantiles import inverse_normal, log
 from workloads.common.randomness import Permutation, bits, fold, integers, normal, stream, uniform
 from workloads.ncf.data import NCFData
@@ -62,16 +60,16 @@ def hashes() -> dict[str, str]:
 
 def ncf() -> dict[str, str]:
     """Negatives and batches of workloads.ncf."""
-    user, item = made_up.pairs()
-    users = np.arange(made_up.USERS)
-    positives = Positives(user, item, made_up.USERS, made_up.ITEMS)
+    user, item = synthetic.pairs()
+    users = np.arange(synthetic.USERS)
+    positives = Positives(user, item, synthetic.USERS, synthetic.ITEMS)
     numbers = np.arange(4 * len(user))
     drawn, table = np.empty(numbers.size, np.int32), np.empty((users.size, 999), np.int32)
     draw(training_key(3, 1), numbers, user[numbers // 4], positives, drawn)
     evaluation_negatives(3, users, positives, table)
     with tempfile.TemporaryDirectory() as folder:
-        facts = made_up.write(Path(folder))
-        data = NCFData(made_up.settings(folder), facts, made_up.place(0, range(2), 2), 11)
+        facts = synthetic.write(Path(folder))
+        data = NCFData(synthetic.settings(folder), facts, synthetic.place(0, range(2), 2), 11)
         train = [array for step in data.train(5, data.steps_per_epoch + 2) for b in step for array in b.arrays.values()]
         evaluation = [array for step in data.evaluation() for b in step for array in b.arrays.values()]
         data.close()

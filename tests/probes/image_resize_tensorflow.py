@@ -14,10 +14,8 @@ import simplejpeg
 import tensorflow as tf
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "workloads" / "resnet50"))
 
-import images_made_up as made_up
-
+from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import central_into, evaluation_size
 
@@ -35,7 +33,7 @@ def reference(pixels, shorter, size):
 def main():
     found = []
     for number, (height, width) in enumerate(SIZES):
-        data = simplejpeg.encode_jpeg(made_up.picture(9, number, height, width), 90, "RGB", "420")
+        data = simplejpeg.encode_jpeg(synthetic.picture(9, number, height, width), 90, "RGB", "420")
         pixels = Reader().decode(memoryview(data))
         out = np.empty((224, 224, 3), np.uint8)
         central_into(pixels, out, 256)

@@ -10,8 +10,8 @@ import mxnet as mx
 import numpy as np
 
 from workloads.common import optimizers
-from workloads.common.mxnet import GradientSum, views
-from workloads.common.mxnet_optimizers import Lars, Sgd, by_rule
+from workloads.frameworks.mxnet.optimizers import Lars, Sgd, by_rule
+from workloads.frameworks.mxnet.trainer import GradientSum, views
 
 RULES = {
     "a.weight": optimizers.Rule(1e-2, True),

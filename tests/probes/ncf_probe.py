@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from suite.common.registry import load_trainer, load_workload
+from suite.common.runspec import read_run
 from suite.launch.base import free_ports, place_from_environment
-from suite.registry import load_trainer, load_workload
-from suite.runspec import read_run
-from suite.worker import pin
+from suite.worker.main import pin
 
 
 def digest(state):

@@ -14,10 +14,10 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from suite.registry import load_trainer
+from suite.common.registry import load_trainer
 from workloads.api import Place
 from workloads.common.optimizers import Rule
-from workloads.common.pytorch_optimizers import Lars
+from workloads.frameworks.pytorch.optimizers import Lars
 
 MADE_UP = {"resnet50": "resnet50.resnet_made_up", "ssd": "ssd.ssd_made_up"}
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::is_nonzero")

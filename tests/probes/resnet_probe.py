@@ -13,8 +13,8 @@ import sys
 
 import numpy as np
 
-from suite.registry import load_trainer
-from tests.workloads.resnet50 import resnet_made_up
+from suite.common.registry import load_trainer
+from tests.workloads.resnet50 import synthetic_resnet
 from workloads.api import Place
 
 
@@ -33,20 +33,21 @@ def main():
     replicas = range(process, process + 1) if processes > 1 else range(devices)
     place = Place(process, processes, replicas, devices, ("cpu",) * len(replicas))
     compiled = {"compile": sys.argv[5]} if len(sys.argv) > 5 else {}
-    workload = resnet_made_up.workload(case, framework, devices, **compiled)
+    workload = synthetic_resnet.workload(case, framework, devices, **compiled)
     trainer = load_trainer("resnet50", framework)(workload, place)
-    weights = resnet_made_up.weights(workload)
+    weights = synthetic_resnet.weights(workload)
     found, digests = {}, []
     for warm_up in (False, True):
         trainer.setup(weights.items(), warm_up)
         digests.append(digest(trainer.state()))
     steps = [
-        [resnet_made_up.batch(workload, step, replica) for replica in replicas] for step in range(resnet_made_up.STEPS)
+        [synthetic_resnet.batch(workload, step, replica) for replica in replicas]
+        for step in range(synthetic_resnet.STEPS)
     ]
     if case == "full":
         steps = steps[:1]
     initial = trainer.state()
-    trainer.load_state({**initial, **resnet_made_up.statistics(workload)})
+    trainer.load_state({**initial, **synthetic_resnet.statistics(workload)})
     found["logits"] = np.concatenate([outputs["logits"] for _, outputs in trainer.predict(steps[:1])])
     trainer.load_state(initial)
     found["training_loss"] = np.array(trainer.forward(steps[:1]).loss)

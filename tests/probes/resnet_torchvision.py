@@ -1,4 +1,4 @@
-"""Run inside PyTorch's environment: the cases of resnet_made_up.py by torchvision's own ResNet in float64, as .npz.
+"""Run inside PyTorch's environment: the cases of synthetic_resnet.py by torchvision's own ResNet in float64, as .npz.
 
     python resnet_torchvision.py CASE OUT.npz
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torchvision.models.resnet import Bottleneck, ResNet
 
-from tests.workloads.resnet50 import resnet_made_up
+from tests.workloads.resnet50 import synthetic_resnet
 from workloads.common import optimizers
 from workloads.resnet50 import network
 
@@ -23,10 +23,10 @@ def load(model, values):
 
 def main():
     case, out = sys.argv[1:3]
-    made = resnet_made_up.workload(case, "pytorch")
+    made = synthetic_resnet.workload(case, "pytorch")
     values = made.settings.hyperparameters
     model = ResNet(Bottleneck, list(made.settings.model["blocks"]), num_classes=made.network.classes).double()
-    weights = resnet_made_up.weights(made)
+    weights = synthetic_resnet.weights(made)
     parameters = dict(model.named_parameters())
     assert {name: tuple(value.shape) for name, value in parameters.items()} == network.shapes(made.network)
 
@@ -37,8 +37,8 @@ def main():
         label = torch.from_numpy(batch.arrays["label"]).long()
         return torch.nn.functional.cross_entropy(model(images(batch)), label, label_smoothing=values["label_smoothing"])
 
-    load(model, {**weights, **resnet_made_up.statistics(made)})
-    found = {"logits": model.eval()(images(resnet_made_up.batch(made, 0))).detach().numpy()}
+    load(model, {**weights, **synthetic_resnet.statistics(made)})
+    found = {"logits": model.eval()(images(synthetic_resnet.batch(made, 0))).detach().numpy()}
     model.train()
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
@@ -47,9 +47,9 @@ def main():
     current = {name: np.float64(value) for name, value in weights.items()}
     velocities = {name: np.zeros_like(value) for name, value in current.items()}
     losses = []
-    for step in range(1 if case == "full" else resnet_made_up.STEPS):
+    for step in range(1 if case == "full" else synthetic_resnet.STEPS):
         model.zero_grad()
-        value = loss(resnet_made_up.batch(made, step))
+        value = loss(synthetic_resnet.batch(made, step))
         value.backward()
         losses.append(value.item())
         rate = made.learning_rate(step)

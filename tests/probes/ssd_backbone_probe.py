@@ -8,14 +8,14 @@ import sys
 
 import numpy as np
 
-from tests.workloads.ssd import ssd_made_up
+from tests.workloads.ssd import synthetic_ssd
 from workloads.api import Place
 
 
 def main():
     framework, data_dir, digest, out = sys.argv[1:5]
     options = {"evaluation_batch_size": 6, "compile": "off", "backbone": {"file": "made-up.pth", "sha256": digest}}
-    workload = ssd_made_up.workload("steps", framework, profile="reference", data_dir=data_dir, options=options)
+    workload = synthetic_ssd.workload("steps", framework, profile="reference", data_dir=data_dir, options=options)
     trainer = importlib.import_module(f"workloads.ssd.{framework}").SSDTrainer(
         workload, Place(0, 1, range(1), 1, ("cpu",))
     )

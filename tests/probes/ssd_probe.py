@@ -17,7 +17,7 @@ import sys
 
 import numpy as np
 
-from tests.workloads.ssd import ssd_made_up
+from tests.workloads.ssd import synthetic_ssd
 from workloads.api import Place
 
 
@@ -97,17 +97,17 @@ def main():
     replicas = range(process, process + 1) if processes > 1 else range(devices)
     place = Place(process, processes, replicas, devices, ("cpu",) * len(replicas))
     compiled = {"compile": sys.argv[5]} if len(sys.argv) > 5 else {}
-    workload = ssd_made_up.workload(case, framework, devices, **compiled)
+    workload = synthetic_ssd.workload(case, framework, devices, **compiled)
     trainer = importlib.import_module(f"workloads.ssd.{framework}").SSDTrainer(workload, place)
-    weights = ssd_made_up.weights(workload)
-    found, digests = LOSSES[framework](ssd_made_up.outputs()), []
+    weights = synthetic_ssd.weights(workload)
+    found, digests = LOSSES[framework](synthetic_ssd.outputs()), []
     for warm_up in (False, True):
         trainer.setup(weights.items(), warm_up)
         digests.append(digest(trainer.state()))
-    count = 1 if case == "full" else ssd_made_up.STEPS
-    steps = [[ssd_made_up.batch(workload, step, replica) for replica in replicas] for step in range(count)]
+    count = 1 if case == "full" else synthetic_ssd.STEPS
+    steps = [[synthetic_ssd.batch(workload, step, replica) for replica in replicas] for step in range(count)]
     initial = trainer.state()
-    trainer.load_state({**initial, **ssd_made_up.statistics(workload)})
+    trainer.load_state({**initial, **synthetic_ssd.statistics(workload)})
     seen = list(trainer.predict(steps[:1]))
     found |= {name: np.concatenate([outputs[name] for _, outputs in seen]) for name in ("offsets", "logits")}
     measured = workload.measure(*seen[0])

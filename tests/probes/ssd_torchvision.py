@@ -1,4 +1,4 @@
-"""Run inside PyTorch's environment: the cases of ssd_made_up.py by torchvision's trunk in float64, as .npz.
+"""Run inside PyTorch's environment: the cases of synthetic_ssd.py by torchvision's trunk in float64, as .npz.
 
     python ssd_torchvision.py CASE OUT.npz
 
@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torchvision.models.resnet import BasicBlock, ResNet
 
-from tests.workloads.ssd import ssd_loss_numpy, ssd_made_up
+from tests.workloads.ssd import ssd_loss_numpy, synthetic_ssd
 from workloads.common import optimizers
 from workloads.ssd import network
 
@@ -70,10 +70,10 @@ def states(kind, parameters, model, velocities):
 def main():
     case, out = sys.argv[1:3]
     torch.set_num_threads(1)
-    made = ssd_made_up.workload(case, "pytorch")
+    made = synthetic_ssd.workload(case, "pytorch")
     momentum = float(made.settings.hyperparameters["momentum"])
     model = Reference(made.settings.model, made.network.classes).double()
-    weights = ssd_made_up.weights(made)
+    weights = synthetic_ssd.weights(made)
     parameters = dict(model.named_parameters())
     assert {name: tuple(value.shape) for name, value in parameters.items()} == network.shapes(made.network)
 
@@ -81,9 +81,9 @@ def main():
         pixels = np.float64(batch.arrays["image"]) / 255
         return torch.from_numpy((pixels - network.MEAN) / network.DEVIATION).permute(0, 3, 1, 2).contiguous()
 
-    load(model, {**weights, **ssd_made_up.statistics(made)})
+    load(model, {**weights, **synthetic_ssd.statistics(made)})
     with torch.no_grad():
-        offsets, logits = model.eval()(images(ssd_made_up.batch(made, 0)))
+        offsets, logits = model.eval()(images(synthetic_ssd.batch(made, 0)))
     found = {"offsets": offsets.numpy(), "logits": logits.numpy()}
     model.train()
     for module in model.modules():
@@ -93,8 +93,8 @@ def main():
     current = {name: np.float64(value) for name, value in weights.items()}
     velocities = {name: np.zeros_like(value) for name, value in current.items()}
     losses = []
-    for step in range(1 if case == "full" else ssd_made_up.STEPS):
-        batch = ssd_made_up.batch(made, step)
+    for step in range(1 if case == "full" else synthetic_ssd.STEPS):
+        batch = synthetic_ssd.batch(made, step)
         model.zero_grad()
         offsets, logits = model(images(batch))
         value, by_logits, by_offsets = ssd_loss_numpy.loss_and_gradients(

@@ -38,6 +38,15 @@ class Published:
     sha256: str
 
 
+RESNET34 = Published(
+    file="resnet34-333f7ec4.pth",
+    url="https://download.pytorch.org/models/resnet34-333f7ec4.pth",
+    bytes=87_306_240,
+    sha256="333f7ec4c6338da2cbed37f1fc0445f9624f1355633fa1d7eab79a91084c6cef",
+)
+"""The only pretraining that the rules allow (reference download_resnet34_backbone.sh); the name carries the digest's start."""
+
+
 def resolve(settings: Settings, published: Published, shapes: Shapes) -> Settings:
     """Settings that name the backbone by file and digest, with its weights converted.
 

@@ -31,7 +31,7 @@ from workloads.ncf.sampling import (
     run_parallel,
     training_key,
 )
-from workloads.ncf.shares import SAMPLES_PER_POSITIVE, Shares, SyntheticNCFData
+from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, Shares, SyntheticNCFData
 
 __all__ = ["NCFData", "SyntheticNCFData", "published_facts", "read_facts"]
 

@@ -15,7 +15,7 @@ import mxnet as mx
 import numpy as np
 
 from workloads.api import Array, Arrays, Batch, Place, Workload
-from workloads.common.mxnet import MXNetTrainer, ShardedAdam, memory_errors, views
+from workloads.frameworks.mxnet.trainer import MXNetTrainer, ShardedAdam, memory_errors, views
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 32_768

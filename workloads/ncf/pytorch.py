@@ -15,8 +15,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from workloads.api import Array, Arrays, Batch, Place, Workload
-from workloads.common.pytorch import PyTorchTrainer
-from workloads.common.pytorch_linear import linear
+from workloads.frameworks.pytorch.linear import linear
+from workloads.frameworks.pytorch.trainer import PyTorchTrainer
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096

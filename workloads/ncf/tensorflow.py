@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.api import Array, Arrays, Batch, Place, Workload
-from workloads.common.tensorflow import TensorFlowTrainer
+from workloads.frameworks.tensorflow.trainer import TensorFlowTrainer
 from workloads.ncf import weights as neumf
 from workloads.ncf.data import evaluation_users_per_batch
 from workloads.ncf.sampling import EVALUATION_NEGATIVES

@@ -26,7 +26,7 @@ from workloads.ncf import sampling, weights
 from workloads.ncf.data import NCFData, SyntheticNCFData, published_facts, read_facts
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.settings import PROFILES, SETS, TARGET_HR_AT_10, Options
-from workloads.ncf.shares import SAMPLES_PER_POSITIVE
+from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
 
 REFERENCE_PARAMETERS = 31_832_577
 """With ML-20M's counts (reference neumf.py)."""

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.common.generated import Generated
-from workloads.common.images import scenes
-from workloads.common.images.scenes import CLASSES, Draws
+from workloads.common.images.drawing import scenes
+from workloads.common.images.drawing.scenes import CLASSES, Draws
 from workloads.common.manifest import Manifest
 from workloads.common.randomness import fold, stream
 from workloads.resnet50.dataset import ImageFolders

@@ -10,9 +10,9 @@ from types import ModuleType
 
 import mxnet as mx
 
-from workloads.common.mxnet_images import ImageTrainer
-from workloads.common.mxnet_layers import ImageModel, Inputs, Tensor
-from workloads.common.mxnet_optimizers import Lars, Optimizer
+from workloads.frameworks.mxnet.images import ImageTrainer
+from workloads.frameworks.mxnet.layers import ImageModel, Inputs, Tensor
+from workloads.frameworks.mxnet.optimizers import Lars, Optimizer
 from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
 

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from workloads.api import Batch
-from workloads.common.pytorch_images import ImageTrainer
-from workloads.common.pytorch_optimizers import Lars, Optimizer, Sgd
-from workloads.common.pytorch_residual import Trunk
+from workloads.frameworks.pytorch.images import ImageTrainer
+from workloads.frameworks.pytorch.optimizers import Lars, Optimizer, Sgd
+from workloads.frameworks.pytorch.residual import Trunk
 from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
 

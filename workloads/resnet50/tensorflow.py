@@ -8,8 +8,8 @@ from __future__ import annotations
 import tensorflow as tf
 
 from workloads.api import Place, Workload
-from workloads.common.tensorflow_images import ImageModel, ImageTrainer, Tensors
-from workloads.common.tensorflow_optimizers import Lars, Optimizer, Sgd
+from workloads.frameworks.tensorflow.images import ImageModel, ImageTrainer, Tensors
+from workloads.frameworks.tensorflow.optimizers import Lars, Optimizer, Sgd
 from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
 

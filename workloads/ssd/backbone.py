@@ -6,16 +6,10 @@ are dropped; batch norm's running statistics come along, since its scales and sh
 
 from __future__ import annotations
 
-from workloads.common.backbones import Published, Shapes
+from workloads.common.backbones import RESNET34, Shapes
 from workloads.ssd import network
 
-PUBLISHED = Published(
-    file="resnet34-333f7ec4.pth",
-    url="https://download.pytorch.org/models/resnet34-333f7ec4.pth",
-    bytes=87_306_240,
-    sha256="333f7ec4c6338da2cbed37f1fc0445f9624f1355633fa1d7eab79a91084c6cef",
-)
-"""The only pretraining that the rules allow (reference download_resnet34_backbone.sh); the name carries the digest's start."""
+PUBLISHED = RESNET34
 
 
 def shapes(layers: network.Network) -> Shapes:

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Array, Facts, Place, Settings
+from workloads.common.coco import objects
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import resize_smooth_into
 from workloads.common.images.sharded import Begun, ImageData, Int64s, UInt8s
-from workloads.ssd import boxes, colours, crops, objects, priors
+from workloads.ssd import boxes, colours, crops, priors
 
 MATCHED_AT_ONCE = 4
 """Images whose priors are matched together."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from workloads.common.mxnet_images import ImageTrainer
-from workloads.common.mxnet_layers import BLOCK, ImageModel, Inputs, Tensor
+from workloads.frameworks.mxnet.images import ImageTrainer
+from workloads.frameworks.mxnet.layers import BLOCK, ImageModel, Inputs, Tensor
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
 

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from workloads.api import Batch
-from workloads.common.pytorch_images import ImageTrainer
-from workloads.common.pytorch_optimizers import Optimizer, Sgd
-from workloads.common.pytorch_residual import Trunk, convolution
+from workloads.frameworks.pytorch.images import ImageTrainer
+from workloads.frameworks.pytorch.optimizers import Optimizer, Sgd
+from workloads.frameworks.pytorch.residual import Trunk, convolution
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from workloads.api import Defaults, HyperparameterSet, Json, Setting
-from workloads.ssd.average_precision import EVALUATORS
+from workloads.common.coco.average_precision import EVALUATORS
 
 TARGETS_MAP = {"v0.5": 0.212, "v0.7": 0.230}
 """Rules to COCO box AP (rules texts of the rounds; v0.6 and later ask for 0.230)."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from workloads.common.tensorflow_images import ImageModel, ImageTrainer, Tensors
-from workloads.common.tensorflow_optimizers import Sgd
+from workloads.frameworks.tensorflow.images import ImageModel, ImageTrainer, Tensors
+from workloads.frameworks.tensorflow.optimizers import Sgd
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
 

@@ -24,12 +24,13 @@ from workloads.api import (
     Workload,
 )
 from workloads.common import backbones, schedules
+from workloads.common.coco import average_precision
+from workloads.common.coco.facts import GROUND_TRUTH
 from workloads.common.images import counts, index
 from workloads.common.images.counts import activation_bytes
 from workloads.common.optimizers import Rule
-from workloads.ssd import average_precision, backbone, network, priors
+from workloads.ssd import backbone, network, priors
 from workloads.ssd.detections import detect
-from workloads.ssd.facts import GROUND_TRUTH
 from workloads.ssd.settings import (
     EVALUATION_EPOCHS,
     EVALUATION_INTERVAL_EPOCHS,
@@ -101,7 +102,7 @@ class SSD(Workload):
 
         Another backbone than the published one is a note.
         """
-        from workloads.ssd import facts
+        from workloads.common.coco import facts
 
         found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
         counts.check_batch(settings, found)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from suite.results.collect import Run
-from suite.results.groups import Group, Row
 from suite.results.html.charts import MAX_PATHS, Chart, Points, Series, average, choose, finite, thin
+from suite.results.logs.collect import Run
+from suite.results.logs.record import RunRecord
+from suite.results.logs.recorded_telemetry import telemetry
 from suite.results.names import workload_name
-from suite.results.record import RunRecord
-from suite.results.recorded import telemetry
+from suite.results.score.groups import Group, Row
 from suite.results.text import clean
 
 _TELEMETRY_RUNS = 3

@@ -10,9 +10,6 @@ import jinja2
 from markupsafe import Markup
 
 from suite import __version__
-from suite.results.collect import Run, collect
-from suite.results.foreign import described
-from suite.results.groups import Row, rows
 from suite.results.html.charts import Chart, ScalingChart
 from suite.results.html.curves import labels_of, table_charts
 from suite.results.html.export import inline_svg, write_files
@@ -20,9 +17,20 @@ from suite.results.html.figures import draw, settings
 from suite.results.html.runs import run_views
 from suite.results.html.scaling_curves import scaling_charts
 from suite.results.html.sections import beside, cards, overview, speedups, without_empty
-from suite.results.measurement import Measurement, measurements
-from suite.results.report import NOT_VERIFIED, PROFILE_TEXT, failures, problems, table_constants, table_title, tables
-from suite.results.tables import Table, results
+from suite.results.logs.collect import Run, collect
+from suite.results.published.other_logs import described
+from suite.results.report.report import (
+    NOT_VERIFIED,
+    PROFILE_TEXT,
+    failures,
+    problems,
+    table_constants,
+    table_title,
+    tables,
+)
+from suite.results.report.tables import Table, results
+from suite.results.score.groups import Row, rows
+from suite.results.score.measurement import Measurement, measurements
 from suite.results.text import clean
 
 MAX_DRAWN_TABLES = 20

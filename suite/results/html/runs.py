@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from suite.results.collect import Run
-from suite.results.record import RunRecord, RunSettings
-from suite.results.recorded import json_object
-from suite.results.shares import shares
-from suite.results.tables import NONE, minutes, quantity
+from suite.results.logs.collect import Run
+from suite.results.logs.record import RunRecord, RunSettings
+from suite.results.logs.recorded_telemetry import json_object
+from suite.results.report.tables import NONE, minutes, quantity
+from suite.results.report.time_fractions import shares
 from suite.results.text import clean
 from workloads.api import Json
 

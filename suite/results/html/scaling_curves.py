@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from suite.results.html.charts import ScalingChart, Series, finite
 from suite.results.html.curves import file_name
-from suite.results.measurement import Measurement, by_family
+from suite.results.score.measurement import Measurement, by_family
 from suite.results.text import clean
 
 _PROFILES = {"reference": 0, "demo": 1, "synthetic": 2}

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
-from suite.results.bootstrap import Interval, count_text
-from suite.results.collect import Run
-from suite.results.differences import differences
-from suite.results.groups import Row
+from suite.results.compare.differences import differences
+from suite.results.compare.entries import Entry
 from suite.results.html.curves import labels_of
-from suite.results.measurement import Measurement, measurements
+from suite.results.logs.collect import Run
 from suite.results.names import TITLES, workload_name
-from suite.results.scaling import Pair, pairs
-from suite.results.sides import Entry
-from suite.results.tables import NONE, Remarks, Table, factor, minutes, quantity
+from suite.results.report.tables import NONE, Remarks, Table, factor, minutes, quantity
+from suite.results.score.bootstrap import Interval, count_text
+from suite.results.score.groups import Row
+from suite.results.score.measurement import Measurement, measurements
+from suite.results.score.scaling import Pair, pairs
 from suite.results.text import clean
 
 MAX_PAIRS = 60
@@ -24,7 +24,7 @@ MAX_PAIRS = 60
 _MAX_INTERVALS = 40
 """Rows of a table whose speedups get intervals: each pair costs some milliseconds, and pairs grow with the square."""
 _REMARKED = ("profile", "target", "clock rule", "round", "precision", "hardware", "framework", "stop rule", "mode")
-"""Differences (suite.results.differences) that are named below the table of published figures."""
+"""Differences (suite.results.compare.differences) that are named below the table of published figures."""
 _YEAR_3000_MS = 32_503_680_000_000.0
 
 

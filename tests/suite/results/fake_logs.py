@@ -68,7 +68,7 @@ def line(milliseconds, key, value=None, **metadata):
         "event_type": "POINT_IN_TIME",
         "key": key,
         "value": value,
-        "metadata": {"file": "suite/loop.py", "lineno": 1, **metadata},
+        "metadata": {"file": "suite/worker/loop.py", "lineno": 1, **metadata},
     }
     return ":::MLLOG " + json.dumps(record)
 

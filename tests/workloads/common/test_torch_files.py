@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.frameworks_probe import command, run
-from tests.workloads.common import torch_made_up as made
-from tests.workloads.common.torch_made_up import Call, Named, Reference
+from tests.workloads.common import synthetic_torch_files as made
+from tests.workloads.common.synthetic_torch_files import Call, Named, Reference
 from workloads.common import torch_files, torch_pickle
 
 ARRAYS = made.arrays()

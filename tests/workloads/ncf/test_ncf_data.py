@@ -1,28 +1,28 @@
 from collections import Counter
 from pathlib import Path
 
-import ncf_made_up as made_up
 import numpy as np
 import pytest
 
+from tests.workloads.ncf import synthetic_ncf as synthetic
 from workloads.api import Facts
 from workloads.ncf.data import NCFData, SyntheticNCFData, published_facts, read_facts
 from workloads.ncf.sampling import Positives
 
-USERS, ITEMS = made_up.USERS, made_up.ITEMS
+USERS, ITEMS = synthetic.USERS, synthetic.ITEMS
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("prepared")
-    made_up.write(path)
+    synthetic.write(path)
     return path
 
 
 def open_data(folder: Path, process: int = 0, replicas: range = range(1), total: int = 1, seed: int = 4, **options):
     batch = options.pop("batch", 4001)
-    facts = made_up.write(folder)
-    return NCFData(made_up.settings(folder, batch, **options), facts, made_up.place(process, replicas, total), seed)
+    facts = synthetic.write(folder)
+    return NCFData(synthetic.settings(folder, batch, **options), facts, synthetic.place(process, replicas, total), seed)
 
 
 def samples(batches) -> Counter:
@@ -72,7 +72,7 @@ def test_types_and_shapes(folder):
 
 def test_an_epoch_has_every_sample_once(folder):
     data = open_data(folder)
-    user, item = made_up.pairs()
+    user, item = synthetic.pairs()
     epoch = samples(batch for step in data.train(0, data.steps_per_epoch) for batch in step)
     assert sum(epoch.values()) == 5 * len(user) == data.samples_per_epoch
     positive = Counter({key[:2]: n for key, n in epoch.items() if key[2] == 1})
@@ -191,11 +191,11 @@ def test_weights_of_an_evaluation_step_add_up(folder):
 
 
 def test_more_replicas_than_users(tmp_path):
-    facts = made_up.write(tmp_path)
+    facts = synthetic.write(tmp_path)
     for name in ("train_user", "train_item", "test_item"):
         np.save(tmp_path / f"{name}.npy", np.load(tmp_path / f"{name}.npy")[:2] * 0 + np.arange(2, dtype=np.int32))
     facts = type(facts)(2, 2, {"users": 2, "items": ITEMS}, "tiny")
-    data = NCFData(made_up.settings(tmp_path), facts, made_up.place(0, range(3), 3), 0)
+    data = NCFData(synthetic.settings(tmp_path), facts, synthetic.place(0, range(3), 3), 0)
     ((first, second, third),) = list(data.evaluation())
     assert [batch.weight for batch in (first, second, third)] == [1, 1, 0]
     assert third.arrays["item"].shape == (1, 1000)
@@ -241,20 +241,20 @@ def test_close_stops_an_unfinished_train(folder):
     ],
 )
 def test_damaged_arrays_are_named(tmp_path, damage, message):
-    facts = made_up.write(tmp_path)
+    facts = synthetic.write(tmp_path)
     damage(tmp_path / "test_item.npy")
     with pytest.raises(ValueError, match=message):
-        NCFData(made_up.settings(tmp_path), facts, made_up.place(0, range(1), 1), 0)
+        NCFData(synthetic.settings(tmp_path), facts, synthetic.place(0, range(1), 1), 0)
 
 
 def test_an_item_out_of_range_is_not_trained_on(tmp_path):
-    made_up.write(tmp_path)
+    synthetic.write(tmp_path)
     items = np.load(tmp_path / "train_item.npy")
     items[5] = ITEMS + 8
     np.save(tmp_path / "train_item.npy", items)
     user = np.load(tmp_path / "train_user.npy")
     facts = Facts(len(user), USERS, {"users": USERS, "items": ITEMS}, "x")
-    data = NCFData(made_up.settings(tmp_path), facts, made_up.place(0, range(1), 1), 0)
+    data = NCFData(synthetic.settings(tmp_path), facts, synthetic.place(0, range(1), 1), 0)
     with pytest.raises(ValueError, match="train_item"):
         next(iter(data.train(0, 1)))
 
@@ -279,7 +279,7 @@ def test_missing_data_says_what_to_type(tmp_path, name, command):
 @pytest.mark.parametrize(("replicas", "batch"), [(1, 1_048_576), (3, 100_000)])
 def test_made_up_batches_have_the_real_sizes(replicas, batch):
     facts = published_facts()
-    data = SyntheticNCFData(made_up.settings("", batch), facts, made_up.place(0, range(replicas), replicas), 0)
+    data = SyntheticNCFData(synthetic.settings("", batch), facts, synthetic.place(0, range(replicas), replicas), 0)
     assert data.steps_per_epoch == -(-99_308_850 // batch)
     last = data.steps_per_epoch - 1
     for step in (*data.train(0, 6), *data.train(last, last + 1)):

@@ -2,11 +2,11 @@ import multiprocessing
 import time
 from pathlib import Path
 
-import ncf_made_up as made_up
 import numpy as np
 import pandas
 import pytest
 
+from tests.workloads.ncf import synthetic_ncf as synthetic
 from workloads.ncf import ratings
 from workloads.ncf.data import NCFData, read_facts
 from workloads.ncf.demo import MLDemo, true_scores
@@ -24,7 +24,7 @@ def folder(tmp_path_factory) -> Path:
 
 def hr_at_10(folder: Path, scores, seed: int) -> float:
     """HR@10 of `scores(user (u, 1), item (u, 1000))`."""
-    data = NCFData(made_up.settings(folder), read_facts(folder), made_up.place(0, range(1), 1), seed)
+    data = NCFData(synthetic.settings(folder), read_facts(folder), synthetic.place(0, range(1), 1), seed)
     found = []
     for (batch,) in data.evaluation():
         user, item = batch.arrays["user"][:, None], batch.arrays["item"]

@@ -11,11 +11,11 @@ import subprocess
 import numpy as np
 import pytest
 
-from suite import registry
-from suite.compose import compose
-from suite.environment import resolve
+from suite.common import registry
+from suite.config.compose import compose
+from suite.environments.environment import resolve
 from suite.launch.base import place_of
-from suite.plan import choose, make_job
+from suite.plan.jobs import choose, make_job
 from tests.helpers import PROJECT
 from tests.workloads.ncf import neumf_numpy
 
@@ -32,7 +32,7 @@ def make_run(framework, folder, *overrides):
     config = compose(arguments).jobs[0].config
     choice = choose(config)
     recipe = registry.load_dataset("ml-demo")
-    from suite.paths import data_root
+    from suite.common.paths import data_root
 
     if not recipe.is_prepared(data_root() / "ml-demo"):
         recipe.make_demo(data_root() / "ml-demo")

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from suite.heartbeat import read_beat
+from suite.worker.heartbeat import read_beat
 from tests.helpers import PROJECT, events, only, run_suite, status, suite, variables, wait_until
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")

@@ -1,7 +1,7 @@
-import ncf_made_up as made_up
 import numpy as np
 import pytest
 
+from tests.workloads.ncf import synthetic_ncf as synthetic
 from workloads.ncf.sampling import (
     EVALUATION_NEGATIVES,
     Positives,
@@ -11,24 +11,24 @@ from workloads.ncf.sampling import (
     training_key,
 )
 
-USERS, ITEMS = made_up.USERS, made_up.ITEMS
+USERS, ITEMS = synthetic.USERS, synthetic.ITEMS
 
 
 @pytest.fixture(scope="module")
 def positives() -> Positives:
-    return Positives(*made_up.pairs(), USERS, ITEMS)
+    return Positives(*synthetic.pairs(), USERS, ITEMS)
 
 
 def training(positives: Positives, seed: int, epoch: int, numbers: np.ndarray) -> np.ndarray:
     out = np.empty(numbers.size, np.int32)
-    draw(training_key(seed, epoch), numbers, made_up.pairs()[0][numbers // 4], positives, out)
+    draw(training_key(seed, epoch), numbers, synthetic.pairs()[0][numbers // 4], positives, out)
     return out
 
 
 def test_membership_is_that_of_the_pairs(positives):
     user, item = np.divmod(np.arange(USERS * ITEMS), ITEMS)
     dense = np.zeros((USERS, ITEMS), bool)
-    dense[made_up.pairs()] = True
+    dense[synthetic.pairs()] = True
     assert (positives.contains(user, item) == dense[user, item]).all()
 
 
@@ -36,7 +36,7 @@ def test_membership_is_that_of_the_pairs(positives):
 @pytest.mark.parametrize("block_bytes", [1, 1000, 1 << 20])
 def test_the_bitmap_does_not_depend_on_blocks_and_threads(positives, threads, block_bytes, monkeypatch):
     monkeypatch.setattr("workloads.ncf.sampling._BLOCK_BYTES", block_bytes)
-    assert (Positives(*made_up.pairs(), USERS, ITEMS, threads).bitmap == positives.bitmap).all()
+    assert (Positives(*synthetic.pairs(), USERS, ITEMS, threads).bitmap == positives.bitmap).all()
 
 
 @pytest.mark.parametrize("items", [1, 7, 8, 9])
@@ -53,7 +53,7 @@ def test_a_user_with_every_item_is_refused():
 
 
 def test_no_negative_is_a_training_positive(positives):
-    user = made_up.pairs()[0]
+    user = synthetic.pairs()[0]
     numbers = np.arange(4 * user.size)
     for epoch in range(3):
         drawn = training(positives, 1, epoch, numbers)
@@ -63,7 +63,7 @@ def test_no_negative_is_a_training_positive(positives):
 
 
 def test_order_and_chunks_change_nothing(positives):
-    numbers = np.arange(4 * made_up.pairs()[0].size)
+    numbers = np.arange(4 * synthetic.pairs()[0].size)
     whole = training(positives, 1, 0, numbers)
     shuffled = np.random.default_rng(0).permutation(numbers)
     assert (training(positives, 1, 0, shuffled) == whole[shuffled]).all()
@@ -80,7 +80,7 @@ def test_epochs_and_seeds_differ(positives):
 
 def test_draws_are_uniform_over_what_is_left(positives):
     # One user, many draws: chi-square over the items that may be drawn.
-    user = int(np.bincount(made_up.pairs()[0]).argmax())
+    user = int(np.bincount(synthetic.pairs()[0]).argmax())
     numbers = np.arange(400_000)
     out = np.empty(numbers.size, np.int32)
     draw(evaluation_key(5), numbers, np.full(numbers.size, user), positives, out)

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 
-from suite import registry
-from suite.compose import compose
-from suite.paths import data_root
-from suite.plan import resolve_settings
+from suite.common import registry
+from suite.common.paths import data_root
+from suite.config.compose import compose
+from suite.plan.jobs import resolve_settings
 from tests.workloads.ncf import neumf_numpy
 from workloads.api import Batch, Place
 from workloads.ncf import weights

@@ -9,7 +9,7 @@ import pytest
 import simplejpeg
 
 from tests.helpers import wait_until
-from tests.workloads.resnet50 import images_made_up as made_up
+from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.api import Facts
 from workloads.common.images.jpeg import BadImage
 from workloads.common.images.resize import central_into, resize_into
@@ -19,13 +19,13 @@ from workloads.resnet50.data import ImageNetData, SyntheticImageData
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    return made_up.prepare(tmp_path_factory.mktemp("images of tests"))
+    return synthetic.prepare(tmp_path_factory.mktemp("images of tests"))
 
 
 def opened(prepared, process=0, replicas=range(1), total=1, batch=12, seed=5, **options):
     folder, facts = prepared
     return ImageNetData(
-        made_up.settings(folder, batch, **options), facts, made_up.place(process, replicas, total), seed
+        synthetic.settings(folder, batch, **options), facts, synthetic.place(process, replicas, total), seed
     )
 
 
@@ -71,14 +71,14 @@ def test_replicas_share_what_one_has(prepared, replicas):
     apart = [trained(prepared, 3, 9, process=r, replicas=range(r, r + 1), total=replicas) for r in range(replicas)]
     in_many = joined([list(itertools.chain(*step)) for step in zip(*apart, strict=True)])
     for one, other, third in zip(alone, in_one_process, in_many, strict=True):
-        assert made_up.batches_equal(one, other)
-        assert made_up.batches_equal(one, third)
+        assert synthetic.batches_equal(one, other)
+        assert synthetic.batches_equal(one, third)
 
 
 def test_threads_and_the_first_step_change_nothing(prepared):
     one = trained(prepared, 0, 8, data_threads=1)
     other = trained(prepared, 4, 8, data_threads=3)
-    assert all(made_up.batches_equal(*pair) for pair in zip(joined(one)[4:], joined(other), strict=True))
+    assert all(synthetic.batches_equal(*pair) for pair in zip(joined(one)[4:], joined(other), strict=True))
 
 
 def test_every_epoch_has_every_image_in_another_order(prepared, monkeypatch):
@@ -155,7 +155,7 @@ def test_evaluation_with_all_replicas_in_one_process(thousand_and_one):
 @pytest.fixture(scope="module")
 def thousand_and_one(tmp_path_factory):
     """(folder, facts, the bytes of every evaluation image in order): tiny images, all different."""
-    folder, facts = made_up.prepare(tmp_path_factory.mktemp("1001"), 10, 1001)
+    folder, facts = synthetic.prepare(tmp_path_factory.mktemp("1001"), 10, 1001)
     data = opened((folder, facts))
     expected = []
     for number in range(1001):
@@ -171,7 +171,7 @@ def thousand_and_one(tmp_path_factory):
 
 @pytest.fixture
 def damaged(tmp_path):
-    folder, facts = made_up.prepare(tmp_path)
+    folder, facts = synthetic.prepare(tmp_path)
     return folder, facts, tmp_path / "images"
 
 
@@ -210,7 +210,7 @@ def test_with_skip_bad_the_next_image_takes_its_place_in_training(damaged, capsy
     assert len(said) == 1
     assert said[0].startswith(f"left out: {images}/train/n00000002/train_00007.JPEG: ")
     other = joined(trained((folder, facts), 0, 10, skip_bad=True, replicas=range(2), total=2, data_threads=1))
-    assert all(made_up.batches_equal(*pair) for pair in zip(one, other, strict=True))
+    assert all(synthetic.batches_equal(*pair) for pair in zip(one, other, strict=True))
     labels = np.concatenate([step["label"] for step in one[:5]])
     # The image after it, of the same class, stands twice.
     assert np.bincount(labels).tolist() == [12] * 5
@@ -243,10 +243,10 @@ def test_scaled_decoding_changes_pixels_a_little(tmp_path):
     for split in ("train", "val"):
         (images / split / "n0").mkdir(parents=True)
         for number in range(4):
-            data = simplejpeg.encode_jpeg(made_up.picture(1, number, 300, 400), 80, "RGB", "420")
+            data = simplejpeg.encode_jpeg(synthetic.picture(1, number, 300, 400), 80, "RGB", "420")
             (images / split / "n0" / f"{number}.jpg").write_bytes(data)
-    made_up.Folders().prepare(images, tmp_path / "prepared")
-    facts = made_up.read_facts(tmp_path / "prepared")
+    synthetic.Folders().prepare(images, tmp_path / "prepared")
+    facts = synthetic.read_facts(tmp_path / "prepared")
     (exact,), (scaled,) = (
         joined(trained((tmp_path / "prepared", facts), 0, 1, batch=4, decode=d)) for d in ("exact", "scaled")
     )
@@ -265,7 +265,7 @@ def test_close_stops_everything(prepared):
 
 def test_synthetic_batches_are_handed_out_without_a_copy():
     facts = Facts(1000, 100, {"classes": 10}, "synthetic")
-    data = SyntheticImageData(made_up.settings("", 8), facts, made_up.place(0, range(2), 2), 1)
+    data = SyntheticImageData(synthetic.settings("", 8), facts, synthetic.place(0, range(2), 2), 1)
     steps = list(data.train(0, 8))
     assert all(batch.arrays["image"].shape == (4, 32, 32, 3) for step in steps for batch in step)
     assert steps[0][0].arrays["image"] is steps[4][0].arrays["image"]

@@ -11,8 +11,8 @@ import pytest
 import simplejpeg
 
 from tests.helpers import suite
-from tests.workloads.common.images import made_up_images
-from tests.workloads.resnet50 import images_made_up as made_up
+from tests.workloads.common.images import synthetic_jpegs
+from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common import manifest as manifests
 from workloads.common.images import index
 from workloads.resnet50.dataset import ImageNet
@@ -21,7 +21,7 @@ from workloads.resnet50.facts import published_facts, read_facts
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    return made_up.write(tmp_path_factory.mktemp("original images"), 40, 20)
+    return synthetic.write(tmp_path_factory.mktemp("original images"), 40, 20)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def source(original, tmp_path):
 
 
 def prepare(source, destination, **options):
-    recipe = made_up.Folders()
+    recipe = synthetic.Folders()
     for name, value in options.items():
         setattr(recipe, name, value)
     return recipe.prepare(source, destination)
@@ -98,14 +98,14 @@ def test_a_subset_is_spread_over_the_classes(source, tmp_path):
 
 def test_verify_finds_what_has_changed(source, tmp_path):
     prepare(source, tmp_path / "p")
-    assert "20 images, bytes as recorded" in "\n".join(made_up.Folders().verify(tmp_path / "p"))
+    assert "20 images, bytes as recorded" in "\n".join(synthetic.Folders().verify(tmp_path / "p"))
     path = source / "val" / "n00000003" / "val_00003.JPEG"
     path.write_bytes(path.read_bytes() + b"x")
     with pytest.raises(ValueError, match=r"val_00003\.JPEG: .* bytes instead of"):
-        made_up.Folders().verify(tmp_path / "p")
+        synthetic.Folders().verify(tmp_path / "p")
     path.unlink()
     with pytest.raises(ValueError, match=r"val_00003\.JPEG: No such file"):
-        made_up.Folders().verify(tmp_path / "p")
+        synthetic.Folders().verify(tmp_path / "p")
 
 
 def test_counts_that_are_not_imagenets_become_a_note(source, tmp_path):
@@ -181,7 +181,7 @@ def replace(source, content):
 
 BAD = {
     "zero bytes": (b"", "empty (0 bytes)"),
-    "truncated": (made_up_images.jpeg(1, 90, 80)[:-300], "damaged JPEG (Premature end of JPEG file)"),
+    "truncated": (synthetic_jpegs.jpeg(1, 90, 80)[:-300], "damaged JPEG (Premature end of JPEG file)"),
     "text": (b"This is not a picture.\n", "neither a JPEG nor a PNG file (it begins with b'This is ')"),
 }
 
@@ -209,7 +209,7 @@ def test_several_bad_files_are_listed_and_counted(source, tmp_path):
 
 
 def test_damage_inside_is_found_when_everything_is_decoded(source, tmp_path):
-    data = bytearray(made_up_images.jpeg(1, 90, 80))
+    data = bytearray(synthetic_jpegs.jpeg(1, 90, 80))
     at = data.index(b"\xff\xda") + 60
     data[at : at + 40] = b"\xff\x03" * 20
     path = replace(source, bytes(data))
@@ -226,10 +226,10 @@ def test_a_very_wide_image(source, tmp_path):
 
 def test_grey_cmyk_and_png_are_taken_and_counted(source, tmp_path):
     folder = source / "train" / "n00000000"
-    image = made_up_images.pixels(1, 60, 70)
-    (folder / "a grey.jpg").write_bytes(made_up_images.jpeg(1, 60, 70, "Gray"))
-    (folder / "cmyk.JPEG").write_bytes(made_up_images.pillow(np.dstack([image, image[:, :, 0]]), "CMYK"))
-    (folder / "png.JPEG").write_bytes(made_up_images.pillow(image, kind="PNG"))
+    image = synthetic_jpegs.pixels(1, 60, 70)
+    (folder / "a grey.jpg").write_bytes(synthetic_jpegs.jpeg(1, 60, 70, "Gray"))
+    (folder / "cmyk.JPEG").write_bytes(synthetic_jpegs.pillow(np.dstack([image, image[:, :, 0]]), "CMYK"))
+    (folder / "png.JPEG").write_bytes(synthetic_jpegs.pillow(image, kind="PNG"))
     lines = prepare(source, tmp_path / "p", full=True)
     assert lines[1] == "converted to RGB while they are read: 1 CMYK, 1 PNG, 1 grey"
     assert read_facts(tmp_path / "p").train_samples == 43

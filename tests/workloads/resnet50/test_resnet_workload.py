@@ -4,7 +4,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.workloads.resnet50 import resnet_made_up
+from tests.workloads.resnet50 import synthetic_resnet
 from workloads.api import Batch, Facts, Settings
 from workloads.common.optimizers import Rule
 from workloads.resnet50.settings import REFERENCE_MODEL, SETS
@@ -102,7 +102,7 @@ def test_deviations():
 
 
 def test_padding_is_not_counted():
-    workload = resnet_made_up.workload("sgd", "pytorch")
+    workload = synthetic_resnet.workload("sgd", "pytorch")
     logits = np.zeros((4, 10), np.float32)
     logits[np.arange(4), [1, 2, 3, 4]] = 1
     arrays = {"label": np.array([1, 2, 0, 4], np.int32), "valid": np.array([True, True, True, False])}
@@ -110,7 +110,7 @@ def test_padding_is_not_counted():
 
 
 def test_score_counts_every_image_once():
-    workload = resnet_made_up.workload("sgd", "pytorch")
+    workload = synthetic_resnet.workload("sgd", "pytorch")
     assert workload.score({"correct": np.arange(96) < 72}) == {"top1": 0.75}
     with pytest.raises(ValueError, match="saw 95 images of 96"):
         workload.score({"correct": np.ones(95, bool)})

@@ -9,15 +9,16 @@ import os
 import numpy as np
 import pytest
 
-from suite import registry
-from suite.compose import compose
-from suite.plan import resolve_settings
-from suite.resume import identity
-from suite.runspec import read_run
+from suite.common import registry
+from suite.common.runspec import read_run
+from suite.config.compose import compose
+from suite.plan.jobs import resolve_settings
+from suite.plan.resume import identity
 from tests.frameworks_probe import command, run
 from tests.helpers import events, only, run_suite, suite
-from tests.workloads.common import torch_made_up as made
-from tests.workloads.ssd import coco_made_up, ssd_made_up
+from tests.workloads.common import synthetic_torch_files as made
+from tests.workloads.common.coco import synthetic_coco
+from tests.workloads.ssd import synthetic_ssd
 from workloads.common import backbones
 from workloads.common import manifest as manifests
 from workloads.ssd import backbone, network
@@ -314,7 +315,7 @@ def test_other_profiles_keep_random_weights(tmp_path, profile):
 
 def test_a_reference_run(tmp_path, file):
     """Two steps of the full model on a few images in COCO's layout: what stands in run.json and in the log."""
-    source, data = coco_made_up.write(tmp_path / "coco"), tmp_path / "data"
+    source, data = synthetic_coco.write(tmp_path / "coco"), tmp_path / "data"
     folders = {"SUITE_DATA_DIR": str(data)}
     prepared = suite(tmp_path, "data", "prepare", "coco2017", "--from", source, **folders)
     assert prepared.returncode == 0, prepared.stderr
@@ -343,7 +344,7 @@ def test_weights_and_statistics_arrive(tmp_path, file, framework):
     resolved(tmp_path, file)
     out = tmp_path / "state.npz"
     run(command(framework, "ssd_backbone_probe.py", framework, str(tmp_path / "coco2017"), digest_of(file), str(out)))
-    small = ssd_made_up.workload("steps", framework)
+    small = synthetic_ssd.workload("steps", framework)
     shapes, drawn = backbone.shapes(small.network), dict(small.initial_weights(3))
     assert len([name for name in shapes if "running" in name]) == 2 * 11
     with np.load(out) as state:

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.workloads.resnet50.images_made_up import place
-from tests.workloads.ssd import coco_made_up as made_up
+from tests.workloads.common.coco import synthetic_coco as synthetic
+from tests.workloads.resnet50.synthetic_images import place
 from tests.workloads.ssd.test_ssd_workload import made
 from workloads.api import Facts
+from workloads.common.coco.dataset import CocoFolders
+from workloads.common.coco.facts import read_facts
 from workloads.common.images.jpeg import BadImage, Reader
 from workloads.ssd import boxes, crops
 from workloads.ssd.data import DetectionData
-from workloads.ssd.dataset import CocoFolders
-from workloads.ssd.facts import read_facts
 from workloads.ssd.settings import DEMO_MODEL
 from workloads.ssd.synthetic import SyntheticDetectionData
 
@@ -30,7 +30,7 @@ def prepared(tmp_path_factory):
 
 
 def prepare(folder):
-    Folders().prepare(made_up.write(folder / "images", 25, 13), folder / "prepared")
+    Folders().prepare(synthetic.write(folder / "images", 25, 13), folder / "prepared")
     return folder / "prepared"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.frameworks_probe import command, relative, run
-from tests.workloads.ssd import ssd_loss_numpy, ssd_made_up
+from tests.workloads.ssd import ssd_loss_numpy, synthetic_ssd
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 CASES = ("full", "steps")
@@ -63,7 +63,7 @@ def test_heads_have_the_outputs_of_float64(framework, case, folder):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_loss_of_made_up_outputs_is_numpys(framework, folder):
     """With an image without positives, and with one that has too few negatives."""
-    made, found = ssd_made_up.outputs(), probe(framework, "steps", folder)
+    made, found = synthetic_ssd.outputs(), probe(framework, "steps", folder)
     positives = (made["labels"] > 0).sum(1)
     priors = made["labels"].shape[1]
     assert positives.min() == 0
@@ -118,7 +118,7 @@ def test_odd_sizes_and_narrow_layers_agree_with_pytorch(framework, folder):
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_ten_steps_follow_float64(framework, folder):
     found, wanted = probe(framework, "steps", folder), reference("steps", folder)
-    assert len(found["losses"]) == ssd_made_up.STEPS
+    assert len(found["losses"]) == synthetic_ssd.STEPS
     np.testing.assert_allclose(found["losses"][:3], wanted["losses"][:3], rtol=1e-4)
     np.testing.assert_allclose(found["losses"], wanted["losses"], rtol=1e-3)
 
@@ -154,9 +154,9 @@ def test_mxnet_computes_the_same_without_its_graph(folder):
 def test_outputs_become_detections(framework, folder):
     """`measure` of the float64 outputs finds what it finds in the trainer's."""
     found, wanted = probe(framework, "full", folder), reference("full", folder)
-    made = ssd_made_up.workload("full", framework)
+    made = synthetic_ssd.workload("full", framework)
     outputs = {name: wanted[name].astype(np.float32) for name in ("logits", "offsets")}
-    detections = made.measure(ssd_made_up.batch(made, 0), outputs)
+    detections = made.measure(synthetic_ssd.batch(made, 0), outputs)
     assert len(detections["score"]) > 0
     np.testing.assert_array_equal(found["detections/seen"], detections["seen"])
     np.testing.assert_allclose(found["detections/score"], detections["score"], atol=1e-5)

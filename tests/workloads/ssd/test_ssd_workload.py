@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from suite.loop import Loop, merge
+from suite.worker.loop import Loop, merge
 from workloads.api import Batch, Facts, Settings
 from workloads.common.optimizers import Rule
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL, SETS

@@ -81,7 +81,7 @@ class ImageDataset(Dataset, Generic[Content]):
 
     def _seek_points(self, destination: Path, manifest: Manifest) -> list[str]:
         """Make those of the prepared training images; they are no part of the preparation, which stands without them."""
-        from workloads.common.images import seek_points
+        from workloads.common.images.seek import points as seek_points
 
         if not self.seek_points:
             return []
@@ -121,7 +121,7 @@ class ImageDataset(Dataset, Generic[Content]):
 
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared form with the manifest by content, and the images with the index by size in bytes."""
-        from workloads.common.images import seek_points
+        from workloads.common.images.seek import points as seek_points
 
         manifest = manifests.read(destination)
         if manifest is None:

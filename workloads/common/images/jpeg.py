@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import simplejpeg
 
-from workloads.common.images import seek, turbo
+from workloads.common.images import turbo
+from workloads.common.images.seek import excerpt as seek
 
 UInt8s = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]

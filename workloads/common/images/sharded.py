@@ -22,9 +22,10 @@ import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings
 from workloads.common import manifest as manifests
-from workloads.common.images import index, seek_points
+from workloads.common.images import index
 from workloads.common.images.jpeg import BadImage, Box, Reader
 from workloads.common.images.pool import Ahead, Buffers, ReaderPool
+from workloads.common.images.seek import points as seek_points
 from workloads.common.randomness import Permutation, stream
 
 DENOMINATORS = (8, 4, 2)

@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from workloads.common.pytorch import PyTorchTrainer
+from workloads.frameworks.pytorch.trainer import PyTorchTrainer
 
 
 class LinesTrainer(PyTorchTrainer):

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from tests.workloads.common.images import made_up_images as made_up
+from tests.workloads.common.images import synthetic_jpegs as synthetic
 from workloads.common.images import turbo
 from workloads.common.images.jpeg import BadImage, Reader, read_header, reduced
 
@@ -40,7 +40,7 @@ def test_the_test_environment_has_a_library_that_crops():
 @example((97, 131, "411", (33, 31, 64, 50)), "baseline")
 def test_a_part_has_exactly_the_pixels_of_the_whole(crop, form):
     height, width, subsampling, (left, top, box_width, box_height) = crop
-    data = made_up.jpeg(height * 151 + width, height, width, subsampling)
+    data = synthetic.jpeg(height * 151 + width, height, width, subsampling)
     if form != "baseline":
         options = {"progressive": True} if form == "progressive" else {"restart_marker_blocks": 3}
         image = Image.open(io.BytesIO(data))
@@ -58,7 +58,7 @@ def test_a_part_has_exactly_the_pixels_of_the_whole(crop, form):
 
 
 def test_the_library_crops_instead_of_decoding_all(monkeypatch):
-    data = made_up.jpeg(1, 300, 400)
+    data = synthetic.jpeg(1, 300, 400)
     monkeypatch.setattr(simplejpeg, "decode_jpeg", None)
     part = Reader().decode_part(memoryview(data), (50, 60, 100, 90), 400, 300)
     assert part.shape == (90, 100, 3)
@@ -67,7 +67,7 @@ def test_the_library_crops_instead_of_decoding_all(monkeypatch):
 @pytest.mark.parametrize("subsampling", KINDS)
 @pytest.mark.parametrize("denominator", [2, 4, 8])
 def test_scaled_parts_are_the_same_with_and_without_the_library(subsampling, denominator):
-    data = memoryview(made_up.jpeg(3, 333, 517, subsampling))
+    data = memoryview(synthetic.jpeg(3, 333, 517, subsampling))
     reader, box = Reader(), (101, 67, 301, 205)
     part = reader.decode_part(data, box, 517, 333, denominator).copy()
     reader._regions = None
@@ -83,13 +83,13 @@ def test_scaled_parts_are_the_same_with_and_without_the_library(subsampling, den
 
 def test_whole_images_have_the_pixels_of_libjpegs_defaults():
     for subsampling in KINDS:
-        data = made_up.jpeg(5, 77, 91, subsampling)
+        data = synthetic.jpeg(5, 77, 91, subsampling)
         with Image.open(io.BytesIO(data)) as image:
             np.testing.assert_array_equal(Reader().decode(memoryview(data)), np.asarray(image.convert("RGB")))
 
 
 def test_grey_becomes_rgb_and_says_so():
-    data = memoryview(made_up.jpeg(2, 40, 30, "Gray"))
+    data = memoryview(synthetic.jpeg(2, 40, 30, "Gray"))
     assert read_header(data).colours == "grey"
     found = Reader().decode(data)
     assert found.shape == (40, 30, 3)
@@ -99,9 +99,9 @@ def test_grey_becomes_rgb_and_says_so():
 @pytest.mark.parametrize("adobe", [True, False])
 def test_cmyk_becomes_rgb(adobe):
     """Pillow writes Adobe's marker and inverted inks. Without the marker, the inks count as they stand."""
-    image = made_up.pixels(8, 48, 64)
+    image = synthetic.pixels(8, 48, 64)
     inks = np.dstack([255 - image, np.full((48, 64), 40, np.uint8)])
-    data = made_up.pillow(inks, "CMYK", quality=95)
+    data = synthetic.pillow(inks, "CMYK", quality=95)
     expected = (255.0 - inks[:, :, :3]) * (255 - 40) / 255
     if not adobe:
         at = data.index(b"\xff\xee\x00\x0eAdobe")
@@ -117,9 +117,9 @@ def test_cmyk_becomes_rgb(adobe):
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA"])
 def test_a_png_under_any_name(mode):
-    image = made_up.pixels(4, 50, 70)
+    image = synthetic.pixels(4, 50, 70)
     given_ = {"RGB": image, "L": image[:, :, 0], "RGBA": np.dstack([image, image[:, :, 0]])}[mode]
-    data = memoryview(made_up.pillow(np.ascontiguousarray(given_), mode, "PNG"))
+    data = memoryview(synthetic.pillow(np.ascontiguousarray(given_), mode, "PNG"))
     expected = image if mode != "L" else np.repeat(image[:, :, :1], 3, axis=2)
     assert read_header(data).kind == "png"
     assert (read_header(data).width, read_header(data).height) == (70, 50)
@@ -131,12 +131,12 @@ def test_exif_orientation_is_not_applied():
     """As the reference: pixels as they are stored."""
     exif = Image.Exif()
     exif[0x0112] = 6
-    image = made_up.pixels(4, 50, 70)
+    image = synthetic.pixels(4, 50, 70)
     for kind in ("JPEG", "PNG"):
-        assert Reader().decode(memoryview(made_up.pillow(image, kind=kind, exif=exif))).shape == (50, 70, 3)
+        assert Reader().decode(memoryview(synthetic.pillow(image, kind=kind, exif=exif))).shape == (50, 70, 3)
 
 
-DATA = made_up.jpeg(6, 120, 160)
+DATA = synthetic.jpeg(6, 120, 160)
 SCAN = DATA.index(b"\xff\xda")
 
 
@@ -150,8 +150,8 @@ SCAN = DATA.index(b"\xff\xda")
         (DATA[: len(DATA) // 2], "damaged JPEG .*[Pp]remature end"),
         (DATA[:-2], "damaged JPEG .*[Pp]remature end"),
         (DATA[: SCAN + 500] + b"\xff\xd9", "damaged JPEG"),
-        (made_up.pillow(made_up.pixels(1, 30, 30), kind="PNG")[:200], "damaged PNG"),
-        (made_up.pillow(made_up.pixels(1, 30, 30), kind="PNG")[:20], "not a whole PNG header"),
+        (synthetic.pillow(synthetic.pixels(1, 30, 30), kind="PNG")[:200], "damaged PNG"),
+        (synthetic.pillow(synthetic.pixels(1, 30, 30), kind="PNG")[:20], "not a whole PNG header"),
     ],
 )
 def test_damage_is_named(data, what):
@@ -226,7 +226,7 @@ def test_reading_a_file(tmp_path):
 
 def test_decoding_lets_other_threads_run():
     """While one thread decodes, another one that only counts makes progress within single calls."""
-    data, counted, stop = memoryview(made_up.jpeg(1, 2400, 3200, quality=95)), [0], threading.Event()
+    data, counted, stop = memoryview(synthetic.jpeg(1, 2400, 3200, quality=95)), [0], threading.Event()
 
     def count():
         while not stop.is_set():
@@ -254,9 +254,9 @@ def test_decoding_lets_other_threads_run():
 
 def test_a_file_without_tables_does_not_get_those_of_the_file_before():
     """Motion JPEG leaves the Huffman tables out; the library keeps a handle's last ones."""
-    content = memoryview(made_up.without(DATA, 0xC4))
+    content = memoryview(synthetic.without(DATA, 0xC4))
     reader, box = Reader(), (20, 30, 90, 70)
-    other = made_up.pillow(made_up.pixels(9, 120, 160), quality=30, optimize=True)
+    other = synthetic.pillow(synthetic.pixels(9, 120, 160), quality=30, optimize=True)
     reader.decode_part(memoryview(other), box, 160, 120)
     part = reader.decode_part(content, box, 160, 120).copy()
     np.testing.assert_array_equal(part, simplejpeg.decode_jpeg(DATA)[30:100, 20:110])

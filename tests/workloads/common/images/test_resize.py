@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.workloads.common.images import made_up_images as made_up
+from tests.workloads.common.images import synthetic_jpegs as synthetic
 from workloads.common.images.resize import central_into, evaluation_size, resize_into, resize_smooth_into
 
 
@@ -27,7 +27,7 @@ def bilinear(image, height, width):
 @pytest.mark.parametrize("shape", [(31, 57), (224, 224), (500, 301), (5, 1000)])
 @pytest.mark.parametrize("flip", [False, True])
 def test_bilinear_into_a_slot_of_a_batch(shape, flip):
-    image = made_up.pixels(1, *shape)
+    image = synthetic.pixels(1, *shape)
     batch = np.full((3, 224, 224, 3), 7, np.uint8)
     resize_into(image, batch[1], flip)
     expected = bilinear(image, 224, 224)[:, :: -1 if flip else 1]
@@ -52,7 +52,7 @@ def triangle(image, height, width):
 @pytest.mark.parametrize("shape", [(31, 57), (224, 224), (500, 301), (5, 1000)])
 @pytest.mark.parametrize("flip", [False, True])
 def test_smooth_into_a_slot_of_a_batch(shape, flip):
-    image = made_up.pixels(1, *shape)
+    image = synthetic.pixels(1, *shape)
     batch = np.full((3, 224, 200, 3), 7, np.uint8)
     resize_smooth_into(image, batch[1], flip)
     expected = triangle(image, 224, 200)[:, :: -1 if flip else 1]
@@ -64,7 +64,7 @@ def test_smooth_into_a_slot_of_a_batch(shape, flip):
 
 
 def test_the_two_agree_where_nothing_shrinks_and_differ_where_it_does():
-    image = made_up.pixels(1, 60, 90)
+    image = synthetic.pixels(1, 60, 90)
     for size, least, most in (((60, 90), 0, 0), ((150, 200), 0, 0.5), ((30, 45), 1, 90)):
         plain, smooth = np.empty((2, *size, 3), np.uint8)
         resize_into(image, plain)
@@ -74,7 +74,7 @@ def test_the_two_agree_where_nothing_shrinks_and_differ_where_it_does():
 
 @pytest.mark.parametrize("resize_into", [resize_into, resize_smooth_into])
 def test_a_view_into_a_larger_image_is_enough(resize_into):
-    image = made_up.pixels(1, 200, 300)
+    image = synthetic.pixels(1, 200, 300)
     one, other = np.empty((2, 64, 64, 3), np.uint8)
     resize_into(image[20:150, 33:190], one)
     resize_into(image[20:150, 33:190].copy(), other)
@@ -96,7 +96,7 @@ def test_the_shorter_side_is_256_and_the_longer_one_rounded_down(size, expected)
 
 
 def test_the_centre_is_cut_out():
-    image = made_up.pixels(2, 375, 500)
+    image = synthetic.pixels(2, 375, 500)
     out = np.empty((224, 224, 3), np.uint8)
     central_into(image, out, 256)
     expected = bilinear(image, 256, 341)[16:240, 58:282]

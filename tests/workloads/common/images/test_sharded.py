@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.workloads.resnet50 import images_made_up as made_up
+from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common.images.jpeg import BadImage
 from workloads.common.images.sharded import SUBSTITUTES, reduction
 from workloads.resnet50.data import ImageNetData
@@ -21,8 +21,8 @@ def test_half_of_the_size_is_left_of_the_shorter_side(width, height, expected):
 
 @pytest.fixture
 def data(tmp_path):
-    folder, facts = made_up.prepare(tmp_path)
-    opened = ImageNetData(made_up.settings(folder, skip_bad=True), facts, made_up.place(0, range(1), 1), 0)
+    folder, facts = synthetic.prepare(tmp_path)
+    opened = ImageNetData(synthetic.settings(folder, skip_bad=True), facts, synthetic.place(0, range(1), 1), 0)
     yield opened
     opened.close()
 

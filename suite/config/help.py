@@ -1,0 +1,38 @@
+"""`run_suite.py --help`: every key with what it means, from the dataclasses that define it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite.config.options import SuiteConfig, known_fields, subgroup
+from suite.config.overrides import GROUPS, group_choices
+
+HEAD = """Train workloads to a quality target and log it.
+
+    python run_suite.py workload=ncf profile=demo                    one run, no data set, no GPU
+    python run_suite.py workload=ncf gpus=8                          one run on 8 devices
+    python run_suite.py -m workload=ncf profile=demo gpus=1,2        a sweep; a table at its end
+    python run_suite.py workload=ncf --cfg job                       print the settings and stop
+"""
+
+
+def help_text() -> str:
+    """What can be chosen, then what can be set."""
+    lines = [HEAD, "Choose:"]
+    lines += [f"  {group}=".ljust(28) + ", ".join(group_choices(group)) for group in GROUPS]
+    lines += ["", "Set (default in brackets):"]
+    return "\n".join(lines + _keys("", SuiteConfig))
+
+
+def _keys(prefix: str, kind: Any) -> list[str]:
+    lines = []
+    for name, item in known_fields(kind).items():
+        below = subgroup(item)
+        if below is not None:
+            lines += [line for line in _keys(f"{prefix}{name}.", below) if ".name=" not in line]
+        elif prefix or name not in GROUPS:
+            allowed = " | ".join(item.metadata.get("choices", ()))
+            default = "" if callable(item.default_factory) else f" [{item.default}]"
+            text = f"{item.metadata['text']}{f' ({allowed})' if allowed else ''}{default}"
+            lines.append(f"  {prefix}{name}=".ljust(36) + text)
+    return lines

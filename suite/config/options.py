@@ -1,0 +1,210 @@
+"""The settings that a user types: a dataclass per Hydra group, with what is allowed beside each key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any
+
+
+def option(
+    default: Any,
+    text: str,
+    *,
+    choices: tuple[str, ...] = (),
+    minimum: float | None = None,
+    pattern: str = "",
+    example: str = "",
+) -> Any:
+    """A dataclass field with its description and what is allowed; `pattern` is matched against the whole value."""
+    metadata = {"text": text, "choices": choices, "minimum": minimum, "pattern": pattern, "example": example}
+    if isinstance(default, (list, dict)):
+        return field(default_factory=lambda: type(default)(default), metadata=metadata)
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass
+class Cpu:
+    """`cpu.*`: what a device is when `device=cpu`."""
+
+    cores_per_device: Any = option(
+        1, "CPU cores that make one device; `all` shares out every core", pattern=r"all|[1-9]\d*", example="2"
+    )
+
+
+@dataclass
+class DataConfig:
+    """`data.*`: how samples are read."""
+
+    decode: str = option(
+        "exact",
+        "JPEG decoding; scaled: at reduced size where a crop is larger than needed, which is faster and changes pixels",
+        choices=("exact", "scaled"),
+    )
+    threads: int = option(0, "threads per process that make batches; 0: what suits the workload", minimum=0)
+    skip_bad: bool = option(False, "leave out samples that cannot be read, and say so, instead of ending the run")
+
+
+@dataclass
+class BackboneConfig:
+    """`backbone.*`: pretrained weights that detectors start from."""
+
+    weights: str | None = option(
+        None, "the published file of weights (docs of the workload); only under profile=reference"
+    )
+    allow_other: bool = option(False, "take other weights of the same network; makes the division open")
+
+
+@dataclass
+class FrameworkConfig:
+    """`framework.*`."""
+
+    name: str = option("???", "the framework's name")
+
+
+@dataclass
+class ProfileConfig:
+    """`profile.*`: what kind of run this is."""
+
+    name: str = option("???", "reference, demo or synthetic")
+    submission_org: str = option("not submitted", "`submission_org` in the log")
+    submission_status: str = option(
+        "onprem", "`submission_status` in the log", choices=("cloud", "onprem", "preview", "research")
+    )
+
+
+@dataclass
+class RulesConfig:
+    """`rules.*`: which round's rules the clock and the targets follow."""
+
+    name: str = option("???", "v0.5, v0.7, or auto: the workload's own")
+    clock: str = option("auto", "when the clock starts", choices=("auto", "v0.5", "v0.7"))
+
+
+@dataclass
+class EnvironmentConfig:
+    """`environment.*`: how to reach a Python that has the framework."""
+
+    name: str = option(
+        "auto", "auto: the framework's own; current: this Python; custom; or a name made by `suite env create`"
+    )
+    argv_prefix: list[str] = option([], "what stands before the Python: docker run …, srun …")
+    python: str | None = option(None, "the Python to call")
+    path_map: dict[str, str] = option({}, "host folder to the folder inside a container")
+
+
+@dataclass
+class SystemConfig:
+    """`system.*`: the machine, as tables name it."""
+
+    name: str = option("local", "short name of the system; tables group by it")
+    submission_platform: str = option("auto", "`submission_platform` in the log; auto: devices x device name")
+    drop_caches: bool = option(False, "write to /proc/sys/vm/drop_caches before each run (needs root)")
+    cache_clear_command: list[str] = option([], "a command that clears the caches, run before each run")
+
+
+@dataclass
+class SuiteConfig:
+    """The keys at the top level."""
+
+    workload: Any = option(dict, "the workload's own keys: see `workload.*`")
+    framework: FrameworkConfig = option(FrameworkConfig, "the framework")
+    profile: ProfileConfig = option(ProfileConfig, "the kind of run")
+    rules: RulesConfig = option(RulesConfig, "the round's rules")
+    environment: EnvironmentConfig = option(EnvironmentConfig, "where the framework is installed")
+    system: SystemConfig = option(SystemConfig, "the machine")
+    cpu: Cpu = option(Cpu, "what a device is on a CPU")
+    data: DataConfig = option(DataConfig, "how samples are read")
+    backbone: BackboneConfig = option(BackboneConfig, "pretrained weights")
+    gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
+    nodes: int = option(1, "machines", minimum=1, example="1")
+    device: str = option(
+        "auto",
+        "kind of device; auto never falls back to the CPU under profile=reference",
+        choices=("auto", "cuda", "cpu"),
+    )
+    oversubscribe: bool = option(False, "allow more devices than there are; labels the result")
+    precision: str = option("fp32", "arithmetic of the model", choices=("fp32", "tf32", "bf16", "fp16"))
+    batch: str = option(
+        "set",
+        "global batch size: the hyperparameter set's, or global:N, or per_device:N",
+        pattern=r"set|(global|per_device):[1-9]\d*",
+        example="global:65536",
+    )
+    lr_scaling: str = option(
+        "set", "learning rate when the batch is not the set's", choices=("set", "none", "linear", "sqrt")
+    )
+    runs: Any = option(
+        1,
+        "runs of each setting; official: the number that the rules ask for",
+        pattern=r"official|[1-9]\d*",
+        example="5",
+    )
+    seed: int | None = option(
+        None, "seed of the first run (the next has seed + 1); unset: a fresh one each", minimum=0, example="1"
+    )
+    stop: str = option(
+        "auto",
+        "when a run ends; auto: target (synthetic: steps:50)",
+        pattern=r"auto|target|(epochs|samples|steps):[1-9]\d*",
+        example="epochs:5",
+    )
+    mode: str = option("train", "forward: only the loss, no update, no evaluation", choices=("train", "forward"))
+    watchdog_seconds: float = option(
+        300.0, "a process without progress for so long is hung", minimum=1.0, example="300"
+    )
+    setup_watchdog_seconds: float = option(
+        1200.0, "the same while the model is built and compiled", minimum=1.0, example="1200"
+    )
+    resume: bool = option(False, "with output=FOLDER: run only what is missing there")
+    plugins: Any = option(
+        [], "packages from outside: folders, wheels or installed distributions, [PATH,NAME]; one list for a whole sweep"
+    )
+    output: str | None = option(None, "folder for this command's runs; unset: a time stamp below the log folder")
+
+
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object) -> None:
+    """Raise ValueError with one line if `value` is not allowed for a field of the annotated type `kind`."""
+    if value is None and ("None" in kind or kind == "Any"):
+        return
+    names = {"int": int, "float": float, "bool": bool, "str": str}
+    wanted = next((names[part.strip()] for part in kind.split("|") if part.strip() in names), None)
+    minimum, pattern, choices = metadata.get("minimum"), metadata.get("pattern"), metadata.get("choices")
+    example = f", for example {key}={metadata['example']}" if metadata.get("example") else ""
+    if choices and str(value) not in choices:
+        from suite.common.registry import not_allowed
+
+        raise not_allowed(key, value, choices)
+    if pattern and not re.fullmatch(pattern, str(value)):
+        forms = pattern.replace(r"[1-9]\d*", "N").replace("|", " | ")
+        raise ValueError(f"{key}={value}: allowed: {forms} with N a whole number of at least 1{example}")
+    if wanted is not None and not _fits(value, wanted):
+        least = f" of at least {minimum:g}" if minimum is not None else ""
+        raise ValueError(f"{key}={value}: {_WORDS[wanted]}{least} is needed{example}")
+    if minimum is not None and isinstance(value, (int, float)) and value < minimum:
+        raise ValueError(f"{key}={value}: at least {minimum:g} is needed{example}")
+
+
+def _fits(value: object, wanted: type) -> bool:
+    if wanted is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if wanted is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, wanted) or (wanted is str and isinstance(value, (int, float)))
+
+
+def known_fields(kind: Any) -> dict[str, Field[Any]]:
+    """Name to field of a configuration dataclass."""
+    return {item.name: item for item in fields(kind)}
+
+
+def subgroup(item: Field[Any]) -> Callable[[], Any] | None:
+    """The dataclass below a field (`cpu`, `environment`, …), None for a plain value."""
+    factory = item.default_factory
+    return factory if factory is not MISSING and hasattr(factory, "__dataclass_fields__") else None

@@ -1,0 +1,136 @@
+"""Checks the command line before Hydra sees it, so that a mistake gets one line instead of Hydra's own errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+
+from suite.common import registry
+from suite.common.paths import PROJECT
+from suite.common.registry import nearest, not_allowed
+from suite.config.options import SuiteConfig, check_value, known_fields, subgroup
+
+CONF = PROJECT / "conf"
+GROUPS = ("workload", "framework", "profile", "rules", "environment", "system")
+
+
+def group_choices(group: str) -> list[str]:
+    """What `group=` may be: the files below conf/, and what installed packages bring."""
+    found = {path.stem for path in (CONF / group).glob("*.yaml")}
+    if group in ("workload", "framework"):
+        found |= set(registry.names(registry.WORKLOADS if group == "workload" else registry.FRAMEWORKS))
+    return sorted(found)
+
+
+def quoted(argument: str) -> str:
+    """`output=PATH`, `backbone.weights=PATH` and `plugins=[PATH,…]` with every path quoted: Hydra's grammar knows no spaces at
+    the ends, commas or non-ASCII letters."""
+    key, _, value = argument.partition("=")
+    if key in ("output", "backbone.weights") and value and value[0] not in "'\"":
+        return f"{key}={_quote(value)}"
+    if key == "plugins" and value not in ("", "null") and not set(value) & set("'\""):
+        if value.startswith("[") and value.endswith("]"):
+            items = [item.strip() for item in value[1:-1].split(",")]
+            return f"plugins=[{','.join(_quote(item) for item in items if item)}]"
+        if "," not in value or Path(value).exists():
+            return f"plugins=[{_quote(value)}]"
+    return argument
+
+
+def _quote(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def only_value(argument: str) -> Any:
+    """The value of a key that cannot be swept over. Raises ValueError in one line."""
+    override = _parse(argument)
+    if override.is_sweep_override():
+        key, _, value = argument.partition("=")
+        raise ValueError(f"{argument}: one list for the whole command; type {key}=[{value}]")
+    return override.value()
+
+
+def check(arguments: Sequence[str], multirun: bool) -> None:
+    """Raise ValueError with one line for the first override that cannot be right."""
+    overrides = [_parse(argument) for argument in arguments]
+    chosen = _chosen(overrides)
+    for override in overrides:
+        key = override.key_or_group
+        if key == "hydra" or key.startswith("hydra."):
+            continue
+        if override.is_add() or override.is_delete() or override.is_force_add():
+            raise ValueError(f"{override.input_line}: keys can be neither added nor removed; type {key}=VALUE")
+        values = _values(override, multirun)
+        if key in GROUPS:
+            for value in values:
+                if str(value) not in group_choices(key):
+                    raise not_allowed(key, value, group_choices(key))
+        else:
+            _check_key(key, values, chosen)
+    if not chosen["workload"]:
+        raise ValueError(
+            f"no workload given: type workload=NAME with NAME one of {', '.join(group_choices('workload'))}, "
+            f"for example: python run_suite.py workload=ncf profile=demo"
+        )
+
+
+def _parse(argument: str) -> Override:
+    try:
+        return OverridesParser.create().parse_override(argument)
+    except HydraException as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"{argument}: not of the form key=value ({reason}); quote unusual text: key=\"'…'\"") from None
+
+
+def _chosen(overrides: Sequence[Override]) -> dict[str, list[str]]:
+    """Group to the options that the command line names for it."""
+    chosen: dict[str, list[str]] = {group: [] for group in GROUPS}
+    for override in overrides:
+        if override.key_or_group in GROUPS and not override.is_delete():
+            chosen[override.key_or_group] = [str(value) for value in _values(override, multirun=True)]
+    return chosen
+
+
+def _values(override: Override, multirun: bool) -> list[Any]:
+    if not override.is_sweep_override():
+        value = override.value()
+        return [getattr(value, "text", value)]
+    if not multirun:
+        raise ValueError(f"{override.input_line}: several values make a sweep: add -m")
+    values: Any = override.sweep_iterator()
+    parsed = [_parse(f"{override.key_or_group}={value}").value() for value in values]
+    return [getattr(value, "text", value) for value in parsed]
+
+
+def _check_key(key: str, values: list[Any], chosen: dict[str, list[str]]) -> None:
+    parts = key.split(".")
+    if parts[0] == "workload" and len(parts) > 1:
+        for workload in chosen["workload"]:
+            if workload in registry.names(registry.WORKLOADS):
+                _check_path(key, parts[1:], registry.load_workload(workload).Options, values)
+        return
+    _check_path(key, parts, SuiteConfig, values)
+
+
+def _check_path(key: str, parts: list[str], kind: Any, values: list[Any]) -> None:
+    known = known_fields(kind)
+    head, rest = parts[0], parts[1:]
+    if head not in known:
+        prefix = key[: len(key) - len(".".join(parts))]
+        raise ValueError(
+            f"{key}: there is no such key; allowed: {', '.join(prefix + name for name in known)}{nearest(head, known)}"
+        )
+    below = subgroup(known[head])
+    if rest and below is not None:
+        _check_path(key, rest, below, values)
+        return
+    for value in values:
+        if below is not None:
+            raise ValueError(f"{key}={value}: type one of {', '.join(f'{key}.{name}' for name in known_fields(below))}")
+        check_value(key, str(known[head].type), known[head].metadata, value)

@@ -1,0 +1,206 @@
+"""`run_suite.py`: compose, refuse what cannot be right, run job after job, and end with a table."""
+
+from __future__ import annotations
+
+import datetime
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.markup import escape
+
+from suite.common.paths import PROJECT, data_root, log_root
+from suite.common.registry import WORKLOADS, load_dataset, names
+from suite.common.runspec import safe_name
+from suite.config.compose import Composed, Request, compose
+from suite.control import caches
+from suite.control.progress import Progress
+from suite.control.supervise import Status, Supervisor
+from suite.plan.jobs import Job, check_trainers, choose, make_job
+from suite.plan.resume import claimed, finished_status, set_aside
+from suite.preflight import doctor
+
+NOT_IN_NAME = (
+    *("workload", "framework", "profile", "gpus", "device", "output", "resume", "runs", "plugins"),
+    "backbone.weights",
+    *(
+        "environment.python",
+        "environment.argv_prefix",
+        "environment.path_map",
+        "watchdog_seconds",
+        "setup_watchdog_seconds",
+    ),
+)
+"""Settings that a job's folder name holds anyway, that say too much for a name, or that do not change what is computed."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One run that is over."""
+
+    job: Job
+    index: int
+    status: Status
+
+    @property
+    def name(self) -> str:
+        """`job/run_N`."""
+        return f"{self.job.name}/run_{self.index}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Exit code: 0 all runs succeeded, 1 some did not, 2 the command line is wrong, 130 interrupted."""
+    console = Console(highlight=False)
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, _interrupt)
+    ended: list[Ended] = []
+    try:
+        if not names(WORKLOADS):
+            raise ValueError(
+                f"the suite is not installed for {sys.executable}; type: pip install --no-deps -e {PROJECT}"
+            )
+        request = compose(arguments)
+        if not request.jobs:
+            return 0
+        output = _output(request.jobs[0])
+        jobs = plan(request, output, console)
+        with claimed(output):
+            check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
+            code = 0 if run_jobs(jobs, console, ended) else 1
+    except (ValueError, OSError) as error:
+        print(f"run_suite.py: {one_line(error)}", file=sys.stderr)
+        code = 2
+    except KeyboardInterrupt:
+        console.print("interrupted; what was written is kept")
+        code = 130
+    if ended:
+        summarise(ended, console)
+    return code
+
+
+def one_line(error: ValueError | OSError) -> str:
+    """What went wrong, without a traceback."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def plan(request: Request, output: Path, console: Console) -> list[Job]:
+    """All jobs of the command, every one checked before the first starts; prepares demo data sets that are missing."""
+    first = request.jobs[0].config
+    if first["resume"] and first["output"] is None:
+        raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
+    choices = [choose(composed.config, request.plugins) for composed in request.jobs]
+    check_trainers(choices, request.plugins)
+    for dataset in sorted({choice.settings.dataset for choice in choices if choice.settings.profile == "demo"}):
+        recipe, folder = load_dataset(dataset), data_root() / dataset
+        if recipe.generated and not recipe.is_prepared(folder):
+            for line in recipe.make_demo(folder):
+                console.print(escape(line), soft_wrap=True)
+    jobs = [
+        make_job(choice, composed.config, job_name(composed), output)
+        for choice, composed in zip(choices, request.jobs, strict=True)
+    ]
+    seen: set[str] = set()
+    for job in jobs:
+        if job.name in seen:
+            raise ValueError(f"{job.name}: two jobs of this sweep have the same settings; leave one out")
+        seen.add(job.name)
+    return jobs
+
+
+def check_folders(jobs: Sequence[Job], resume: bool) -> None:
+    """Refuse folders that hold results, or, when resuming, results of other settings. Called with the folder claimed."""
+    for job in jobs:
+        if resume:
+            for index in range(job.run_count):
+                finished_status(job.folder / f"run_{index}", job.run(index, cache_cleared=False))
+        elif job.folder.exists():
+            raise ValueError(
+                f"{job.folder} holds results already and is never overwritten; type another output=FOLDER, "
+                f"or resume=true to run what is missing there"
+            )
+
+
+def _output(composed: Composed) -> Path:
+    given = composed.config["output"]
+    if given is not None:
+        return Path(str(given)).expanduser().absolute()
+    stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+    folder, again = log_root() / stamp, 1
+    while folder.exists():
+        again += 1
+        folder = log_root() / f"{stamp}-{again}"
+    return folder
+
+
+def job_name(composed: Composed) -> str:
+    """Folder name: workload, framework, profile, devices, then whatever else the command line sets."""
+    config = composed.config
+    device = "" if config["device"] == "auto" else f"-{config['device']}"
+    name = f"{config['workload']['name']}-{config['framework']['name']}-{config['profile']['name']}-{config['gpus']}dev{device}"
+    extra = [text for text in composed.overrides if text.partition("=")[0] not in NOT_IN_NAME]
+    return safe_name("-".join([name, *sorted(extra)]))[:200].replace("=True", "=true").replace("=False", "=false")
+
+
+def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended]) -> bool:
+    """Run all jobs in order; True if every run succeeded. Appends to `ended` as runs end."""
+    count = sum(job.run_count for job in jobs)
+    labels = sorted({label for job in jobs for label in job.template.labels})
+    marked = f" ({', '.join(labels)})" if labels else ""
+    console.print(escape(f"{count} run(s) into {jobs[0].folder.parent}{marked}"), soft_wrap=True)
+    warned: set[str] = set()
+    for job in jobs:
+        for line in doctor.preflight(doctor.need_of(job)):
+            if line not in warned:
+                console.print(f"[yellow]warning[/]: {escape(line)}", soft_wrap=True)
+            warned.add(line)
+        for index in range(job.run_count):
+            ended.append(Ended(job, index, _run(job, index, console)))
+            console.print(_status_line(ended[-1]), soft_wrap=True)
+    return all(run.status.status == "success" for run in ended)
+
+
+def _run(job: Job, index: int, console: Console) -> Status:
+    """One run to its end; a finished one that a resumed sweep finds is left as it is."""
+    folder = job.folder / f"run_{index}"
+    if folder.exists():
+        earlier = finished_status(folder, job.run(index, cache_cleared=False))
+        if earlier:
+            return Status(earlier, "finished earlier")
+        console.print(escape(f"unfinished attempt kept in {set_aside(folder)}"), soft_wrap=True)
+    run = job.run(index, caches.clear(job.cache_clear, job.template.settings.data_dir))
+    title = f"{job.name}/run_{index}"
+    if not console.is_terminal:
+        console.print(escape(title), soft_wrap=True)
+    with Progress(run, title, console) as progress:
+        return Supervisor(run, job.framework, job.environment, progress).run()
+
+
+def _status_line(run: Ended) -> str:
+    good = run.status.status == "success"
+    colour = "green" if good else "red"
+    reason = f": {escape(run.status.reason)}" if run.status.reason else ""
+    log = run.job.folder / f"run_{run.index}" / f"result_{run.index}.txt"
+    where = f"  {escape(str(log))}" if log.exists() else f"  {escape(str(log.parent))}"
+    return f"[{colour}]{run.status.status}[/]  {escape(run.name)}{reason}{where}"
+
+
+def summarise(ended: Sequence[Ended], console: Console) -> None:
+    """The speedup table of these runs with the failures below it, and the paths of the logs."""
+    from suite.results.report.report import report_text
+
+    folders = list(dict.fromkeys(run.job.folder for run in ended))
+    console.print()
+    console.print(report_text(folders), soft_wrap=True, markup=False)
+    console.print("Logs:")
+    for run in ended:
+        console.print(f"  {run.job.folder / f'run_{run.index}'}", soft_wrap=True, markup=False)

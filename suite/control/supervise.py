@@ -1,0 +1,231 @@
+"""One run from the controller's side: start its processes, watch them, end the whole tree, file the reason."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from suite.common.runspec import RunSpec, write_atomically
+from suite.control.progress import Progress
+from suite.control.telemetry import Telemetry
+from suite.environments.environment import Environment
+from suite.launch import processes
+from suite.launch.base import Framework
+from suite.machine import cgroups, topology
+from suite.worker.heartbeat import STACK_SIGNAL, Beat, beat_path, read_beat, told_path, was_told
+
+POLL_SECONDS = 0.1
+STACK_SECONDS = 5.0
+"""How long a hung worker may take to write its stacks: a machine that is busy lets it wait."""
+EXIT_SECONDS = 20.0
+"""How long processes may take to leave after the last one said that it is done."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """`status.json`: how a run ended."""
+
+    status: str
+    """running | success | target_missed | oom | rank_died | hung | interrupted | failed"""
+    reason: str = ""
+    process: int | None = None
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+
+
+class Supervisor:
+    """Runs the processes of one run to their end."""
+
+    def __init__(self, run: RunSpec, framework: Framework, environment: Environment, progress: Progress) -> None:
+        self.run_spec = run
+        self.folder = Path(run.folder)
+        self.framework = framework
+        self.environment = environment
+        self.progress = progress
+        self.process_count = framework.processes(run.settings.devices_total)
+        self.started = _now()
+        self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self._last_count = [-1] * self.process_count
+        self._last_change = [time.monotonic()] * self.process_count
+        self._done_since: float | None = None
+        self._oom_kills = cgroups.oom_kills()
+        log = self.folder / f"result_{run.run_index}.txt"
+        self._telemetry = Telemetry(self.folder / "telemetry.jsonl", log, run.settings.device == "cuda")
+
+    def run(self) -> Status:
+        """Start, watch, clean up. On KeyboardInterrupt the tree is ended, filed as `interrupted`, and the exception raised."""
+        self.folder.mkdir(parents=True, exist_ok=False)
+        self.run_spec.write(self.folder / "run.json")
+        self._file(Status("running"))
+        status = Status("failed", "the controller stopped for a reason of its own")
+        try:
+            topology.write(self.folder)
+            self._start()
+            self._telemetry.start()
+            while (ended := self._look()) is None:
+                time.sleep(POLL_SECONDS)
+            status = ended
+        except KeyboardInterrupt:
+            status = Status("interrupted", "stopped by a signal to the controller")
+            raise
+        except OSError as error:
+            status = Status("failed", f"a process could not be started: {error}")
+        finally:
+            self._end_tree()
+            self._file(status)
+            self._forget_beats()
+            self._telemetry.stop()
+        return status
+
+    def _start(self) -> None:
+        run_file = self.environment.map_path(str(self.folder / "run.json"))
+        for command in self.framework.commands(self.run_spec, run_file):
+            arguments = self.environment.command(*command.arguments)
+            variables = {**os.environ, "PYTHONUNBUFFERED": "1", **command.variables}
+            log = self.folder / f"{command.name}.log"
+            self.children[command.name] = processes.start(arguments, variables, log, self.folder)
+
+    def _look(self) -> Status | None:
+        """One look at everything; None while the run goes on."""
+        exits = {name: child.poll() for name, child in self.children.items()}  # before the beats: a last word counts
+        beats = self._beats()
+        self.progress.update(beats)
+        ended = self._died(beats) or self._failed(beats)
+        if ended is not None:
+            # When a process dies, its peers fail of that, maybe before the kernel is done with it: name the one that died.
+            time.sleep(POLL_SECONDS)
+            return self._died(self._beats()) or ended
+        all_done = all(beat is not None and beat.status for beat in beats)
+        if all_done and (all(code is not None for code in exits.values()) or self._left_late()):
+            first = beats[0]
+            assert first is not None
+            return Status(first.status, first.reason)
+        return None if all_done else self._left(beats, exits) or self._hung(beats)
+
+    def _left_late(self) -> bool:
+        """True if the processes have had EXIT_SECONDS to leave after the last one was done: the result stands."""
+        self._done_since = self._done_since or time.monotonic()
+        return time.monotonic() - self._done_since > EXIT_SECONDS
+
+    def _died(self, beats: list[Beat | None]) -> Status | None:
+        """A worker that is gone without having said how it ended; first one that no launcher had told to leave."""
+        if self.environment.argv_prefix:  # inside a container, process ids are others
+            return None
+        silent = [beat for beat in beats if beat is not None and not beat.status and not processes.alive(beat.pid)]
+        for beat in sorted(silent, key=lambda beat: was_told(self.folder, beat.process)):
+            # A worker that failed writes its reason last: look once more before calling it dead.
+            again = read_beat(self.folder, beat.process)
+            if again is None or not again.status:
+                where = f"in phase '{beat.phase}' at step {beat.step}; see worker-{beat.process}.log"
+                how = self._how(f"worker-{beat.process}")
+                if cgroups.oom_kills() > self._oom_kills:
+                    return Status("oom", f"process {beat.process} was killed by the kernel {where}", beat.process)
+                return Status("rank_died", f"process {beat.process} died{how} {where}", beat.process)
+        return None
+
+    def _failed(self, beats: list[Beat | None]) -> Status | None:
+        """The reason of a worker that said that it failed."""
+        for beat in beats:
+            if beat is not None and beat.status not in ("", "success", "target_missed"):
+                return Status(beat.status, f"process {beat.process}: {beat.reason}", beat.process)
+        return None
+
+    def _beats(self) -> list[Beat | None]:
+        return [read_beat(self.folder, process) for process in range(self.process_count)]
+
+    def _left(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
+        """A started command that ended before every worker was done."""
+        if all(beat is not None and beat.status for beat in beats):
+            return None
+        for name, code in exits.items():
+            if code is not None:
+                number = int(name.rpartition("-")[2]) if name.startswith("worker-") else None
+                text = f"{name} ended with {processes.exit_text(code)}: {self._last_line(name)}"
+                return Status("rank_died" if code < 0 else "failed", text, number)
+        return None
+
+    def _how(self, name: str) -> str:
+        child = self.children.get(name)
+        code = child.poll() if child is not None else None
+        return f" ({processes.exit_text(code)})" if code is not None else ""
+
+    def _last_line(self, name: str) -> str:
+        """The last line of a process's text log, for the reason."""
+        try:
+            lines = (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return f"{lines[-1].strip()[:300]} (see {name}.log)" if lines else f"{name}.log is empty"
+
+    def _hung(self, beats: list[Beat | None]) -> Status | None:
+        now = time.monotonic()
+        for process, beat in enumerate(beats):
+            count = -1 if beat is None else beat.count
+            if count != self._last_count[process] or (beat is not None and beat.status):
+                self._last_count[process], self._last_change[process] = count, now
+            phase = "start" if beat is None else beat.phase
+            in_setup = phase in ("start", "setup", "open data")
+            allowed = self.run_spec.setup_watchdog_seconds if in_setup else self.run_spec.watchdog_seconds
+            silent = now - self._last_change[process]
+            if silent > allowed:
+                since = datetime.datetime.now() - datetime.timedelta(seconds=silent)
+                reason = (
+                    f"process {process}: no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) "
+                    f"in phase '{phase}'{self._stack(beat)}"
+                )
+                return Status("hung", reason, process)
+        return None
+
+    def _stack(self, beat: Beat | None) -> str:
+        """Where a hung worker stands: its innermost Python line; all stacks go to its text log."""
+        if beat is None or self.environment.argv_prefix or not processes.alive(beat.pid):
+            return ""
+        log = self.folder / f"worker-{beat.process}.log"
+        before = log.stat().st_size
+        os.kill(beat.pid, STACK_SIGNAL)
+        frame, size, deadline = "", before, time.monotonic() + STACK_SECONDS
+        while time.monotonic() < deadline and not (frame and log.stat().st_size == size):  # until no more is written
+            size = log.stat().st_size
+            time.sleep(POLL_SECONDS)
+            frame = _innermost(log.read_bytes()[before:].decode(errors="replace").splitlines())
+        return f", at {frame or 'no Python line'}; stacks in {log.name}"
+
+    def _end_tree(self) -> None:
+        pids = [child.pid for child in self.children.values() if child.poll() is None]
+        if not self.environment.argv_prefix:
+            pids += [beat.pid for beat in self._beats() if beat is not None and processes.alive(beat.pid)]
+        processes.end(processes.tree(pids))
+        for child in self.children.values():
+            child.poll()  # reap
+
+    def _file(self, status: Status) -> None:
+        settings = self.run_spec.settings
+        value = {
+            **asdict(status),
+            "started": self.started,
+            "ended": None if status.status == "running" else _now(),
+            "run_index": self.run_spec.run_index,
+            "workload": settings.workload,
+            "framework": settings.framework,
+            "profile": settings.profile,
+            "devices": settings.devices_total,
+        }
+        write_atomically(self.folder / "status.json", json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+    def _forget_beats(self) -> None:
+        for process in range(self.process_count):
+            beat_path(self.folder, process).unlink(missing_ok=True)
+            told_path(self.folder, process).unlink(missing_ok=True)
+
+
+def _innermost(lines: list[str]) -> str:
+    """The main thread's innermost line; faulthandler writes that thread last, innermost line on top. Empty: not there."""
+    start = max((number for number, line in enumerate(lines) if line.endswith("(most recent call first):")), default=-1)
+    return lines[start + 1].strip() if 0 <= start < len(lines) - 1 else ""

@@ -1,0 +1,225 @@
+"""`telemetry.jsonl`: what the machine was doing during a run, once a second.
+
+A thread of the controller samples; the supervisor's own loop never waits for it. Whatever goes wrong here costs samples,
+never the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from suite.common.runspec import write_atomically
+from suite.machine import devices
+from workloads.api import Json
+
+LOG = logging.getLogger(__name__)
+
+INTERVAL_SECONDS = 1.0
+JOIN_SECONDS = 2.0
+"""How long the end of a run waits for a sample that is being taken: a driver can hang."""
+SEARCH_SHARE = 0.001
+"""Largest share of a core for looking for new processes: reading all of /proc takes long on a full machine."""
+GPU_SENSORS = (*("gpu_percent", "gpu_memory_bytes", "gpu_power_watts", "gpu_clock_mhz", "gpu_temperature_celsius"),)
+
+
+class ProcessTree:
+    """All descendants of this process: the controller starts nothing but the processes of the run."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, psutil.Process] = {}
+        self._cpu_seconds: dict[int, float] = {}
+        self._sampled = time.monotonic()
+        self._search_at = 0.0
+
+    def sample(self) -> dict[str, Json]:
+        """CPU use since the last sample (100: all CPUs of the machine), resident memory, number of processes.
+
+        Memory that processes share counts once for each of them.
+        """
+        now = time.monotonic()
+        if now >= self._search_at:
+            self._search(now)
+        before, self._cpu_seconds = self._cpu_seconds, {}
+        busy_seconds, memory_bytes = 0.0, 0
+        for pid, process in self._found.items():
+            with contextlib.suppress(psutil.Error), process.oneshot():  # gone since the last search
+                times = process.cpu_times()
+                memory_bytes += process.memory_info().rss
+                self._cpu_seconds[pid] = times.user + times.system
+                busy_seconds += max(0.0, self._cpu_seconds[pid] - before.get(pid, self._cpu_seconds[pid]))
+        self._found = {pid: self._found[pid] for pid in self._cpu_seconds}
+        elapsed, self._sampled = now - self._sampled, now
+        percent = 100 * busy_seconds / max(elapsed, 1e-3) / (psutil.cpu_count() or 1)
+        return {
+            "run_cpu_percent": round(percent, 2),
+            "run_memory_bytes": memory_bytes,
+            "run_processes": len(self._found),
+        }
+
+    def _search(self, now: float) -> None:
+        begin = time.thread_time()
+        children = {process.pid: process for process in psutil.Process().children(recursive=True)}
+        self._found = {**children, **{pid: old for pid, old in self._found.items() if children.get(pid) == old}}
+        self._search_at = now + (time.thread_time() - begin) / SEARCH_SHARE
+
+
+class Sensors:
+    """Reads everything once; a sensor that fails gives null, and its first reason is kept."""
+
+    def __init__(self, nvml: Any = None, with_gpus: bool = False) -> None:
+        """`nvml`: the initialised NVML module, None where there is none; `with_gpus`: whether GPUs are asked for."""
+        self.reasons: dict[str, str | None] = {}
+        """Name of every sensor to None, or to why it failed first."""
+        self._tree = ProcessTree()
+        self._nvml = nvml
+        self._with_gpus = with_gpus
+        self._handles: Sequence[Any] = ()
+        if nvml is not None:
+            self._handles = self._try("gpus", lambda: devices.visible_handles(nvml)) or ()
+
+    def read(self) -> dict[str, Json]:
+        """One value per sensor; of GPUs a list with one value per visible device. The first CPU shares mean nothing."""
+        row: dict[str, Json] = {
+            "cpu_percent": self._try("cpu_percent", psutil.cpu_percent),
+            "memory_available_bytes": self._try("memory_available_bytes", lambda: psutil.virtual_memory().available),
+        }
+        nothing = {"run_cpu_percent": None, "run_memory_bytes": None, "run_processes": None}
+        row |= self._try("run", self._tree.sample) or nothing
+        if self._with_gpus:
+            readers = self._gpu_readers()
+            for name in GPU_SENSORS:
+                row[name] = [self._try(name, readers[name], handle) for handle in self._handles]
+        return row
+
+    def _gpu_readers(self) -> dict[str, Callable[[Any], Json]]:
+        nvml = self._nvml
+        if nvml is None:
+            self.reasons.setdefault("gpus", "NVML does not answer: no driver, or no nvidia-ml-py")
+        return {
+            "gpu_percent": lambda device: nvml.nvmlDeviceGetUtilizationRates(device).gpu,
+            "gpu_memory_bytes": lambda device: int(nvml.nvmlDeviceGetMemoryInfo(device).used),
+            "gpu_power_watts": lambda device: nvml.nvmlDeviceGetPowerUsage(device) / 1000,
+            "gpu_clock_mhz": lambda device: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM),
+            "gpu_temperature_celsius": lambda device: nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU),
+        }
+
+    def _try(self, name: str, read: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            value = read(*arguments)
+        except Exception as error:  # NVML's and psutil's errors share no base, and none may end a run
+            self.reasons[name] = self.reasons.get(name) or f"{type(error).__name__}: {error}"
+            return None
+        self.reasons.setdefault(name, None)
+        return value
+
+
+class Telemetry:
+    """Samples between `start` and `stop` into one file."""
+
+    def __init__(self, path: Path, log: Path, with_gpus: bool, interval_seconds: float = INTERVAL_SECONDS) -> None:
+        """`path`: the file to write; `log`: the run's log, whose clock says what to keep of it."""
+        self.path = path
+        self.log = log
+        self.interval_seconds = interval_seconds
+        self.samples = 0
+        self.cpu_seconds = 0.0
+        """CPU time of the sampling thread so far."""
+        self._with_gpus = with_gpus
+        self._reasons: Mapping[str, str | None] = {}
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._begin_ms = time.time() * 1e3
+
+    def start(self) -> None:
+        """Start sampling. Call it when the run's processes are started: forking and threads do not go together."""
+        thread = threading.Thread(target=self._work, name="telemetry", daemon=True)
+        with contextlib.suppress(RuntimeError):  # no more threads allowed
+            thread.start()
+            self._thread = thread
+
+    def stop(self) -> None:
+        """End sampling and cut the file to the run."""
+        self._ended.set()
+        if self._thread is None:
+            return
+        self._thread.join(JOIN_SECONDS)
+        self._thread = None
+        try:
+            cut(self.path, self.log, self._header())
+        except (OSError, ValueError) as error:
+            LOG.warning("%s is not cut to the run: %s", self.path, error)
+
+    def _header(self) -> dict[str, Json]:
+        return {"sensors": dict(self._reasons), "interval_seconds": self.interval_seconds}
+
+    def _work(self) -> None:
+        try:
+            with devices.nvml() if self._with_gpus else contextlib.nullcontext() as nvml:
+                self._sample(Sensors(nvml, self._with_gpus))
+        except Exception as error:  # a full disk, a driver that goes away: the run goes on without telemetry
+            self._reasons = {**self._reasons, "telemetry": f"{type(error).__name__}: {error}"}
+
+    def _sample(self, sensors: Sensors) -> None:
+        begin = time.monotonic()
+        self._reasons = sensors.reasons
+        sensors.read()  # says which sensors fail, and what later samples compare with
+        with open(self.path, "x", encoding="utf-8", buffering=1) as stream:
+            stream.write(json.dumps(self._header(), ensure_ascii=False) + "\n")
+            while True:
+                # A late sample costs samples, it does not shift the later ones. The next is half an interval away or more:
+                # shares of a moment mean nothing.
+                tick = int((time.monotonic() - begin) / self.interval_seconds + 0.5) + 1
+                if self._ended.wait(max(0.0, begin + tick * self.interval_seconds - time.monotonic())):
+                    return
+                seconds = time.monotonic() - begin
+                row = {"time_ms": round(self._begin_ms + seconds * 1e3), "seconds": round(seconds, 3)}
+                stream.write(json.dumps({**row, **sensors.read()}) + "\n")
+                self.samples += 1
+                self.cpu_seconds = time.thread_time()
+
+
+def cut(path: Path, log: Path, header: Mapping[str, Json]) -> None:
+    """Keep the samples from `run_start` to `run_stop`, and count their seconds from `run_start`.
+
+    What the log does not hold does not cut: a run that never started its clock keeps everything. Raises OSError.
+    """
+    start_ms, stop_ms = _clock(log)
+    window = f"{'start' if start_ms is None else 'run_start'} to {'end' if stop_ms is None else 'run_stop'}"
+    lines = [json.dumps({**header, "window": window}, ensure_ascii=False)]
+    for row in _rows(path):
+        if (start_ms is None or row["time_ms"] >= start_ms) and (stop_ms is None or row["time_ms"] <= stop_ms):
+            if start_ms is not None:
+                row["seconds"] = round((row["time_ms"] - start_ms) / 1e3, 3)
+            lines.append(json.dumps(row))
+    write_atomically(path, "\n".join(lines) + "\n")
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The samples; a line that a full disk broke off is left out."""
+    with open(path, encoding="utf-8") as stream:
+        for line in stream:
+            with contextlib.suppress(json.JSONDecodeError):
+                row = json.loads(line)
+                if "time_ms" in row:
+                    yield row
+
+
+def _clock(log: Path) -> tuple[float | None, float | None]:
+    """Times of `run_start` and `run_stop` in a log; None for what it does not hold."""
+    from suite.results.logs.lines import read_events
+
+    if not log.exists():
+        return None, None
+    times: dict[str, float] = {}
+    for event in read_events(log)[0]:
+        times.setdefault(event.key, event.time_ms)
+    return times.get("run_start"), times.get("run_stop")

@@ -1,0 +1,4 @@
+"""Framework environments and plugins: making them from locks, finding and checking them.
+
+For the controller and `suite env`.
+"""

@@ -1,0 +1,157 @@
+"""An environment is an argv prefix, a Python and a path map.
+
+A venv, the running interpreter, `docker run …`, `apptainer exec …` and `srun --container-image …` differ in nothing
+else, so nothing else in the runner knows which of them it starts.
+"""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from suite.common.paths import env_root
+from suite.common.registry import nearest
+from suite.environments import locks, venvs
+
+LOG = logging.getLogger(__name__)
+
+RESERVED = ("auto", "current", "custom")
+"""Names that are no venv."""
+
+WITH_PATH = 'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" exec "$@"'
+"""Shell: run the arguments, in this same process, with `$0` first on the Python path."""
+
+QUERY = """
+import importlib.metadata, json, sys
+def version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+print(json.dumps({name: version(name) for name in sys.argv[1:]}))
+"""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where worker processes run."""
+
+    name: str
+    """`torch`, `current`, `custom`, …: for messages and records."""
+    argv_prefix: tuple[str, ...]
+    """Put before every command: `("docker", "run", …)`; empty on the host."""
+    python: str
+    """The Python to call, as seen behind the prefix."""
+    path_map: Mapping[str, str] = field(default_factory=dict)
+    """Host folder to the folder that the environment sees it as; other paths are the same on both sides."""
+    python_path: tuple[str, ...] = ()
+    """Host folders that go first on the Python path, before a PYTHONPATH that the environment has: plugins."""
+
+    def command(self, *args: str | os.PathLike[str]) -> list[str]:
+        """The argv that runs Python with `args` in this environment.
+
+        Arguments that are a path below a mapped folder are translated; paths inside an argument (`--file=/data/x`)
+        are not, pass them on their own.
+        """
+        python = [self.python, *(self.map_path(arg) for arg in args)]
+        if self.python_path:
+            # Set behind the prefix: a variable of ours does not get into a container.
+            folders = ":".join(self.map_path(folder) for folder in self.python_path)
+            python = ["sh", "-c", WITH_PATH, folders, *python]
+        return [*self.argv_prefix, *python]
+
+    def map_path(self, path: str | os.PathLike[str]) -> str:
+        """The path as the environment sees it: the longest mapped folder that holds it is replaced."""
+        text = os.fspath(path)
+        given = PurePosixPath(text)
+        holders = [host for host in self.path_map if given.is_relative_to(PurePosixPath(host))]
+        if not holders:
+            return text
+        host = max(holders, key=lambda host: len(PurePosixPath(host).parts))
+        return str(PurePosixPath(self.path_map[host]) / given.relative_to(PurePosixPath(host)))
+
+
+def resolve(config: Mapping[str, Any], framework_default_name: str) -> Environment:
+    """The environment that a configuration means.
+
+    Args:
+        config: `name` (`auto`, `current`, `custom` or a venv's name), `argv_prefix`, `python`, `path_map`.
+        framework_default_name: the venv that `auto` stands for: `torch`, `tensorflow-cpu`, …
+
+    Raises:
+        ValueError: an unknown name, a venv that does not exist, or keys that do not fit together.
+    """
+    name = str(config.get("name") or "auto")
+    prefix = tuple(str(word) for word in config.get("argv_prefix") or ())
+    path_map = {str(host): str(inside) for host, inside in (config.get("path_map") or {}).items()}
+    python = config.get("python")
+    if name == "custom":
+        if not python:
+            raise ValueError("environment.name=custom needs environment.python, the Python behind the argv_prefix")
+        return Environment(name, prefix, str(python), path_map)
+    if python:
+        raise ValueError(f"environment.python={python} needs environment.name=custom, found environment.name={name}")
+    if name == "auto":
+        name = framework_default_name
+    else:
+        _check_name(name)
+    if name == "current":
+        return Environment(name, prefix, sys.executable, path_map)
+    return Environment(name, prefix, str(_venv_python(name)), path_map)
+
+
+def installed_versions(
+    environment: Environment, packages: Sequence[str], timeout_seconds: float = 60.0
+) -> dict[str, str | None]:
+    """Distribution name to installed version (None: not installed), without importing any of them.
+
+    Raises ValueError in one line if the environment's Python does not answer.
+    """
+    command = environment.command("-c", QUERY, *packages)
+    problem = f"environment {environment.name}: {environment.python} does not answer"
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"{problem} within {timeout_seconds:g} s") from None
+    except OSError as error:
+        raise ValueError(f"{problem}: {command[0]}: {error.strerror}") from None
+    if done.returncode != 0:
+        raise ValueError(f"{problem}: {_last_line(done.stderr) or f'exit code {done.returncode}'}")
+    try:
+        versions: dict[str, str | None] = json.loads(_last_line(done.stdout))
+    except json.JSONDecodeError:
+        raise ValueError(f"{problem} as a Python does: {_last_line(done.stdout)!r}") from None
+    return versions
+
+
+def _check_name(name: str) -> None:
+    """Refuse a name that is neither reserved nor a venv that exists or can be made."""
+    known = sorted({*RESERVED, *locks.framework_locks(), *venvs.existing(env_root())})
+    if name not in known:
+        raise ValueError(f"environment.name={name} is unknown; allowed: {', '.join(known)}{nearest(name, known)}")
+
+
+def _venv_python(name: str) -> Path:
+    """The Python of a finished venv; an outdated one is used with a warning."""
+    status = venvs.status(name)
+    create = f"suite env create {name}"
+    if status.state == "missing":
+        how = f"make it with: {create}" if status.lock else "no lock has its name; use environment=current or =custom"
+        raise ValueError(f"environment {name} does not exist in {env_root()}; {how}")
+    if status.state == "broken":
+        raise ValueError(f"environment {name} is unfinished or damaged ({status.reason}); make it again with: {create}")
+    if status.state == "outdated":
+        LOG.warning("environment %s is outdated (%s); update it with: %s", name, status.reason, create)
+    return status.python
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else ""

@@ -1,0 +1,128 @@
+"""The locks in `environments/`: which packages, in which versions, make up an environment.
+
+A lock is a pip requirements file that pins every package, transitive ones too, and is installed with `--no-deps`, so
+nothing that it does not name can get in. Its head says in comments what pip has no word for:
+
+    # tried: Linux x86_64, Python 3.11, CPU       or  # not tried: why
+    # python: 3.10-3.13                           Python versions, both ends included
+    # framework: tensorflow-cpu                   the distribution that the environment is about (none: no framework)
+    # imports: tensorflow                         modules whose import shows that it works
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from suite.common.paths import PROJECT
+
+Version = tuple[int, int]
+"""A Python version: (3, 11)."""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """One parsed lock file."""
+
+    name: str
+    path: Path
+    tried: bool
+    tried_note: str
+    """Where it was tried, or why it was not."""
+    python_first: Version
+    python_last: Version
+    framework: str
+    """Distribution name of the framework; empty for the controller's own locks."""
+    imports: tuple[str, ...]
+    requirements: tuple[Requirement, ...]
+
+    def pins(self, python: Version) -> dict[str, str]:
+        """Canonical distribution name to version for a Python version."""
+        environment = {"python_version": "{}.{}".format(*python)}
+        return {
+            canonicalize_name(requirement.name): next(iter(requirement.specifier)).version
+            for requirement in self.requirements
+            if requirement.marker is None or requirement.marker.evaluate(environment)
+        }
+
+    def supports(self, python: Version) -> bool:
+        """True if the lock holds for this Python version."""
+        return self.python_first <= python <= self.python_last
+
+    @property
+    def python_range(self) -> str:
+        """The supported Python versions in words: `3.10 to 3.13`."""
+        return "{}.{} to {}.{}".format(*self.python_first, *self.python_last)
+
+    @property
+    def mark(self) -> str:
+        """`tried` or `not tried`, with the note."""
+        return f"{'tried' if self.tried else 'not tried'}: {self.tried_note}"
+
+
+def folder(project: Path = PROJECT) -> Path:
+    """Where the locks lie."""
+    return project / "environments"
+
+
+def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
+    """Name to lock of every framework environment that can be created, sorted by name."""
+    locks = (read(path) for path in sorted(folder(project).glob("*.txt"), key=lambda path: path.stem))
+    return {lock.name: lock for lock in locks if lock.framework}
+
+
+def read(path: Path) -> Lock:
+    """Parse a lock file. Raises ValueError naming file and line of what is not a lock's."""
+    text = path.read_text(encoding="utf-8")
+    head = dict(re.findall(r"^# (tried|not tried|python|framework|imports): (.+?)\s*$", text, re.MULTILINE))
+    versions = re.fullmatch(r"(\d+)\.(\d+)-(\d+)\.(\d+)", head.get("python", ""))
+    if versions is None:
+        raise ValueError(f"{path} does not say which Python it is for: it needs a line like '# python: 3.10-3.13'")
+    first_major, first_minor, last_major, last_minor = map(int, versions.groups())
+    tried = "not tried" not in head
+    return Lock(
+        name=path.stem,
+        path=path,
+        tried=tried,
+        tried_note=head.get("tried" if tried else "not tried", ""),
+        python_first=(first_major, first_minor),
+        python_last=(last_major, last_minor),
+        framework=head.get("framework", ""),
+        imports=tuple(re.split(r",\s*", head["imports"])) if "imports" in head else (),
+        requirements=tuple(_requirements(path, text)),
+    )
+
+
+def _requirements(path: Path, text: str) -> list[Requirement]:
+    """The pinned packages; anything but `name==version`, with a marker or not, is refused."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement as error:
+            raise ValueError(f"{path}:{number}: not a pinned package: {line}") from error
+        specifiers = list(requirement.specifier)
+        exact = len(specifiers) == 1 and specifiers[0].operator == "==" and not specifiers[0].version.endswith("*")
+        if not exact or requirement.url or requirement.extras:
+            raise ValueError(f"{path}:{number}: every line must be name==version, found: {line}")
+        found.append(requirement)
+    return found
+
+
+def digest(lock: Lock, project: Path = PROJECT) -> str:
+    """Hash of all that an installed environment depends on: the lock, the package metadata, the place of the checkout.
+
+    The suite is installed editable, so an environment that another checkout made runs that checkout's code.
+    """
+    parts = (lock.path.read_bytes(), _bytes(project / "setup.cfg"), str(project).encode())
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""

@@ -1,0 +1,134 @@
+"""Installs a plugin's folder or wheel into a folder of its own, named after its content; see suite/environments/plugins.py."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from suite.common.paths import PROJECT, env_root
+from suite.common.runspec import safe_name
+
+PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
+LEFT_OUT_AT_TOP = {"build", "dist"}
+"""What building leaves behind, and hidden files: neither copied nor part of the digest."""
+HOW = "nothing is downloaded: mend it, or make a wheel of it (pip wheel --no-deps FOLDER) and give that"
+INSTALL_SECONDS = 300.0
+
+
+def source_of(text: str) -> Path:
+    """The folder or wheel that `text` names."""
+    path = Path(text).expanduser().absolute()
+    if not path.exists():
+        raise ValueError(
+            f"plugins={text}: neither a folder or wheel (looked for {path}) nor a distribution installed in {sys.prefix}; "
+            f"type the path of the plugin's folder: plugins=[/path/of/plugin]"
+        )
+    if path.is_file() and path.suffix != ".whl":
+        raise ValueError(f"plugins={text}: a folder or a wheel (.whl) is needed, {path} is another kind of file")
+    if path.is_dir() and not any((path / name).is_file() for name in PACKAGE_FILES):
+        raise ValueError(f"plugins={text}: {path} is no package: it needs a pyproject.toml with a [project] in it")
+    if path.resolve() == PROJECT:
+        raise ValueError(f"plugins={text}: {path} is the suite itself; type the path of a plugin")
+    return path
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The regular files of a package, sorted, without what LEFT_OUT names."""
+    for name, folders, files in os.walk(folder):
+        at_top = LEFT_OUT_AT_TOP if Path(name) == folder else set()
+        folders[:] = sorted(set(folders) - LEFT_OUT(name, folders) - at_top)
+        for file in sorted(set(files) - LEFT_OUT(name, files)):
+            if (Path(name) / file).is_file():
+                yield Path(name) / file
+
+
+def _digest(source: Path) -> str:
+    """Hash of names and contents: what an installation depends on."""
+    digest = hashlib.sha256()
+    for path in _files(source) if source.is_dir() else [source]:
+        name = str(path.relative_to(source)).encode()
+        content = hashlib.sha256(path.read_bytes()).digest()
+        digest.update(len(name).to_bytes(8, "little") + name + content)
+    return digest.hexdigest()[:16]
+
+
+def install(source: Path, text: str) -> Path:
+    """Install into the folder of this content, unless that exists; the folder appears at once and complete."""
+    root = env_root() / "plugins"
+    name = source.name if source.is_dir() else source.name.partition("-")[0]
+    final = root / f"{safe_name(name)}-{_digest(source)}"
+    if final.is_dir():
+        return final
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".", dir=root))
+    except OSError as error:
+        raise ValueError(f"plugins={text}: {root} cannot be written ({error.strerror}); set SUITE_ENV_DIR") from None
+    try:
+        _pip(source, scratch, text)
+        (scratch / "installed").chmod(0o755)
+        try:
+            (scratch / "installed").rename(final)
+        except OSError:  # another process was faster
+            if not final.is_dir():
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return final
+
+
+def _pip(source: Path, scratch: Path, text: str) -> None:
+    """Install a copy of the source into `scratch`/installed: building writes into the folder that it builds."""
+    target = scratch / "installed"
+    if source.is_dir():
+        copy = scratch / "source" / source.name
+        for path in _files(source):
+            to = copy / path.relative_to(source)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, to)
+        source = copy
+    options = ("--quiet", "--no-input", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(target))
+    code, output = output_of([sys.executable, "-m", "pip", "install", *options, str(source)], INSTALL_SECONDS)
+    if code:
+        raise ValueError(f"plugins={text}: pip cannot install it: {_reason(output)}; {HOW}")
+    hidden = [name for name in ("suite", "workloads", "run_suite.py") if (target / name).exists()]
+    if hidden:
+        raise ValueError(f"plugins={text}: it would hide the suite's own {hidden[0]}; give its package another name")
+    if any("Root-Is-Purelib: false" in path.read_text() for path in target.glob("*.dist-info/WHEEL")):
+        raise ValueError(
+            f"plugins={text}: it has compiled parts, which fit one Python only; install it into the controller's and the "
+            f"framework's environment yourself and type plugins=[NAME]"
+        )
+
+
+def _reason(output: str) -> str:
+    """The telling line of pip's output: the last one that the build printed, else the last error."""
+    lines = [line.strip(" │\t") for line in output.splitlines() if line.strip(" │\t")]
+    ends = [number for number, line in enumerate(lines) if "[end of output]" in line]
+    if ends and ends[0] > 0:
+        return lines[ends[0] - 1]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or ["no output"])[-1].removeprefix("ERROR: ")
+
+
+def output_of(command: list[str], timeout_seconds: float) -> tuple[int, str]:
+    """Exit code and output (both streams) of a command."""
+    variables = {key: value for key, value in os.environ.items() if key != "PYTHONHOME"}
+    variables |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    try:
+        done = subprocess.run(
+            command, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            timeout=timeout_seconds, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return 1, f"no answer within {timeout_seconds:g} s"
+    except OSError as error:
+        return 1, f"{command[0]}: {error.strerror}"
+    return done.returncode, done.stdout.decode(errors="replace").strip()

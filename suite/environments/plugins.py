@@ -1,0 +1,178 @@
+"""Plugins from outside: `plugins=[PATH or NAME]` makes a foreign package's workloads and frameworks choosable.
+
+A folder or wheel is installed by pip, once, into a folder of its own that is named after a digest of its content
+(`plugins/` below the environments), and that folder goes first on the Python path of the controller and of every worker. No
+environment is changed: all of them, read-only ones and containers too, see the same plugin; a sweep that is
+running keeps the version it began with; and a plugin is removed by deleting a folder. A distribution that is installed
+already is used as it is. Nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from suite.common import registry
+from suite.environments.environment import Environment, installed_versions
+from suite.environments.plugin_install import install, output_of, source_of
+from suite.launch.base import Framework
+from workloads.api import Dataset, Workload
+
+HOW = "it must be importable, with all that it needs installed there"
+CHECK_SECONDS = 300.0
+"""The first import of a framework from a slow disk takes a minute."""
+
+CHECK = """
+import sys
+from suite import registry
+try:
+    registry.load_workload(sys.argv[1])
+    trainer = registry.load_trainer(sys.argv[1], sys.argv[2])
+except (Exception, SystemExit) as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+if not isinstance(trainer, type):
+    sys.exit(f"{trainer!r} is not a class")
+missing = sorted(getattr(trainer, "__abstractmethods__", ()))
+sys.exit(f"{trainer.__name__} lacks {', '.join(missing)}" if missing else 0)
+"""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A distribution that brings workloads, frameworks, trainers or data sets."""
+
+    given: str
+    """As the user named it."""
+    name: str
+    version: str
+    folder: Path | None
+    """Where it was installed for the suite; None: it is part of the controller's environment."""
+    brings: tuple[tuple[str, str], ...]
+    """(entry-point group, name)."""
+
+
+def activate(given: Sequence[str]) -> tuple[Plugin, ...]:
+    """Install what is missing, put it on this process's path, and check it. Raises ValueError with one line."""
+    found: dict[str, Plugin] = {}
+    for text in given:
+        plugin = _activate_one(text)
+        first = found.setdefault(canonicalize_name(plugin.name), plugin)
+        if first.folder != plugin.folder:
+            raise ValueError(f"plugins: {first.given} and {text} are both called {plugin.name}; leave one of them out")
+    if found:
+        registry.refresh()
+        _check_unique()
+        for plugin in found.values():
+            _check_imports(plugin)
+    return tuple(found.values())
+
+
+def equip(environment: Environment, plugins: Sequence[Plugin]) -> Environment:
+    """The environment with the plugins on its path. Raises ValueError if an installed one is not installed there."""
+    needed = [plugin for plugin in plugins if plugin.folder is None]
+    versions = installed_versions(environment, [plugin.name for plugin in needed]) if needed else {}
+    for plugin in needed:
+        if versions[plugin.name] != plugin.version:
+            raise ValueError(
+                f"plugins={plugin.given}: environment {environment.name} has {versions[plugin.name] or 'no'} {plugin.name}, "
+                f"the controller {plugin.version}; give the path of its folder or wheel, which serves all environments"
+            )
+    return replace(environment, python_path=tuple(str(plugin.folder) for plugin in plugins if plugin.folder))
+
+
+def check_trainer(environment: Environment, workload: str, framework: str, plugins: Sequence[Plugin]) -> None:
+    """Import a plugin's trainer where it is going to run; built-in ones are left alone. Raises ValueError with one line."""
+    trainer = f"{workload}.{framework}"
+    plugin = next((plugin for plugin in plugins if (registry.TRAINERS, trainer) in plugin.brings), None)
+    if plugin is None:
+        return
+    code, output = output_of(environment.command("-c", CHECK, workload, framework), CHECK_SECONDS)
+    if code:
+        reason = output.splitlines()[-1] if output else f"exit code {code}"
+        hint = f"{HOW}{f' and {plugin.folder} mounted' if environment.argv_prefix and plugin.folder else ''}"
+        raise ValueError(
+            f"plugins={plugin.given}: trainer {trainer} cannot be used in environment {environment.name}: {reason}; {hint}"
+        )
+
+
+def _activate_one(text: str) -> Plugin:
+    """One plugin, importable in this process."""
+    dist = _installed(text)
+    folder = None
+    if dist is None:
+        folder = install(source_of(text), text)
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+        dist = next(iter(distributions(path=[str(folder)])))
+    groups = (registry.WORKLOADS, registry.FRAMEWORKS, registry.TRAINERS, registry.DATASETS)
+    brings = tuple((point.group, point.name) for point in dist.entry_points if point.group in groups)
+    if not brings:
+        raise ValueError(
+            f"plugins={text}: {dist.metadata['Name']} brings nothing for the suite: no entry point in {', '.join(groups)}; "
+            f"see docs/adding_a_workload.md"
+        )
+    return Plugin(text, dist.metadata["Name"], dist.version, folder, brings)
+
+
+def _installed(text: str) -> Distribution | None:
+    """The installed distribution that `text` names (`lines`, `lines>=1.0`); None if it is a path or nothing."""
+    try:
+        wanted = Requirement(text)
+        dist = distribution(wanted.name)
+    except (InvalidRequirement, PackageNotFoundError, ValueError):
+        return None
+    if not wanted.specifier.contains(dist.version, prereleases=True):
+        raise ValueError(
+            f"plugins={text}: version {dist.version} is installed in {sys.prefix}; type plugins={wanted.name}"
+        )
+    return dist
+
+
+def _check_unique() -> None:
+    """No two distributions may define one name."""
+    owners: dict[tuple[str, str], str] = {}
+    seen: set[str] = set()
+    for dist in distributions():
+        name = canonicalize_name(dist.metadata["Name"] or "")
+        if name in seen:  # as importlib.metadata does: the first on the path counts
+            continue
+        seen.add(name)
+        for point in dist.entry_points:
+            owner = owners.setdefault((point.group, point.name), name)
+            if point.group.startswith("suite.") and owner != name:
+                kind = point.group.removeprefix("suite.").removesuffix("s")
+                raise ValueError(
+                    f"plugins: {owner} and {name} both define {kind} '{point.name}'; leave one of them out"
+                )
+
+
+def _check_imports(plugin: Plugin) -> None:
+    """Load all but the trainers, which need their framework, and check what they are."""
+    kinds = {registry.WORKLOADS: Workload, registry.DATASETS: Dataset}
+    loaders = {
+        registry.WORKLOADS: registry.load_workload,
+        registry.DATASETS: registry.load_dataset,
+        registry.FRAMEWORKS: registry.load_framework,
+    }
+    for group, name in plugin.brings:
+        if group == registry.TRAINERS:
+            continue
+        what = f"plugins={plugin.given}: its {group.removeprefix('suite.').removesuffix('s')} '{name}'"
+        try:
+            loaded = loaders[group](name)
+        except (Exception, SystemExit) as error:
+            first = (str(error).splitlines() or [""])[0]
+            raise ValueError(f"{what} cannot be imported: {type(error).__name__}: {first}; {HOW}") from None
+        if group == registry.FRAMEWORKS:
+            good = isinstance(loaded, Framework)
+        else:
+            kind = loaded if isinstance(loaded, type) else type(loaded)
+            good = issubclass(kind, kinds[group])
+        if not good or loaded.name != name:
+            raise ValueError(f"{what} is {loaded!r}; see docs/adding_a_workload.md for what is needed")

@@ -1,0 +1,4 @@
+"""What this machine is: devices, topology, control groups, load.
+
+Asked without a framework; imports `suite.common` alone.
+"""

@@ -1,0 +1,126 @@
+"""What a container or a scheduler allows this process: CPU quota and memory limit of its control groups (v1 and v2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.machine.sysfiles import number, text
+
+UNLIMITED_BYTES = 1 << 60
+"""cgroup v1 writes "no limit" as the largest multiple of a page below 2^63."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The tightest limits of a group and its parents; None: there is no such limit."""
+
+    version: int | None = None
+    """1 or 2; None: no control groups are to be seen."""
+    cpu_quota_cores: float | None = None
+    memory_limit_bytes: int | None = None
+    memory_free_bytes: int | None = None
+    """What is left below the tightest limit, counting file pages that the kernel gives back by itself as free."""
+
+
+def limits(root: Path = Path("/")) -> Limits:
+    """The limits on this process. `root` is where /proc and /sys are found."""
+    groups = _groups(root)
+    if "" in groups and (root / "sys/fs/cgroup/cgroup.controllers").exists():
+        cpu = memory = list(_upwards(root / "sys/fs/cgroup", groups[""]))
+        version, names = 2, ("memory.max", "memory.current", "inactive_file")
+        quotas = [_quota_v2(folder) for folder in cpu]
+    elif "cpu" in groups or "memory" in groups:
+        cpu = list(_upwards(root / "sys/fs/cgroup/cpu", groups.get("cpu", "/")))
+        memory = list(_upwards(root / "sys/fs/cgroup/memory", groups.get("memory", "/")))
+        version, names = 1, ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        quotas = [_quota_v1(folder) for folder in cpu]
+    else:
+        return Limits()
+    found = [_memory(folder, *names) for folder in memory]
+    return Limits(
+        version,
+        min((quota for quota in quotas if quota is not None), default=None),
+        min((limit for limit, _ in found if limit is not None), default=None),
+        min((free for _, free in found if free is not None), default=None),
+    )
+
+
+def container(root: Path = Path("/")) -> str | None:
+    """The kind of container that this process is in; None where there is no sign of one."""
+    for variable, kind in (
+        ("APPTAINER_CONTAINER", "apptainer"),
+        ("SINGULARITY_CONTAINER", "apptainer"),
+        ("KUBERNETES_SERVICE_HOST", "kubernetes"),
+    ):
+        if os.environ.get(variable):
+            return kind
+    for file, kind in ((".dockerenv", "docker"), ("run/.containerenv", "podman")):
+        if (root / file).exists():
+            return kind
+    return text(root / "run/systemd/container") or None
+
+
+def _groups(root: Path) -> dict[str, str]:
+    """Controller to the path of this process's group; the unified hierarchy (v2) has the empty name."""
+    groups = {}
+    for line in (text(root / "proc/self/cgroup") or "").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        groups.update(dict.fromkeys(controllers.split(","), path))
+    return groups
+
+
+def _upwards(mount: Path, path: str) -> Iterator[Path]:
+    """The group's folder and its parents up to the mount; inside a container the path may be the host's, and missing."""
+    parts = [part for part in path.split("/") if part not in ("", "..")]
+    for count in range(len(parts), -1, -1):
+        folder = mount.joinpath(*parts[:count])
+        if folder.is_dir():
+            yield folder
+
+
+def _quota_v2(folder: Path) -> float | None:
+    words = (text(folder / "cpu.max") or "max").split()
+    return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
+
+
+def _quota_v1(folder: Path) -> float | None:
+    quota, period = number(folder / "cpu.cfs_quota_us"), number(folder / "cpu.cfs_period_us")
+    return quota / period if quota is not None and quota > 0 and period else None
+
+
+def _memory(folder: Path, limit_name: str, used_name: str, cache_name: str) -> tuple[int | None, int | None]:
+    """(limit, free), in bytes."""
+    limit, used = number(folder / limit_name), number(folder / used_name)
+    if limit is None or limit >= UNLIMITED_BYTES:
+        return None, None
+    if used is None:
+        return limit, None
+    cache = 0
+    for line in (text(folder / "memory.stat") or "").splitlines():
+        name, _, value = line.partition(" ")
+        if name == cache_name and value.isdigit():
+            cache = int(value)
+    return limit, max(0, limit - used + cache)
+
+
+def oom_kills(root: Path = Path("/")) -> int:
+    """How many processes of this control group the kernel has killed for lack of memory.
+
+    Where groups do not count: of the machine, since boot; 0 where nothing does.
+    """
+    groups = _groups(root)
+    files = []
+    if "" in groups:
+        files.append(next(_upwards(root / "sys/fs/cgroup", groups[""]), root) / "memory.events")
+    if "memory" in groups:
+        files.append(next(_upwards(root / "sys/fs/cgroup/memory", groups["memory"]), root) / "memory.oom_control")
+    for file in (*files, root / "proc/vmstat"):
+        for line in (text(file) or "").splitlines():
+            name, _, value = line.partition(" ")
+            if name == "oom_kill" and value.isdigit():
+                return int(value)
+    return 0

@@ -1,0 +1,223 @@
+"""`topology.json`: what the machine is made of, read from /proc, /sys and NVML; what cannot be learnt is null."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from suite.common.runspec import write_atomically
+from suite.machine import devices
+from suite.machine.cgroups import container, limits
+from suite.machine.sysfiles import number, text
+from workloads.api import Json
+
+SCHEMA = 1
+ROOT = Path("/")
+PCIE_PATHS = {0: "internal", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
+"""nvmlGpuTopologyLevel_t to the names of `nvidia-smi topo -m`: one switch, several switches, host bridge, NUMA node, system."""
+
+
+def write(folder: Path) -> None:
+    """Write `topology.json` into a run's folder. Never raises: a run does not fail of it."""
+    with contextlib.suppress(OSError):
+        write_atomically(folder / "topology.json", json.dumps(_known(), indent=1, ensure_ascii=False) + "\n")
+
+
+@functools.cache
+def _known() -> Json:
+    """The machine does not change while this process lives."""
+    try:
+        return topology()
+    except Exception as error:  # a kernel or driver that answers in an unknown way must not end a run
+        return {"schema": SCHEMA, "error": f"{type(error).__name__}: {error}"}
+
+
+def topology(root: Path = ROOT) -> dict[str, Json]:
+    """Everything. `root` is where /proc and /sys are found."""
+    return {
+        "schema": SCHEMA,
+        **_system(root),
+        "cpu": _cpu(root),
+        "memory_bytes": _memory_bytes(root / "proc/meminfo"),
+        "numa_nodes": _numa_nodes(root),
+        **_gpus(root),
+    }
+
+
+def governors(root: Path = ROOT) -> set[str]:
+    """CPU frequency governors in use; empty where the kernel shows none (virtual machines)."""
+    paths = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
+    return {name for path in paths if (name := text(path)) is not None}
+
+
+def _system(root: Path) -> dict[str, Json]:
+    allowed = limits(root)
+    return {
+        "kernel": text(root / "proc/sys/kernel/osrelease"),
+        "container": container(root),
+        "cgroup_version": allowed.version,
+        "cpu_quota_cores": allowed.cpu_quota_cores,
+        "memory_limit_bytes": allowed.memory_limit_bytes,
+    }
+
+
+def _cpu(root: Path) -> dict[str, Json]:
+    """Counts of the CPUs that are online, whatever of them this process may use."""
+    base = root / "sys/devices/system/cpu"
+    folders = sorted(
+        (path.parent for path in base.glob("cpu[0-9]*/topology")), key=lambda path: int(path.name.removeprefix("cpu"))
+    )
+    packages = {text(folder / "topology/physical_package_id") for folder in folders} - {None}
+    cores = {
+        text(folder / "topology/core_cpus_list") or text(folder / "topology/thread_siblings_list") for folder in folders
+    } - {None}
+    model = re.search(r"^model name\s*:\s*(.+)$", text(root / "proc/cpuinfo") or "", re.MULTILINE)
+    frequency_khz = number(base / "cpu0/cpufreq/cpuinfo_max_freq")
+    return {
+        "model": model[1] if model else None,
+        "sockets": len(packages) or None,
+        "cores": len(cores) or None,
+        "threads": len(folders) or None,
+        "governor": ", ".join(sorted(governors(root))) or None,
+        "clock_max_mhz": None if frequency_khz is None else frequency_khz // 1000,
+        "caches": _caches(folders),
+    }
+
+
+def _caches(folders: list[Path]) -> list[Json]:
+    """One entry per kind of cache: level, kind, size of each in bytes, how many of it the machine has."""
+    seen: set[tuple[str, str | None]] = set()
+    counts: dict[tuple[int | None, str, int | None], int] = {}
+    for folder in folders:
+        for path in folder.glob("cache/index[0-9]*"):
+            key = path.name, text(path / "shared_cpu_list")
+            if key in seen:
+                continue
+            seen.add(key)
+            kind = (number(path / "level"), (text(path / "type") or "").lower(), _size(text(path / "size")))
+            counts[kind] = counts.get(kind, 0) + 1
+    rows = sorted(counts.items(), key=lambda item: (item[0][0] or 0, item[0][1], item[0][2] or 0))
+    return [{"level": level, "kind": kind, "size_bytes": size, "count": count} for (level, kind, size), count in rows]
+
+
+def _numa_nodes(root: Path) -> list[Json]:
+    nodes = {int(path.name[4:]): path for path in (root / "sys/devices/system/node").glob("node[0-9]*")}
+    return [
+        {"node": node, "cpus": text(path / "cpulist"), "memory_bytes": _memory_bytes(path / "meminfo")}
+        for node, path in sorted(nodes.items())
+    ]
+
+
+def _memory_bytes(path: Path) -> int | None:
+    """The total that a meminfo file names, of the machine or of a node."""
+    found = re.search(r"MemTotal:\s*(\d+) kB", text(path) or "")
+    return int(found[1]) * 1024 if found else None
+
+
+def _gpus(root: Path) -> dict[str, Json]:
+    """The visible GPUs, in the order in which a run numbers them, and what lies between each two of them."""
+    nothing: dict[str, Json] = {
+        "driver_version": None,
+        "cuda_driver_version": None,
+        "gpus": [],
+        "gpu_pcie": None,
+        "gpu_nvlink": None,
+    }
+    with devices.nvml() as nvml:
+        if nvml is None:
+            return nothing
+        handles = devices.visible_handles(nvml)
+        return {
+            "driver_version": _ask(nvml.nvmlSystemGetDriverVersion),
+            "cuda_driver_version": cuda_driver_version(nvml),
+            "gpus": [_gpu(nvml, handle, index, root) for index, handle in enumerate(handles)],
+            "gpu_pcie": _matrix(handles, functools.partial(_pcie, nvml)),
+            "gpu_nvlink": _matrix(handles, functools.partial(_nvlink, nvml)),
+        }
+
+
+def cuda_driver_version(nvml: Any) -> str | None:
+    """The newest CUDA version that the driver knows: `13.0`."""
+    version = _ask(nvml.nvmlSystemGetCudaDriverVersion)  # 1000 x major + 10 x minor
+    return None if version is None else f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _gpu(nvml: Any, handle: Any, index: int, root: Path) -> dict[str, Json]:
+    pci = _ask(lambda: _decoded(nvml.nvmlDeviceGetPciInfo(handle).busId))
+    power = _ask(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
+    capability = _ask(nvml.nvmlDeviceGetCudaComputeCapability, handle)
+    return {
+        "device": index,
+        "uuid": _ask(lambda: _decoded(nvml.nvmlDeviceGetUUID(handle))),
+        "name": _ask(lambda: _decoded(nvml.nvmlDeviceGetName(handle))),
+        "capability": None if capability is None else "{}.{}".format(*capability),
+        "pci_bus_id": pci,
+        "numa_node": _numa_node_of(pci, root),
+        "memory_bytes": _ask(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total)),
+        "clock_max_mhz": _ask(lambda: int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM))),
+        "memory_clock_max_mhz": _ask(lambda: int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM))),
+        "power_limit_watts": None if power is None else power / 1000,
+        "nvlinks_active": _active_nvlinks(nvml, handle),
+    }
+
+
+def _numa_node_of(pci_bus_id: str | None, root: Path) -> int | None:
+    """NVML writes the PCI domain with eight digits, /sys with four; -1 there means that the node is not known."""
+    if pci_bus_id is None:
+        return None
+    node = number(root / "sys/bus/pci/devices" / pci_bus_id.lower()[-12:] / "numa_node")
+    return node if node is not None and node >= 0 else None
+
+
+def _active_nvlinks(nvml: Any, handle: Any) -> int:
+    """Number of NVLinks in use, to other GPUs or to a switch; 0 on a device without any."""
+    count = 0
+    for link in range(nvml.NVML_NVLINK_MAX_LINKS):
+        state = _ask(nvml.nvmlDeviceGetNvLinkState, handle, link)
+        if state is None:  # past the last link of this device
+            break
+        count += bool(state)
+    return count
+
+
+def _matrix(handles: list[Any], between: Callable[[Any, Any], Json]) -> list[list[Json]]:
+    """`between` of each two devices; None on the diagonal."""
+    return [
+        [None if row == column else between(a, b) for column, b in enumerate(handles)] for row, a in enumerate(handles)
+    ]
+
+
+def _pcie(nvml: Any, a: Any, b: Any) -> str | None:
+    """The way from one device to another over PCIe, as `nvidia-smi topo -m` names it."""
+    level = _ask(nvml.nvmlDeviceGetTopologyCommonAncestor, a, b)
+    return None if level is None else PCIE_PATHS.get(level, str(level))
+
+
+def _nvlink(nvml: Any, a: Any, b: Any) -> bool | None:
+    """True if the devices reach each other over NVLink, directly or through a switch."""
+    state = _ask(nvml.nvmlDeviceGetP2PStatus, a, b, nvml.NVML_P2P_CAPS_INDEX_NVLINK)
+    return None if state is None else bool(state == nvml.NVML_P2P_STATUS_OK)
+
+
+def _ask(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The answer, or None: a driver says "not supported" with an error of its own, an old binding misses the function."""
+    try:
+        return function(*arguments)
+    except Exception:  # NVMLError, whose class is known only once pynvml is there
+        return None
+
+
+def _decoded(name: str | bytes) -> str:
+    """Bindings differ in whether they decode."""
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def _size(words: str | None) -> int | None:
+    """`48K` in bytes."""
+    match = re.fullmatch(r"(\d+)([KMG]?)", words or "")
+    return int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]] if match else None

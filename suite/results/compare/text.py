@@ -1,0 +1,187 @@
+"""A comparison as Markdown (suite.results.compare.data has CSV and JSON)."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from suite.results.compare.compare import Comparison, Match, Refusal
+from suite.results.compare.convergence import Convergence
+from suite.results.compare.entries import Entry
+from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, SAME, TIME, Ratio, ratio_words
+from suite.results.report.report import NOT_VERIFIED
+from suite.results.report.tables import markdown_table, minutes, quantity
+from suite.results.score.bootstrap import count_text
+from suite.results.text import markdown_cell
+
+_WIDTH = 118
+_MOST_SOURCES = 5
+_DEMO_WORDS = {
+    "demo": "Both sides are demos and no MLPerf results: generated data, small model, target without relation to MLPerf.",
+    "synthetic": "Both sides train on made-up data: throughput only, no MLPerf results.",
+}
+
+
+def markdown(comparison: Comparison) -> str:
+    """The whole comparison; of each match what differs comes first."""
+    ours, theirs = comparison.ours, comparison.theirs
+    parts = ["# Comparison" if theirs is not None else "# Convergence", NOT_VERIFIED]
+    if theirs is not None:
+        parts.append(_wrapped(f"{ours.name} is {_cell(ours.title)}. {_cell(theirs.name)} is {_cell(theirs.title)}."))
+        parts.append(
+            _wrapped(f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, more samples/s.")
+        )
+    for match in comparison.matches:
+        parts += _section(match)
+    if comparison.refusals:
+        refused = [f"{things}: {_cell(reason)}" for reason, things in _by_reason(comparison.refusals)]
+        parts += ["## Not compared", _bullets(refused)]
+    left_out = [*ours.left_out, *(theirs.left_out if theirs is not None else ())]
+    left_out += [f"only in {theirs.name if theirs else ''}: {text}" for text in comparison.unmatched]
+    if left_out:
+        parts += ["## Left out", _bullets([_cell(text) for text in left_out])]
+    if comparison.convergence:
+        parts += _convergence(comparison)
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell(text: str, limit: int = 300) -> str:
+    return markdown_cell(text, limit)
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False))
+
+
+def _bullets(texts: Sequence[str]) -> str:
+    wrapped = (
+        textwrap.wrap(text, _WIDTH, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
+        for text in texts
+    )
+    return "\n".join(line for lines in wrapped for line in lines)
+
+
+def _section(match: Match) -> list[str]:
+    item = match.ours.measurement
+    ours, theirs = match.names
+    profile = "" if item.profile in ("reference", "published") else f" ({item.profile})"
+    of_ours = f"{ours} ({match.ours.name})"
+    of_theirs = theirs if theirs == match.theirs.name else f"{theirs} ({match.theirs.name})"
+    parts = [
+        f"## {_cell(item.workload)} on {count_text(item.devices)}{profile}: {_cell(of_ours)} against {_cell(of_theirs)}"
+    ]
+    if item.profile in _DEMO_WORDS:
+        parts.append(_wrapped(_DEMO_WORDS[item.profile]))
+    parts += _different(match)
+    if match.caveats:
+        parts.append(_bullets([_cell(text) for text in match.caveats]))
+    parts.append(
+        markdown_table(["", ours, _cell(theirs), "ratio"], [_row(one) for one in match.ratios], [False, *[True] * 3])
+    )
+    return [*parts, _bullets([*_said(match), *_not_compared(match)])]
+
+
+def _different(match: Match) -> list[str]:
+    known, unknown = match.differences.known, match.differences.unknown
+    parts = ["What differs: nothing that both sides say."]
+    if known:
+        body = [[_cell(one.name), markdown_cell(one.ours, 60), markdown_cell(one.theirs, 60)] for one in known]
+        parts = [markdown_table(["what differs", *map(_cell, match.names)], body, [False] * 3)]
+    if unknown:
+        texts = [f"{one.name} ({_cell(one.ours)} and {_cell(one.theirs)})" for one in unknown]
+        parts.append(_wrapped(f"Known on one side only: {'; '.join(texts)}."))
+    return parts
+
+
+def _said(match: Match) -> list[str]:
+    """Each ratio in words. Where no number of runs can show a difference, that is said once."""
+    time, tests = match.ratio(TIME), [one.variation for one in match.ratios if one.variation is not None]
+    shown = not tests or any(test.can_show for test in tests)
+    said = [_cell(ratio_words(one, *match.names, test=shown)) + label(one) for one in match.ratios]
+    if time is not None and abs(time.ratio - 1) >= SAME:
+        said.insert(0, f"ratio of times: {match.pair.verdict}")
+    return said if shown else [*said, tests[0].words]
+
+
+def _not_compared(match: Match) -> list[str]:
+    return [f"not compared: {what}: {_cell(reason)}" for reason, what in _by_reason(match.refused)]
+
+
+def _by_reason(refused: Sequence[Refusal]) -> list[tuple[str, str]]:
+    """(reason, everything that was refused for it)."""
+    found: dict[str, list[str]] = {}
+    for item in refused:
+        found.setdefault(item.reason, []).append(_cell(item.what))
+    return [(reason, ", ".join(things)) for reason, things in found.items()]
+
+
+def label(item: Ratio) -> str:
+    """What must stand behind the words of a ratio, in brackets."""
+    return f" ({item.label})" if item.label else ""
+
+
+def _row(item: Ratio) -> list[str]:
+    name = item.quantity + (" (!)" if item.label else "")
+    return [name, _value(item, item.ours), _value(item, item.theirs), f"{item.ratio:.3f}"]
+
+
+def _value(item: Ratio, value: float) -> str:
+    if item.quantity == TIME:
+        return f"{minutes(value)} min"
+    if item.quantity == EPOCHS:
+        return f"{value:.4g}"
+    return f"{quantity(value)} s" if item.quantity == EPOCH_TIME else f"{quantity(value)}/s"
+
+
+def _convergence(comparison: Comparison) -> list[str]:
+    """Verdicts with their reference points."""
+    parts = ["## Convergence: epochs to target against published runs"]
+    texts: list[str] = []
+    judged = [item for item in comparison.convergence if item.reference is not None]
+    if judged:
+        body = [_judged_row(item, comparison) for item in judged]
+        header = ["result", "batch", "epochs", "published", "inside", "verdict"]
+        parts.append(markdown_table(header, body, [False, True, True, True, True, False]))
+    for item in judged:
+        notes = "".join(f"; {note}" for note in item.notes)
+        texts.append(
+            _cell(f"{result_name(item, comparison)}: {item.reason}{notes}. Published runs: {_sources(item)}", 900)
+        )
+    missing = [
+        Refusal(result_name(item, comparison), item.reason) for item in comparison.convergence if item.reference is None
+    ]
+    texts += [f"not judged: {things}: {_cell(reason)}" for reason, things in _by_reason(missing)]
+    return [*parts, _bullets(texts)]
+
+
+def _sources(item: Convergence) -> str:
+    sources = item.reference.sources if item.reference is not None else ()
+    more = len(sources) - _MOST_SOURCES
+    return ", ".join(sources[:_MOST_SOURCES]) + (f" and {more} more" if more > 0 else "")
+
+
+def result_name(item: Convergence, comparison: Comparison) -> str:
+    """The name of a judged result, with its side where both are sets of runs."""
+    found = next(entry for entry in _entries(comparison) if entry.measurement is item.measurement)
+    side = comparison.ours if any(entry is found for entry in comparison.ours.entries) else comparison.theirs
+    prefix = f"{side.name}: " if side is not None and side.name in ("A", "B") else ""
+    return prefix + found.what
+
+
+def _entries(comparison: Comparison) -> list[Entry]:
+    return [*comparison.ours.entries, *(comparison.theirs.entries if comparison.theirs is not None else ())]
+
+
+def _judged_row(item: Convergence, comparison: Comparison) -> list[str]:
+    point = item.reference
+    assert point is not None
+    batch = f"{point.batch:,}" + (f" ({point.neighbours[0]:,}–{point.neighbours[1]:,})" if point.neighbours else "")
+    low, high = item.fewest_acceptable, item.most_expected
+    return [
+        _cell(result_name(item, comparison)),
+        batch,
+        "–" if item.epochs is None else f"{item.epochs:.4g}",
+        f"{point.mean:.4g} ({point.runs} runs)",
+        "–" if low is None or high is None else f"{low:.4g} to {high:.4g}",
+        item.verdict,
+    ]

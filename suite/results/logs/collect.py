@@ -1,0 +1,119 @@
+"""Find runs below folders: their logs, and the `status.json` of those that could not write one."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from suite.common.run_folder import SUPERSEDED
+from suite.results.logs.reader import read
+from suite.results.logs.record import Reading, RunSettings
+from suite.results.logs.recorded_telemetry import json_object
+
+_LOG_NAME = re.compile(r"result_[^/]*\.txt")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: what its log says and, where that ends early, what `status.json` adds."""
+
+    path: Path
+    """The log, or the run's folder if there is none."""
+    name: str
+    """Path below the folder that was given: job and run."""
+    reading: Reading | None
+    settings: RunSettings | None
+    """From the log; without one, those of a run beside it in the same job; None: unknown."""
+    status: str
+    """`success`, or what went wrong (docs/logs.md: status.json), or `truncated`, `aborted`, `failed`, `unreadable`."""
+    reason: str
+
+    @property
+    def succeeded(self) -> bool:
+        """True if the run did what was asked, by its log."""
+        return self.status == "success"
+
+    @property
+    def running(self) -> bool:
+        """True if the run had not ended (or its controller was killed)."""
+        return self.status == "running"
+
+
+def collect(paths: Sequence[Path]) -> list[Run]:
+    """The runs of all `result_*.txt` and `status.json` below `paths`; a path may also be a log itself.
+
+    Raises ValueError for a path that does not exist, or below which there is neither. Bad files become failed runs.
+    """
+    found: dict[Path, Run] = {}
+    for path in paths:
+        runs = [_run(path, None, path.name)] if path.is_file() else list(_below(path))
+        if not runs:
+            raise ValueError(
+                f"{path} holds no log: there is no result_*.txt and no status.json below it; "
+                "give a folder that runs wrote, or run first: python run_suite.py workload=ncf profile=demo"
+            )
+        for run in runs:
+            found.setdefault(run.path.resolve(), run)
+    return _with_settings(list(found.values()))
+
+
+def _below(folder: Path) -> Iterator[Run]:
+    if not folder.is_dir():
+        raise ValueError(f"{folder} does not exist; give a folder that holds logs, such as logs/")
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name != SUPERSEDED)
+        logs = sorted(name for name in files if _LOG_NAME.fullmatch(name))
+        status = Path(place, "status.json") if "status.json" in files else None
+        name = _name(Path(place), folder)
+        for log in logs:
+            yield _run(Path(place, log), status, name if len(logs) == 1 else f"{name}/{log}")
+        if status is not None and not logs:
+            yield _run(None, status, name)
+
+
+def _name(place: Path, folder: Path) -> str:
+    """`place` below `folder`; with at least a job and a run, also where `folder` is the job or the run itself."""
+    parts = place.relative_to(folder).parts
+    return "/".join(parts if len(parts) > 1 else place.absolute().parts[-2:])
+
+
+def _run(log: Path | None, status_path: Path | None, name: str) -> Run:
+    filed = json_object(status_path) if status_path is not None else {}
+    status, reason = str(filed.get("status") or ""), str(filed.get("reason") or "")
+    if log is None:
+        assert status_path is not None
+        if status in ("", "success"):
+            status, reason = "failed", "there is no log" if status else "status.json cannot be read and there is no log"
+        return Run(status_path.parent, name, None, None, status, reason)
+    try:
+        reading = read(log)
+    except ValueError as error:
+        return Run(log, name, None, None, "unreadable", str(error))
+    record = reading.record
+    settings = record.settings if record.settings.profile or record.benchmark else None
+    if settings is not None and not settings.system:  # v0.5 logs do not name it: <system>/<benchmark>/result_N.txt
+        settings = replace(settings, system=log.resolve().parent.parent.name)
+    if record.finished:
+        return Run(log, name, reading, settings or record.settings, "success", "")
+    if status in ("", "success"):
+        status, reason = record.status, record.reason
+    return Run(log, name, reading, settings, status, reason or record.reason)
+
+
+def _with_settings(runs: Sequence[Run]) -> list[Run]:
+    """Runs without settings of their own get those of a run in the same job folder (`<job>/run_<N>`)."""
+    jobs: dict[Path, RunSettings] = {}
+    for run in runs:
+        if run.settings is not None and run.reading is not None:
+            jobs.setdefault(run.path.resolve().parent.parent, run.settings)
+    completed = []
+    for run in runs:
+        if run.settings is None:
+            folder = run.path.resolve() if run.reading is None and run.path.is_dir() else run.path.resolve().parent
+            is_run = re.fullmatch(r"run_\d+", folder.name) is not None
+            run = replace(run, settings=jobs.get(folder.parent) if is_run else None)
+        completed.append(run)
+    return completed

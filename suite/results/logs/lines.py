@@ -1,0 +1,191 @@
+"""From the bytes of a file to neutral events and problems, in bounded memory, and no meaning given to anything yet.
+
+Only as much is read as the file held when it was opened, so a log that still grows gives a prefix of itself.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from suite.results.logs.events import LATIN_1, Event, Problem, Remarks, number
+from suite.results.logs.formats import MARKS, PARSERS, TOKEN
+from suite.results.text import clean
+
+__all__ = ["MAX_LINE_BYTES", "MAX_PROBLEMS", "Event", "Problem", "Remarks", "number", "read_events"]
+
+MAX_PROBLEMS = 100
+"""Problems kept of one file; more are counted in a last one."""
+MAX_LINE_BYTES = 1 << 20
+"""A line longer than this holds no record."""
+_MAX_PROBLEMS_PER_LINE = 10
+_BLOCK_BYTES = 1 << 20
+_UTF16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_UTF16_MARKS = ((":::ML".encode("utf-16-le"), "utf-16-le"), (":::ML".encode("utf-16-be"), "utf-16-be"))
+
+
+def read_events(path: Path) -> tuple[list[Event], list[Problem]]:
+    """All records of a file in its order, and what could not be read or was read only by leniency.
+
+    Raises ValueError (one line) if the file does not exist, is no regular file or cannot be opened. No content makes it fail.
+    """
+    file = _File()
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ValueError(f"{path}: cannot be read (not a regular file); give the path of a log file")
+        with open(path, "rb") as stream:
+            file.read(stream)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror or error}); give the path of a log file") from error
+    return file.events, file.all_problems()
+
+
+class _File:
+    """What has been read of one file so far."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.problems: list[Problem] = []
+        self.remarks = Remarks()
+        self.dropped = self.marked = self.size = 0
+        self.binary = False
+
+    def read(self, stream: BinaryIO) -> None:
+        self.size = os.fstat(stream.fileno()).st_size
+        for line, raw, ended in _marked_lines(self._blocks(stream)):
+            self.marked += 1
+            self._line(raw, line, ended)
+
+    def _blocks(self, stream: BinaryIO) -> Iterator[bytes]:
+        """The file in blocks, as UTF-8 where it is UTF-16; not beyond the size that it had when it was opened."""
+        left = self.size
+        decoder: codecs.IncrementalDecoder | None = None
+        while left > 0 and (block := stream.read(min(left, _BLOCK_BYTES))):
+            if left == self.size:
+                encoding = _utf16(block)
+                self.binary = b"\0" in block[:4096] and not encoding
+                if encoding:
+                    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+                    self.remarks.add(1, f"the file is {encoding.upper()}")
+            left -= len(block)
+            yield decoder.decode(block, final=left == 0).encode("utf-8", "replace") if decoder else block
+
+    def _line(self, raw: bytes, line: int, ended: bool) -> None:
+        """Take the records of one line. A last line that does not end and cannot be read was cut off."""
+        for item in _records(raw, line):
+            if isinstance(item, Event):
+                self.events.append(item)
+                if item.remark:
+                    self.remarks.add(line, item.remark)
+            elif len(self.problems) < MAX_PROBLEMS:
+                if not ended:
+                    cut = f"{item.text}; the last line is incomplete: still being written, or cut off"
+                    item = replace(item, text=cut)
+                self.problems.append(item)
+            else:
+                self.dropped += 1
+
+    def all_problems(self) -> list[Problem]:
+        """In order of lines; what concerns the whole file comes first, what was not kept is counted last."""
+        found = sorted([*self.problems, *self.remarks.problems()], key=lambda problem: problem.line)
+        if not self.events:
+            found.insert(0, Problem(0, self._why_empty()))
+        if self.dropped:
+            found.append(Problem(0, f"{self.dropped} more lines could not be read"))
+        return found
+
+    def _why_empty(self) -> str:
+        if self.size == 0:
+            return "the file is empty"
+        if self.marked:
+            return "no record of the log can be read"
+        return "not a log: binary data" if self.binary else "not a log: no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"
+
+
+def _utf16(block: bytes) -> str:
+    """Name of the encoding of a file that begins with `block`, if it is UTF-16; else empty."""
+    for mark, name in _UTF16:
+        if block.startswith(mark):
+            return name
+    return next((name for mark, name in _UTF16_MARKS if mark in block), "")
+
+
+def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
+    """(line from 1, its bytes, whether it ends) of every line that holds a mark, or is too long to be one.
+
+    At most one line of `MAX_LINE_BYTES` and a block are held; of a longer line the rest is passed over.
+    """
+    line, rest, passing = 1, b"", False
+    for block in blocks:
+        if passing:  # inside a line that is too long
+            end = block.find(b"\n")
+            if end < 0:
+                continue
+            block, line, passing = block[end + 1 :], line + 1, False
+        block = rest + block
+        cut = block.rfind(b"\n") + 1
+        rest = block[cut:]
+        count = block.count(b"\n", 0, cut)
+        present = [mark for mark in MARKS if mark in block]
+        if present:
+            first, *others = present
+            for index, raw in enumerate(block[:cut].split(b"\n")):
+                if first in raw or (others and others[0] in raw):
+                    yield line + index, raw, True
+        line += count
+        if len(rest) > MAX_LINE_BYTES:
+            if any(mark in rest for mark in MARKS):
+                yield line, rest, True
+            rest, passing = b"", True
+    if any(mark in rest for mark in MARKS):
+        yield line, rest, False
+
+
+def _records(raw: bytes, line: int) -> Iterator[Event | Problem]:
+    """The records of one line: text before a token is skipped, a second record glued to the first is found."""
+    if len(raw) > MAX_LINE_BYTES:
+        yield Problem(line, f"a line of more than {MAX_LINE_BYTES} bytes is no record")
+        return
+    try:
+        text, odd = raw.decode("utf-8").rstrip(), False
+    except UnicodeDecodeError:
+        text, odd = raw.decode("latin-1").rstrip(), True
+    position = failures = 0
+    after = ""
+    while (token := TOKEN.search(text, position)) is not None:
+        name = token[1] or token[2]
+        try:
+            event, position = PARSERS[name](text, token.start(), token.end(), line)
+        except (ValueError, RecursionError, OverflowError) as error:
+            found = f"{_shown(name)} record cannot be read ({_reason(error)})"
+            yield Problem(line, found, checker_reads=name != "MLLOG")
+            position, failures, after = token.end(), failures + 1, ""
+            if failures == _MAX_PROBLEMS_PER_LINE:
+                yield Problem(line, "the rest of the line was not read")
+                return
+        else:
+            if odd and not event.text.isascii():
+                event = event._replace(remark="; ".join(filter(None, (event.remark, LATIN_1))))
+            yield event
+            after = event.format
+    if not position and ":::ML" in text:
+        shown = clean(text[text.index(":::ML") :], 40)
+        yield Problem(line, f"no record of a known form: {shown}", checker_reads=True)
+    if after in ("MLLOG", "MLPerf") and text[position:].strip():
+        yield Problem(line, "text behind the record")
+
+
+def _shown(name: str) -> str:
+    return "dated MLPerf:" if name == "MLPerf" else f":::{name}"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"broken JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}"
+    return "JSON nested too deeply" if isinstance(error, RecursionError) else str(error)

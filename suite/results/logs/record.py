@@ -1,0 +1,157 @@
+"""What one log says, as typed and frozen data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from suite.results.logs.events import Problem
+from workloads.api import Json
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What was run: the `suite_run` object of our logs. Of other logs only what their own keys say.
+
+    The field names are the keys of `suite_run` (docs/logs.md).
+    """
+
+    workload: str = ""
+    """Name of the workload; in logs that are not ours the name of the benchmark."""
+    framework: str = ""
+    framework_version: str = ""
+    profile: str = ""
+    """`reference`, `demo`, `synthetic`; empty: the log is not ours."""
+    system: str = ""
+    """Name of the system; in logs that are not ours the submission platform."""
+    device: str = ""
+    device_name: str = ""
+    devices: int | None = None
+    """Devices over all nodes."""
+    nodes: int | None = None
+    cores_per_device: int | None = None
+    batch_rule: str = ""
+    batch_size_global: int | None = None
+    lr_scaling: str = ""
+    precision: str = ""
+    hyperparameter_set: str = ""
+    rules: str = ""
+    clock: str = ""
+    stop: str = "target"
+    mode: str = "train"
+    targets: Mapping[str, float] = field(default_factory=dict)
+    """Metric name to the value that must be reached."""
+    sample_unit: str = ""
+    dataset: str = ""
+    data_fingerprint: str = ""
+    run_index: int | None = None
+    runs_required: int | None = None
+    """Runs that the rules ask for a result."""
+    labels: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
+    suite_version: str = ""
+    git_commit: str = ""
+
+    @property
+    def to_target(self) -> bool:
+        """True if the run was to end at the target; False for fixed-length and forward runs."""
+        return self.stop == "target" and self.mode == "train"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One evaluation."""
+
+    line: int
+    seconds: float
+    """Seconds since `run_start`."""
+    epoch: float | None
+    """As the log labels it; from 1 in v0.6 and later, from 0, 1 or -1 in v0.5."""
+    epochs_begun: int
+    """Different epochs that the log had started by then."""
+    quality: Mapping[str, float]
+    """Metric name to value, in the units of the log."""
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """`tracked_stats` of one evaluation block."""
+
+    line: int
+    step: int | None
+    """Optimizer steps done at the end of the block."""
+    samples_per_second: float | None
+    samples: float | None
+    """Samples trained on in this block."""
+    train_seconds: float | None
+    evaluation_seconds: float | None
+    data_wait_seconds: float | None
+    loss: float | None
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run as its log tells it."""
+
+    path: Path
+    format: str
+    """`MLLOG`, `MLL`, `MLPv0.5.0`, `MLPerf` (dated lines); empty if the file holds no record."""
+    benchmark: str
+    """`submission_benchmark`: the rules' name."""
+    org: str
+    division: str
+    submission_status: str
+    platform: str
+    settings: RunSettings
+    seed: int | None
+    start_ms: float | None
+    """`run_start`, milliseconds since 1970."""
+    seconds: float | None
+    """`run_stop` - `run_start`; MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing."""
+    status: str
+    """`success`, `aborted`, `failed` (ended, but the claim of success does not hold), `truncated` (no `run_stop`),
+    `unreadable` (no record)."""
+    reason: str
+    """Why it is no success, one line; empty for success."""
+    targets: Mapping[str, float]
+    targets_source: str
+    """`log`; `rules`: the log has none, these are the official ones of its round; empty: unknown."""
+    evaluations: tuple[Evaluation, ...]
+    """Those at or before `run_stop`, in order of time."""
+    epochs_to_target: float | None
+    """Epochs trained when the target was reached; None if it was not, or there was none."""
+    quality: Mapping[str, float]
+    """Of the last evaluation."""
+    throughput: tuple[Throughput, ...]
+    hyperparameters: Mapping[str, Json]
+    """First value of every other key that holds a number, text, or a short list of such."""
+    batch_logged: int | None = None
+    """Samples (Transformer: tokens) per optimizer step as the log gives them."""
+    batch_basis: str = ""
+    """`global`, or that a v0.5 log does not say whether `batch_logged` is of one device or of all; empty: no batch."""
+
+    @property
+    def best_quality(self) -> Mapping[str, float]:
+        """Of the evaluation with the highest first metric; empty without evaluations."""
+        metric = next(iter(self.targets), "")
+
+        def first(evaluation: Evaluation) -> float:
+            return evaluation.quality.get(metric, next(iter(evaluation.quality.values())))
+
+        return max(self.evaluations, key=first).quality if self.evaluations else {}
+
+    @property
+    def finished(self) -> bool:
+        """True if the run did what was asked: reached the target, or trained for the asked length."""
+        if self.settings.to_target:
+            return self.status == "success"
+        return self.seconds is not None and not self.reason and self.status in ("success", "aborted")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A record and everything in the file that could not be read or does not fit."""
+
+    record: RunRecord
+    problems: tuple[Problem, ...]

@@ -1,0 +1,133 @@
+"""Logs of other programs: what they were run on, from the published figures or the system description beside them.
+
+Such a log says neither devices nor framework.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from suite.results.logs.collect import Run, collect
+from suite.results.names import framework_name, workload_name
+from suite.results.published.figures import load
+from suite.results.score.groups import rows
+from suite.results.score.measurement import Measurement, measurements
+from suite.results.text import clean
+from workloads.api import Json
+
+_DESCRIPTION_BYTES = 1 << 20
+"""A system description longer than this is none."""
+_MOST_DEVICES = 1_000_000
+
+
+def measured(paths: Sequence[Path]) -> list[Measurement]:
+    """What the runs below `paths` measured. Raises ValueError for a path without logs, and where no run succeeded."""
+    runs = described(collect(paths))
+    found = measurements(rows(runs))
+    if not found:
+        failed = sum(not run.succeeded for run in runs)
+        given = " ".join(map(str, paths))
+        raise ValueError(
+            f"{given}: no run succeeded ({failed} of {len(runs)} did not); the reasons: suite report {paths[0]}"
+        )
+    return found
+
+
+def described(runs: Sequence[Run]) -> list[Run]:
+    """Runs of other programs with devices, hardware and framework from what is known of them.
+
+    A log that is one of the published runs has what is published of it; any other what its system description says.
+    """
+    folders = {run.path.parent for run in runs if _is_foreign(run)}
+    known = _published_runs() if folders else {}
+    described = {folder: _description(folder, runs, known) for folder in folders}
+    return [_with(run, described[run.path.parent]) if _is_foreign(run) else run for run in runs]
+
+
+def _is_foreign(run: Run) -> bool:
+    return run.settings is not None and not run.settings.profile and run.settings.devices is None
+
+
+def _with(run: Run, values: Mapping[str, object]) -> Run:
+    assert run.settings is not None
+    kept = {name: value for name, value in values.items() if name == "rules" or not getattr(run.settings, name)}
+    return replace(run, settings=replace(run.settings, **kept))  # type: ignore[arg-type]
+
+
+def _description(
+    folder: Path, runs: Iterable[Run], known: Mapping[tuple[str, int, int], Measurement]
+) -> dict[str, object]:
+    for run in runs:
+        if run.path.parent == folder and run.reading is not None and run.settings is not None:
+            record = run.reading.record
+            item = known.get(_identity(workload_name(run.settings.workload), record.start_ms, record.seconds))
+            if item is not None:
+                return {
+                    "devices": item.devices,
+                    "device_name": item.hardware,
+                    "framework": item.framework,
+                    "batch_size_global": item.batch_size_global,
+                    "sample_unit": item.batch_unit,
+                    "rules": item.rules,
+                }
+    system = folder.absolute().parent
+    for path in (
+        system / "system.json",
+        system / "entry.json",
+        system.parent.parent / "systems" / f"{system.name}.json",
+    ):
+        found = _system_description(path)
+        if found:
+            return found
+    return {}
+
+
+def _identity(workload: str, start_ms: float | None, seconds: float | None) -> tuple[str, int, int]:
+    """What no two runs share: the workload, the second it began, and its length in hundredths of a second."""
+    return workload, round((start_ms or 0.0) / 1e3), round((seconds or 0.0) * 100)
+
+
+def _published_runs() -> dict[tuple[str, int, int], Measurement]:
+    return {
+        _identity(item.benchmark, run.start_ms, run.seconds): item.measurement
+        for item in load()
+        for run in item.measurement.runs
+        if run.start_ms
+    }
+
+
+def _system_description(path: Path) -> dict[str, object]:
+    """Devices, hardware and framework from `system.json` (v0.6 on) or `entry.json` (v0.5); empty if there is none."""
+    try:
+        if not path.is_file() or path.stat().st_size > _DESCRIPTION_BYTES:
+            return {}
+        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    nodes = value.get("nodes")
+    listed = [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
+    if listed:
+        devices = sum(_count(node.get("num_nodes")) * _count(node.get("num_accelerators")) for node in listed)
+        hardware = listed[0].get("accelerator")
+    else:
+        devices = _count(value.get("number_of_nodes")) * _count(value.get("accelerators_per_node"))
+        hardware = value.get("accelerator_model_name")
+    if not 0 < devices <= _MOST_DEVICES:
+        return {}
+    framework = value.get("framework")
+    return {
+        "devices": devices,
+        "device_name": clean(hardware) if isinstance(hardware, str) else "",
+        "framework": framework_name(clean(framework)) if isinstance(framework, str) else "",
+    }
+
+
+def _count(value: Json) -> int:
+    """A count, also one written as text; 0 for anything else."""
+    text = str(value).strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0

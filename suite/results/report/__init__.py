@@ -1,0 +1,1 @@
+"""`suite report` and `suite published`: tables as Markdown and CSV."""

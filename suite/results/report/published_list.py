@@ -1,0 +1,211 @@
+"""`suite published list`: published figures filtered, as a Markdown table with notes or as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from suite.results.names import workload_name
+from suite.results.published.figures import ARTICLE, PublishedResult, load, speedup_rows, throughput_rows
+from suite.results.report.filters import counted, exact, part
+from suite.results.report.tables import NONE, Remarks, factor, markdown_table
+from suite.results.text import csv_cell, markdown_cell
+
+KINDS = ("results", "throughput", "speedups")
+_DISAGREES = 0.01
+"""A printed speedup this far from the one of tables 1-6 is marked."""
+_FOOTER = (
+    "Minutes to target, computed from published logs (logs/published/README.md); no results of this suite. "
+    "Not verified by MLCommons Association."
+)
+
+
+@dataclass(frozen=True)
+class Filters:
+    """What to list; None: everything. Several values are separated by commas."""
+
+    round: str | None = None
+    submitter: str | None = None
+    workload: str | None = None
+    framework: str | None = None
+    chips: str | None = None
+    """`8`, `1,4,8` or `1-16`."""
+    system: str | None = None
+    """Any part of the system's name or description."""
+    division: str | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a list."""
+
+    name: str
+    right: bool
+    cell: Callable[[Mapping[str, str]], str]
+
+
+def _plain(name: str, right: bool = False) -> Column:
+    return Column(name, right, lambda row: row.get(name, ""))
+
+
+_RESULTS = (
+    *(_plain("round"), _plain("submitter"), _plain("system"), _plain("chips", True), _plain("framework")),
+    *(
+        _plain("benchmark"),
+        _plain("minutes", True),
+        Column("runs", True, lambda row: _runs(row)),
+        _plain("epochs", True),
+    ),
+    *(Column("batch", True, lambda row: _batch(row)), Column("target", True, lambda row: _target(row))),
+    Column("throughput", True, lambda row: _rate(row)),
+)
+_THROUGHPUT = (
+    *(_plain("source"), _plain("system"), _plain("framework"), _plain("model"), _plain("batch"), _plain("chips", True)),
+    *(_plain("metric"), _plain("value", True), _plain("unit"), _plain("qualifier"), _plain("kind")),
+)
+_SPEEDUPS = (
+    *(_plain("benchmark"), _plain("chips_from", True), _plain("chips_to", True), _plain("speedup_printed", True)),
+    *(_plain("speedup_from_tables", True), _plain("text_claim", True)),
+)
+
+
+def listing(kind: str, filters: Filters, form: str) -> str:
+    """The list as text. Raises ValueError, one line, for a value that nothing has and a filter that means nothing."""
+    rows, columns = {"results": _results, "throughput": _throughputs, "speedups": _speedups}[kind](filters)
+    if not rows:
+        raise ValueError("no published figure has all of that at once; leave one of the options out")
+    return _csv(rows, columns) if form == "csv" else _markdown(rows, columns, kind)
+
+
+def _results(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Column]]:
+    found = load()
+    found = exact(found, "round", filters.round, lambda item: (item.round, item.round.removeprefix("v")))
+    found = exact(found, "submitter", filters.submitter, lambda item: (item.submitter,))
+    workload = None if filters.workload is None else ",".join(map(workload_name, filters.workload.split(",")))
+    found = exact(found, "workload", workload, lambda item: (item.benchmark,))
+    found = exact(found, "division", filters.division, lambda item: (item.row.get("division") or "none",))
+    found = part(found, "framework", filters.framework, _frameworks)
+    found = part(found, "system", filters.system, lambda item: (item.system, item.row.get("system_description", "")))
+    found = counted(found, filters.chips, lambda item: item.measurement.devices)
+    return [_result_row(item) for item in sorted(found, key=_order)], _RESULTS
+
+
+def _order(item: PublishedResult) -> tuple[str, str, float]:
+    return item.round, item.benchmark, item.measurement.score.seconds or 0.0
+
+
+def _frameworks(item: PublishedResult) -> tuple[str, ...]:
+    return item.measurement.framework, item.row.get("framework", "")
+
+
+def _result_row(item: PublishedResult) -> Mapping[str, str]:
+    """The columns as text; those of the article in the names of the rounds' file."""
+    row = {**item.row, "round": item.round, "submitter": item.submitter, "system": item.system}
+    row |= {"framework": item.measurement.framework, "benchmark": item.benchmark}
+    notes = [*item.measurement.labels, row.get("note", "")]
+    if item.round == ARTICLE:
+        batch = item.measurement.batch_size_global
+        row["batch"] = "" if batch is None else str(batch)
+        notes += [
+            *item.measurement.score.notes,
+            f"batch as printed: {item.row['batch']} ({item.row.get('batch_basis', '')})",
+        ]
+    if row.get("division") == "open":
+        notes.append("open division")
+    return {**row, "note": "; ".join(note for note in notes if note)}
+
+
+def _runs(row: Mapping[str, str]) -> str:
+    runs, good = row.get("runs", ""), row.get("runs_successful", "")
+    return runs if not good or good == runs else f"{good} of {runs}"
+
+
+def _batch(row: Mapping[str, str]) -> str:
+    unit = row.get("batch_unit", "").split(" ")[0]
+    return f"{row['batch']} {unit}" if unit == "tokens" and row.get("batch") else row.get("batch", "")
+
+
+def _rate(row: Mapping[str, str]) -> str:
+    return f"{row['throughput']} {row.get('throughput_unit', '')}".strip() if row.get("throughput") else ""
+
+
+def _target(row: Mapping[str, str]) -> str:
+    return " / ".join(text for text in (row.get("target", ""), row.get("target_mask", "")) if text)
+
+
+def _throughputs(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Column]]:
+    _refuse("throughput", filters, ("round", "submitter", "division"))
+    found = throughput_rows()
+    found = part(found, "workload", filters.workload, lambda row: (row["model"], re.sub(r"\W", "", row["model"])))
+    found = part(found, "framework", filters.framework, lambda row: (row["framework"],))
+    found = part(found, "system", filters.system, lambda row: (row["system"],))
+    return counted(
+        found, filters.chips, lambda row: int(row["chips"]) if row["chips"].isdecimal() else None
+    ), _THROUGHPUT
+
+
+def _speedups(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Column]]:
+    _refuse("speedups", filters, ("round", "submitter", "framework", "system", "division"))
+    seconds = {
+        (item.benchmark, item.measurement.devices): item.measurement.score.seconds
+        for item in load()
+        if item.round == ARTICLE
+    }
+    found = []
+    for row in speedup_rows():
+        one, many = (seconds.get((row["benchmark"], int(row[name]))) for name in ("chips_from", "chips_to"))
+        computed = one / many if one and many else None
+        note = ""
+        if computed is not None and abs(float(row["speedup_printed"]) / computed - 1) > _DISAGREES:
+            note = f"printed {row['speedup_printed']}, {factor(computed)} by its own tables 1-6"
+        found.append({**row, "speedup_from_tables": "" if computed is None else f"{computed:.4f}", "note": note})
+    workload = None if filters.workload is None else ",".join(map(workload_name, filters.workload.split(",")))
+    found = exact(found, "workload", workload, lambda row: (row["benchmark"],))
+    return list(counted(found, filters.chips, lambda row: int(row["chips_to"]))), _SPEEDUPS
+
+
+def _refuse(kind: str, filters: Filters, names: Iterable[str]) -> None:
+    for name in names:
+        if getattr(filters, name) is not None:
+            raise ValueError(f"--{name} means nothing for --kind {kind}; leave it out")
+
+
+def _markdown(rows: Sequence[Mapping[str, str]], columns: Sequence[Column], kind: str) -> str:
+    remarks = Remarks()
+    header = [*(column.name.replace("_", " ") for column in columns), "notes"]
+    body = []
+    for row in rows:
+        cells = [markdown_cell(_shown(column, row)) or NONE for column in columns]
+        note = row.get("note", "")
+        body.append([*cells, remarks.mark(markdown_cell(note, 400)) if note else ""])
+    text = markdown_table(header, body, [*(column.right for column in columns), False])
+    below = [*remarks.lines(), *([_FOOTER] if kind == "results" else ["As the articles print them."])]
+    return "\n".join([text, "", *below, f"{len(rows)} row{'' if len(rows) == 1 else 's'}.", ""])
+
+
+def _shown(column: Column, row: Mapping[str, str]) -> str:
+    """A cell for reading: times with two digits behind the point, no trailing zeros of counts."""
+    text = column.cell(row)
+    if column.name == "minutes" and text:
+        value = float(text)
+        return f"{value:.3f}" if value < 1 else f"{value:.2f}"
+    return text.removesuffix(".0") if column.right else text
+
+
+def _csv(rows: Sequence[Mapping[str, str]], columns: Sequence[Column]) -> str:
+    """Every column as the files have it, then division, unit of the batch, notes and source where there are such."""
+    names = [column.name for column in columns]
+    more = [
+        name
+        for name in ("runs_successful", "batch_unit", "target_mask", "throughput_unit", "division", "note", "source")
+        if name in rows[0]
+    ]
+    names += [name for name in more if name not in names]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([csv_cell(row.get(name, "")) for name in names] for row in rows)
+    return stream.getvalue()

@@ -1,0 +1,193 @@
+"""`suite report`: everything that the logs below some folders say, as Markdown or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from itertools import groupby
+from pathlib import Path
+
+from suite.results.logs.collect import Run, collect
+from suite.results.published.other_logs import described
+from suite.results.report.tables import constants, markdown_table, results_table
+from suite.results.report.time_fractions import of_row, words
+from suite.results.score.groups import Group, Row, baseline, rows
+from suite.results.score.measurement import measurements
+from suite.results.score.scaling import compare, interval_words
+from suite.results.text import clean, csv_cell, markdown_escape
+
+NOT_VERIFIED = "Not verified by MLCommons Association."
+PROFILE_TEXT: Mapping[str, str] = {
+    "demo": "This is a demo and no MLPerf result: generated data, small model, target without relation to MLPerf.",
+    "synthetic": "Made-up data: throughput only, no MLPerf result.",
+    "": "Logs of other programs.",
+}
+_MAX_FILES = 30
+_MAX_PROBLEMS = 5
+_WIDTH = 118
+
+
+def report_text(paths: Sequence[Path]) -> str:
+    """The Markdown report on all runs below `paths`. Raises ValueError for a path without any log."""
+    runs = described(collect(paths))
+    parts = ["# Results", NOT_VERIFIED]
+    for table in tables(rows(runs)):
+        parts += _section(table)
+    parts += _failures(runs) + _problems(runs)
+    return "\n\n".join(parts) + "\n"
+
+
+def tables(found: Sequence[Row]) -> list[list[Row]]:
+    """`rows` cut into tables."""
+    return [list(members) for _, members in groupby(found, key=_table)]
+
+
+def _table(row: Row) -> tuple[object, ...]:
+    """Rows with the same value share a table: profiles, workloads, systems and kinds of scaling never mix."""
+    group = row.group
+    place = (group.profile, group.workload, group.system, group.device, group.device_name, group.sample_unit)
+    return (*place, group.batch_rule, group.to_target, group.stop, group.mode)
+
+
+def _section(table: Sequence[Row]) -> list[str]:
+    title, above = (markdown_escape(text) for text in (table_title(table), " · ".join(table_constants(table))))
+    parts = ["## " + title, PROFILE_TEXT.get(table[0].group.profile, "")]
+    parts.append("\n".join(textwrap.wrap(above, _WIDTH, break_on_hyphens=False)))
+    verdicts = "\n".join(f"- {markdown_escape(line)}" for line in table_verdicts(table))
+    return [part for part in (*parts, results_table(table), words(table), verdicts) if part]
+
+
+def table_title(table: Sequence[Row]) -> str:
+    """`ncf on dgx1 (reference)`, as plain text."""
+    group = table[0].group
+    title = " on ".join(clean(text, 80) for text in (group.workload or "unknown workload", group.system) if text)
+    if group.profile:
+        title += f" ({clean(group.profile, 80)})"
+    if not group.to_target:
+        title += f": throughput, {clean(group.mode, 80)}, {clean(group.stop, 80)}"
+    return title
+
+
+def table_verdicts(table: Sequence[Row]) -> list[str]:
+    """For each row with a baseline its speedup in words, with the interval where there are enough runs, as plain text."""
+    lines, reasons = [], []
+    for row in table:
+        base = baseline(row, table)
+        if base is None or base.group.devices == row.group.devices:
+            continue
+        before, after = measurements([base])[0], measurements([row])[0]
+        pair = compare(before, after)
+        several = sum(_framework_devices(other) == _framework_devices(row) for other in table) > 1
+        batch = f", batch {after.batch_size_global:,}" if several and after.batch_size_global else ""
+        labels = f" ({clean(', '.join(pair.labels), 80)})" if pair.labels else ""
+        name = f"{clean(row.group.framework, 80)}, {pair.devices_from} → {pair.devices_to} devices{batch}{labels}"
+        lines.append(f"{name}: {pair.verdict}{interval_words(pair)}")
+        if pair.no_interval and pair.no_interval not in reasons:
+            reasons.append(pair.no_interval)
+    return lines + ([f"No interval: {'; '.join(reasons)}."] if reasons else [])
+
+
+def _framework_devices(row: Row) -> tuple[object, ...]:
+    return (row.group.framework, row.group.devices)
+
+
+def table_constants(table: Sequence[Row]) -> list[str]:
+    """What is the same in all rows, as plain `name value` texts."""
+    unit = table[0].group.sample_unit
+    return constants(table) + ([f"samples are {clean(unit, 80)}"] if unit not in ("", "samples") else [])
+
+
+def _failures(runs: Sequence[Run]) -> list[str]:
+    body = [[markdown_escape(text) for text in texts] for texts in failures(runs)]
+    table = markdown_table(["job", "status", "reason"], body, [False, False, False]) if body else ""
+    return ["## Runs without success", table] if body else []
+
+
+def failures(runs: Sequence[Run], reason_length: int = 70) -> list[tuple[str, str, str]]:
+    """(job and run, status, reason) of the runs without success, as plain text."""
+    failed = [run for run in runs if not run.succeeded]
+    return [(clean(_end(run.name, 55), 55), clean(run.status, 15), clean(run.reason, reason_length)) for run in failed]
+
+
+def _end(text: str, limit: int) -> str:
+    """The last `limit` characters: the end of a path tells runs apart."""
+    return text if len(text) <= limit else "…" + text[1 - limit :]
+
+
+def _problems(runs: Sequence[Run]) -> list[str]:
+    lines = [f"- {markdown_escape(f'{name}: {text}' if text else name)}" for name, text in problems(runs)]
+    return ["## Lines that could not be read or do not fit", "\n".join(lines)] if lines else []
+
+
+def problems(runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """(file, what could not be read in it, with line numbers), as plain text."""
+    files = [(run.path, run.reading.problems) for run in runs if run.reading is not None and run.reading.problems]
+    found = []
+    for path, texts in files[:_MAX_FILES]:
+        said = [clean(str(problem), 120) for problem in texts[:_MAX_PROBLEMS]]
+        more = [f"and {len(texts) - _MAX_PROBLEMS} more"] if len(texts) > _MAX_PROBLEMS else []
+        found.append((clean(str(path), 200), "; ".join([*said, *more])))
+    if len(files) > _MAX_FILES:
+        found.append((f"and {len(files) - _MAX_FILES} more files", ""))
+    return found
+
+
+def report_csv(paths: Sequence[Path]) -> str:
+    """One CSV line per row with raw numbers; units are in the column names. Raises ValueError as `report_text`."""
+    table = [_csv_row(row) for row in rows(described(collect(paths)))]
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table)
+    return stream.getvalue()
+
+
+_MEASURES = (
+    *("runs_successful", "runs_failed", "runs_required", "runs_retained", "score_method", "score_notes"),
+    *("train_minutes", "minutes_minimum", "minutes_maximum", "minutes_standard_deviation"),
+    *("epochs_to_target", "seconds_per_epoch", "samples_per_second"),
+    *("data_wait_share", "evaluation_share"),
+    *("speedup_total", "speedup_throughput", "statistical_efficiency", "baseline_devices"),
+)
+CSV_COLUMNS: Sequence[str] = (*(item.name for item in fields(Group)), *_MEASURES)
+
+
+def _csv_row(row: Row) -> dict[str, object]:
+    group, score, speedup, shares = row.group, row.score, row.speedup, of_row(row)
+    described = {item.name: _csv_value(getattr(group, item.name)) for item in fields(Group)}
+    measured = {
+        "runs_successful": score.runs_successful,
+        "runs_failed": score.runs_failed,
+        "runs_required": score.runs_required,
+        "runs_retained": score.runs_retained,
+        "score_method": score.method,
+        "score_notes": "; ".join(score.notes),
+        "train_minutes": _minutes(score.seconds),
+        "minutes_minimum": _minutes(score.seconds_minimum),
+        "minutes_maximum": _minutes(score.seconds_maximum),
+        "minutes_standard_deviation": _minutes(score.seconds_deviation),
+        "epochs_to_target": score.epochs,
+        "seconds_per_epoch": score.seconds_per_epoch,
+        "samples_per_second": score.samples_per_second,
+        "data_wait_share": shares.data_wait,
+        "evaluation_share": shares.evaluation,
+        "speedup_total": speedup.total if speedup else None,
+        "speedup_throughput": speedup.throughput if speedup else None,
+        "statistical_efficiency": speedup.efficiency if speedup else None,
+        "baseline_devices": speedup.baseline_devices if speedup else None,
+    }
+    return {**described, **measured}
+
+
+def _csv_value(value: object) -> object:
+    if isinstance(value, tuple):
+        items = [f"{item[0]}={item[1]}" if isinstance(item, tuple) else str(item) for item in value]
+        return csv_cell("; ".join(items))
+    return csv_cell(value) if isinstance(value, str) else value
+
+
+def _minutes(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds / 60.0

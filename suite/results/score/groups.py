@@ -1,0 +1,208 @@
+"""Runs that are alike form a row; rows that differ in nothing but the number of devices give a speedup."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+from suite.results.logs.collect import Run
+from suite.results.logs.record import RunRecord
+from suite.results.logs.recorded_telemetry import telemetry
+from suite.results.score.scores import FIRST_CONVERGED, Score, TimedRun, score
+from suite.results.targets import RUNS_REQUIRED
+
+
+@dataclass(frozen=True)
+class Group:
+    """What the runs of one row have in common. Names as in `suite_run` (docs/logs.md)."""
+
+    profile: str
+    workload: str
+    system: str
+    device: str
+    device_name: str
+    framework: str
+    framework_version: str
+    devices: int | None
+    nodes: int | None
+    cores_per_device: int | None
+    batch_rule: str
+    batch_size_global: int | None
+    lr_scaling: str
+    precision: str
+    hyperparameter_set: str
+    rules: str
+    clock: str
+    stop: str
+    mode: str
+    dataset: str
+    data_fingerprint: str
+    sample_unit: str
+    labels: tuple[str, ...]
+    deviations: tuple[str, ...]
+    targets: tuple[tuple[str, float], ...]
+    hyperparameters: tuple[tuple[str, str], ...]
+    """Logged `opt_*` and `model_*` keys with their values as JSON."""
+
+    @property
+    def to_target(self) -> bool:
+        """True for time to target; False for fixed-length and forward runs, which give a throughput only."""
+        return self.stop == "target" and self.mode == "train"
+
+    @property
+    def family(self) -> Group:
+        """What must be equal for a speedup: everything but the devices and what follows from their number.
+
+        The batch rule stays, so that strong and weak scaling never meet.
+        """
+        labels = tuple(label for label in self.labels if label != "oversubscribed")
+        return replace(
+            self, devices=None, nodes=None, batch_size_global=None, labels=labels, deviations=(), hyperparameters=()
+        )
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """Against the row of the same family with the fewest devices. total = throughput x efficiency."""
+
+    baseline_devices: int
+    total: float | None
+    """Ratio of times to train; None for runs of fixed length."""
+    throughput: float | None
+    """Ratio of times per epoch; for runs of fixed length of samples per second."""
+    efficiency: float | None
+    """Statistical efficiency: ratio of epochs to target."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a results table."""
+
+    group: Group
+    score: Score
+    speedup: Speedup | None
+    """None: there is nothing to compare with."""
+    runs: tuple[TimedRun, ...] = ()
+    """The successful runs behind the score, in order of start."""
+    attempts: tuple[Run, ...] = ()
+    """All runs that count here, also those that failed."""
+
+
+def rows(runs: Iterable[Run]) -> list[Row]:
+    """Group, score and compare. Runs that still go on, or of which no settings are known, are left out."""
+    gathered: dict[Group, list[Run]] = {}
+    for run in _ordered(runs):
+        gathered.setdefault(_group(run, gathered), []).append(run)
+    scored = [_row(group, members) for group, members in gathered.items()]
+    return sorted((replace(row, speedup=_speedup(row, scored)) for row in scored), key=_order)
+
+
+def _ordered(runs: Iterable[Run]) -> list[Run]:
+    """Successful runs first, so that a run which failed early finds the group that it belongs to."""
+    usable = [run for run in runs if run.settings is not None and not run.running]
+    return sorted(usable, key=lambda run: not run.succeeded)
+
+
+def _group(run: Run, known: Iterable[Group]) -> Group:
+    settings = run.settings
+    assert settings is not None
+    values = {item.name: getattr(settings, item.name) for item in fields(Group) if hasattr(settings, item.name)}
+    record = run.reading.record if run.reading is not None else None
+    targets = record.targets if record is not None else settings.targets
+    group = Group(
+        **{
+            **values,
+            "labels": tuple(sorted(settings.labels)),
+            "deviations": tuple(sorted(settings.deviations)),
+            "targets": tuple(sorted(targets.items())),
+            "hyperparameters": _hyperparameters(record),
+        }
+    )
+    if run.succeeded:
+        return group
+    bare = replace(group, hyperparameters=(), targets=())  # a failed run may not have logged these
+    alike = [other for other in known if replace(other, hyperparameters=(), targets=()) == bare]
+    return group if group in alike or len(alike) != 1 else alike[0]
+
+
+def _hyperparameters(record: RunRecord | None) -> tuple[tuple[str, str], ...]:
+    items = record.hyperparameters.items() if record is not None else ()
+    return tuple(sorted((key, json.dumps(value)) for key, value in items if key.startswith(("opt_", "model_"))))
+
+
+def _row(group: Group, members: Sequence[Run]) -> Row:
+    succeeded = [run.reading.record for run in members if run.succeeded and run.reading is not None]
+    timed = sorted((_timed(record) for record in succeeded), key=lambda run: run.start_ms)
+    return Row(group, _score(group, members, timed), None, tuple(timed), tuple(members))
+
+
+def _score(group: Group, members: Sequence[Run], timed: Sequence[TimedRun]) -> Score:
+    readings = [run.reading.record for run in members if run.reading is not None]
+    benchmark = readings[0].benchmark if readings else ""
+    settings = members[0].settings
+    required = settings.runs_required if settings is not None else None
+    if not group.to_target:
+        return score(timed, len(members) - len(timed))
+    first = FIRST_CONVERGED if benchmark == "ncf" else None
+    return score(timed, len(members) - len(timed), required or RUNS_REQUIRED.get(benchmark), first)
+
+
+def _timed(record: RunRecord) -> TimedRun:
+    blocks = [block for block in record.throughput if block.samples and block.train_seconds]
+    recorded = telemetry(record.path.parent)
+    assert record.seconds is not None
+    return TimedRun(
+        seconds=record.seconds,
+        epochs=record.epochs_to_target,
+        start_ms=record.start_ms or 0.0,
+        samples=sum(block.samples or 0.0 for block in blocks) or None,
+        train_seconds=sum(block.train_seconds or 0.0 for block in blocks) or None,
+        energy_joules=recorded.energy_joules if recorded is not None else None,
+    )
+
+
+def baseline(row: Row, table: Iterable[Row]) -> Row | None:
+    """What `row` is compared with: the smallest device count of its family; None where that is not one clear row."""
+    measured = [other for other in table if other.group.family == row.group.family and _measured(other)]
+    counts = [other.group.devices for other in measured if other.group.devices is not None]
+    if not counts or not _measured(row) or row.group.devices is None:
+        return None
+    base = [other for other in measured if other.group.devices == min(counts)]
+    if len(base) > 1:  # several settings on as many devices: only the same settings compare
+        base = [other for other in base if other.group.hyperparameters == row.group.hyperparameters]
+    return base[0] if len(base) == 1 else None
+
+
+def _speedup(row: Row, table: Sequence[Row]) -> Speedup | None:
+    """Against the baseline; None where there is none."""
+    base = baseline(row, table)
+    if base is None or base.group.devices is None:
+        return None
+    one, this = base.score, row.score
+    if not row.group.to_target:
+        return Speedup(base.group.devices, None, _ratio(this.samples_per_second, one.samples_per_second), None)
+    return Speedup(
+        baseline_devices=base.group.devices,
+        total=_ratio(one.seconds, this.seconds),
+        throughput=_ratio(one.seconds_per_epoch, this.seconds_per_epoch),
+        efficiency=_ratio(one.epochs, this.epochs),
+    )
+
+
+def _measured(row: Row) -> bool:
+    return (row.score.seconds if row.group.to_target else row.score.samples_per_second) is not None
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return above / below if above is not None and below else None
+
+
+_PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
+
+
+def _order(row: Row) -> tuple[object, ...]:
+    group = row.group
+    place = _PROFILES.get(group.profile, 3)
+    settings = (group.batch_rule, not group.to_target, group.stop, group.mode, group.framework, group.devices or 0)
+    return (place, group.profile, group.workload, group.system, group.device_name, *settings, repr(group))

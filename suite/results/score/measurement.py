@@ -1,0 +1,100 @@
+"""What was measured for one workload on one number of devices: ours, a published round's, or an article's, in one form.
+
+Speedups, advice, comparison, tables 1-7 and figures work on this form alone, so that all of them meet on equal terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from suite.results.names import workload_name
+from suite.results.score.groups import Row
+from suite.results.score.scores import Score, TimedRun
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One score with the runs behind it and everything that decides what it may be compared with."""
+
+    origin: str
+    """`ours`, a round (`v0.5`), or the name of a table (`dgx1-article`)."""
+    series: str
+    """What measurements on other numbers of devices have in common, in words: `pytorch on dgx1`."""
+    family: tuple[object, ...]
+    """Equal in two measurements that differ only in the number of devices and what follows from it."""
+    workload: str
+    """The suite's name (suite.results.names)."""
+    framework: str
+    """`pytorch`, `tensorflow`, `mxnet`, or a submitter's words."""
+    submitter: str
+    system: str
+    hardware: str
+    """Name of the device or accelerator."""
+    devices: int
+    batch_size_global: int | None
+    batch_unit: str
+    batch_rule: str
+    """Ours: `set`, `global:N`, `per_device:N`; published: empty."""
+    precision: str
+    rules: str
+    """Rules of the round: `v0.5`, `v0.7`."""
+    clock: str
+    """Which clock the seconds were taken with: `v0.5`, or `v0.7` (v0.6 and later: set-up is outside)."""
+    targets: Mapping[str, float]
+    profile: str
+    """`reference`, `demo`, `synthetic`; `published` for figures that are not ours."""
+    labels: tuple[str, ...]
+    """What must stand beside every number: `demo`, `cpu`, `oversubscribed`; `article`."""
+    score: Score
+    runs: tuple[TimedRun, ...] = ()
+    """The successful runs; empty where only a mean is known."""
+    note: str = ""
+    hyperparameters: Mapping[str, str] = field(default_factory=dict)
+    """Ours: logged `opt_*` and `model_*` keys with their values as JSON; tells apart several settings on as many devices."""
+
+    @property
+    def to_target(self) -> bool:
+        """True if the score is a time to target; False for throughput of a fixed length."""
+        return self.score.seconds is not None
+
+
+def measurements(table: Iterable[Row]) -> list[Measurement]:
+    """Rows of a report as measurements; those without any successful run, or of an unknown number of devices, are left out."""
+    return [_measurement(row) for row in table if row.group.devices is not None and row.score.runs_successful]
+
+
+def _measurement(row: Row) -> Measurement:
+    group = row.group
+    assert group.devices is not None
+    return Measurement(
+        origin="ours" if group.profile else group.rules,
+        series=" on ".join(text for text in (group.framework, group.system or group.device_name) if text),
+        family=(group.family,),
+        workload=workload_name(group.workload),
+        framework=group.framework,
+        submitter="",
+        system=group.system,
+        hardware=group.device_name or group.device,
+        devices=group.devices,
+        batch_size_global=group.batch_size_global,
+        batch_unit=group.sample_unit or "samples",
+        batch_rule=group.batch_rule,
+        precision=group.precision,
+        rules=group.rules,
+        clock=group.clock,
+        targets=dict(group.targets),
+        profile=group.profile or "published",
+        labels=group.labels,
+        score=row.score if group.to_target else replace(row.score, seconds=None, epochs=None),
+        runs=row.runs,
+        hyperparameters=dict(group.hyperparameters),
+    )
+
+
+def by_family(found: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Measurements that can be put into one scaling curve, each list in order of devices."""
+    families: dict[tuple[object, ...], list[Measurement]] = {}
+    for item in found:
+        families.setdefault((item.origin, item.workload, *item.family), []).append(item)
+    return [sorted(members, key=lambda item: item.devices) for members in families.values()]

@@ -1,0 +1,267 @@
+"""Speedups taken apart: total = time-per-epoch ratio x epochs ratio, for every pair of device counts, with an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from suite.results.score.bootstrap import LEVEL, Bootstrap, Ratios, count_text
+from suite.results.score.bootstrap import Interval as Interval
+from suite.results.score.measurement import Measurement, by_family
+
+PRINTED_TOLERANCE = 0.003
+"""A printed speedup may differ this much (relative) from its own tables: rounding of the article's figures."""
+SAME_EPOCHS = 0.005
+"""Epochs ratios nearer to 1 than this print as 1.00 and are called the same."""
+_ROUNDING = 1e-6
+"""A ratio so little below 1 is not called slower."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two measurements of one family on different numbers of devices. Ratios above 1: more devices are better."""
+
+    before: Measurement
+    after: Measurement
+    total: float | None
+    """Ratio of times to target, exactly `throughput * efficiency` where both are known; None for runs of fixed length."""
+    throughput: float | None
+    """Ratio of times per epoch (mean seconds / mean epochs of the same retained runs); of fixed-length runs of samples/s."""
+    efficiency: float | None
+    """Statistical efficiency: ratio of epochs to target."""
+    interval: Interval | None
+    """Of `total`; for runs of fixed length of `throughput`."""
+    interval_throughput: Interval | None
+    interval_efficiency: Interval | None
+    no_interval: str
+    """Why there is none; empty if there is one."""
+    kind: str
+    """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither), `unknown`."""
+    flags: tuple[str, ...]
+    """What else differs between the two, or makes the choice of the two ambiguous."""
+
+    @property
+    def workload(self) -> str:
+        """The suite's name."""
+        return self.before.workload
+
+    @property
+    def series(self) -> str:
+        """What the two have in common, in words."""
+        return self.before.series
+
+    @property
+    def devices_from(self) -> int:
+        """The smaller number of devices."""
+        return self.before.devices
+
+    @property
+    def devices_to(self) -> int:
+        """The larger number of devices."""
+        return self.after.devices
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Labels of either side: they must stand beside every number."""
+        return tuple(dict.fromkeys((*self.before.labels, *self.after.labels)))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """In what the scores of the two sides are not official."""
+        return tuple(dict.fromkeys((*self.before.score.notes, *self.after.score.notes)))
+
+    @property
+    def scaling_efficiency(self) -> float | None:
+        """Throughput ratio for each device: 1 is linear scaling."""
+        return None if self.throughput is None else self.throughput / (self.devices_to / self.devices_from)
+
+    @property
+    def verdict(self) -> str:
+        """`15.8× = 7.9× faster epochs × 2.0× fewer epochs`."""
+        return verdict(self.total, self.throughput, self.efficiency)
+
+
+def pairs(measurements: Iterable[Measurement], intervals: bool = True) -> list[Pair]:
+    """Every pair of device counts within a family, fewest devices first; the order of `measurements` changes nothing.
+
+    Where a count was measured with several settings, those that agree in their logged hyperparameters are paired; if none do,
+    all are, and flagged. `intervals=False` leaves the bootstrap out.
+    """
+    bootstrap = Bootstrap() if intervals else None
+    families = by_family(sorted(measurements, key=_order))
+    found = [pair for family in families for pair in _family_pairs(family, bootstrap)]
+    return sorted(found, key=lambda pair: (_order(pair.before), _order(pair.after)))
+
+
+def compare(before: Measurement, after: Measurement, flags: Iterable[str] = ()) -> Pair:
+    """The pair of two given measurements; the caller answers for their belonging together."""
+    return _pair(before, after, tuple(flags), Bootstrap())
+
+
+def _order(item: Measurement) -> tuple[object, ...]:
+    place = (item.origin, item.workload, item.series, repr(item.family), item.devices, item.batch_size_global or 0)
+    return (*place, item.system, sorted(item.hyperparameters.items()), item.score.seconds or 0.0, repr(item.score))
+
+
+def _family_pairs(family: Sequence[Measurement], bootstrap: Bootstrap | None) -> Iterator[Pair]:
+    counts: dict[int, list[Measurement]] = {}
+    for item in family:
+        if item.devices > 0:
+            counts.setdefault(item.devices, []).append(item)
+    for fewer, more in combinations(sorted(counts), 2):
+        both = [(one, other) for one in counts[fewer] for other in counts[more]]
+        alike = [(one, other) for one, other in both if one.hyperparameters == other.hyperparameters]
+        for one, other in alike if len(both) > 1 and alike else both:
+            flags = [_several(counts[count]) for count in (fewer, more) if len(counts[count]) > 1]
+            yield _pair(one, other, tuple(flags), bootstrap)
+
+
+def _several(alike: Sequence[Measurement]) -> str:
+    names = [name for name in ("system", "batch_size_global") if len({getattr(item, name) for item in alike}) > 1]
+    keys = {key for item in alike for key in item.hyperparameters}
+    names += sorted(key for key in keys if len({item.hyperparameters.get(key) for item in alike}) > 1)
+    differ = f", which differ in {', '.join(names[:4])}" if names else ""
+    return f"one of {len(alike)} results on {count_text(alike[0].devices)}{differ}"
+
+
+def _pair(before: Measurement, after: Measurement, flags: tuple[str, ...], bootstrap: Bootstrap | None) -> Pair:
+    one, other = before.score, after.score
+    to_target = before.to_target and after.to_target
+    if to_target:
+        throughput = _ratio(one.seconds_per_epoch, other.seconds_per_epoch)
+        efficiency = _ratio(one.epochs, other.epochs)
+        known = throughput is not None and efficiency is not None
+        total = throughput * efficiency if known else _ratio(one.seconds, other.seconds)  # type: ignore[operator]
+        throughput, efficiency = (throughput, efficiency) if known else (None, None)
+    else:
+        total, throughput, efficiency = None, _ratio(other.samples_per_second, one.samples_per_second), None
+    why, ratios = bootstrap.ratios(before, after) if bootstrap is not None else ("not asked for", Ratios())
+    return Pair(
+        before=before,
+        after=after,
+        total=total,
+        throughput=throughput,
+        efficiency=efficiency,
+        interval=ratios.total if to_target else ratios.throughput,
+        interval_throughput=ratios.throughput,
+        interval_efficiency=ratios.efficiency,
+        no_interval=why,
+        kind=kind(before, after),
+        flags=(*flags, *_differences(before, after)),
+    )
+
+
+def _ratio(above: float | None, below: float | None) -> float | None:
+    return above / below if above and below else None
+
+
+def kind(before: Measurement, after: Measurement) -> str:
+    """Kind of scaling between two measurements: `strong`, `weak`, `mixed`, or `unknown` where a batch is."""
+    one, other = before.batch_size_global, after.batch_size_global
+    if not one or not other or before.batch_unit != after.batch_unit:
+        return "unknown"
+    if one == other:
+        return "strong"
+    return "weak" if one * after.devices == other * before.devices else "mixed"
+
+
+def _differences(before: Measurement, after: Measurement) -> Iterator[str]:
+    """What must be equal for a speedup and is not, in words."""
+    words = {"clock": "clock rule", "precision": "precision", "rules": "rules", "profile": "profile"}
+    words |= {"hardware": "hardware", "framework": "framework", "batch_unit": "unit of the batch"}
+    for name, word in words.items():
+        one, other = getattr(before, name), getattr(after, name)
+        if one != other:
+            yield f"{word} differs: {one or 'unknown'} and {other or 'unknown'}"
+    if dict(before.targets) != dict(after.targets):
+        yield f"target differs: {_targets(before)} and {_targets(after)}"
+
+
+def _targets(item: Measurement) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in sorted(item.targets.items())) or "unknown"
+
+
+# --- words --------------------------------------------------------------------------------------------------------------
+
+
+def times(value: float, more_digits: int = 0) -> str:
+    """A ratio as it is printed: `15.8`, `1.76`, `0.63`; `more_digits` behind the point than usual."""
+    if value < 0.1:
+        return f"{value:.{2 + more_digits}g}"
+    return f"{value:.{(1 if value >= 1.995 else 2) + more_digits}f}"
+
+
+def verdict(total: float | None, throughput: float | None, efficiency: float | None) -> str:
+    """Speedup in words; the printed factors multiply to the printed total. One below 1 is divided by (`÷ 1.6× more epochs`)."""
+    if total is None:
+        if throughput is None:
+            return "not measured"
+        word = "faster" if throughput >= 1 else "slower"
+        ratio = throughput if throughput >= 1 else 1 / throughput
+        return f"{times(ratio)}× {word} training (samples/s); runs of fixed length say nothing about epochs"
+    if throughput is None or efficiency is None:
+        return f"{times(total)}×; epochs are not known, so it cannot be taken apart"
+    texts = (_factors(throughput, efficiency, digits) for digits in range(6))
+    fitting = [
+        text for text, product in texts if times(total) in (times(product * 0.999999), times(product * 1.000001))
+    ]
+    return f"{times(total)}× = {fitting[0] if fitting else _factors(throughput, efficiency, 6)[0]}"
+
+
+def _factors(throughput: float, efficiency: float, digits: int) -> tuple[str, float]:
+    """(words, product of the printed numbers)."""
+    parts: list[str] = []
+    divided: list[str] = []
+    product = 1.0
+    same = abs(efficiency - 1) < (SAME_EPOCHS if digits < 2 else SAME_EPOCHS / 10)
+    words = [(throughput, "faster epochs", "slower epochs"), (efficiency, "fewer epochs", "more epochs")]
+    for ratio, above, below in words[:1] if same else words:
+        text, better = times(max(ratio, 1 / ratio), digits), ratio > 1 - _ROUNDING
+        product = product * float(text) if better else product / float(text)
+        (parts if better else divided).append(f"{text}× {above if better else below}")
+    joined = " ÷ ".join([" × ".join(parts) or "1", *divided])
+    return f"{joined}, same number of epochs" if same else joined, product
+
+
+def interval_text(pair: Pair) -> str:
+    """`7.64–8.21`, or a dash."""
+    if pair.interval is None:
+        return "–"
+    digits = 1 if pair.interval.low >= 10 else 2
+    return f"{pair.interval.low:.{digits}f}–{pair.interval.high:.{digits}f}"
+
+
+def interval_words(pair: Pair) -> str:
+    """` (95 % interval 7.64–8.21)`, or nothing."""
+    return "" if pair.interval is None else f" ({LEVEL:.0%} interval {interval_text(pair)})".replace("%", " %")
+
+
+# --- printed speedups ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PrintedSpeedup:
+    """A speedup that somebody printed, held against the pair that it belongs to."""
+
+    workload: str
+    devices_from: int
+    devices_to: int
+    printed: float
+    computed: float | None
+    """Of the printer's own tables; None if they lack the pair."""
+
+    @property
+    def flag(self) -> str:
+        """What is wrong with it in words; empty if it agrees."""
+        if self.computed is None:
+            return f"{self.printed:g} printed, and its own tables do not have both device counts"
+        if abs(self.printed / self.computed - 1) <= PRINTED_TOLERANCE:
+            return ""
+        return f"{self.printed:g} printed, {self.computed:.2f} by its own tables"
+
+
+def check_printed(printed: Mapping[tuple[str, int, int], float], found: Iterable[Pair]) -> list[PrintedSpeedup]:
+    """Hold printed speedups, by (workload, devices from, devices to), against computed pairs."""
+    computed = {(pair.workload, pair.devices_from, pair.devices_to): pair.total for pair in found}
+    return [PrintedSpeedup(*key, printed=value, computed=computed.get(key)) for key, value in printed.items()]

@@ -1,0 +1,4 @@
+"""What runs inside a framework's environment: the loop, its log, its heartbeat.
+
+Never Hydra, pandas, rich or matplotlib.
+"""

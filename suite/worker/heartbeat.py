@@ -1,0 +1,91 @@
+"""What each worker tells the controller while it runs: a small JSON file, replaced at most twice a second."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from suite.common.runspec import write_atomically
+
+INTERVAL_SECONDS = 0.5
+STACK_SIGNAL = signal.SIGUSR2
+"""A worker that gets it writes the Python stacks of its threads to its text log."""
+
+
+@dataclass
+class Beat:
+    """The newest state of one worker."""
+
+    process: int
+    pid: int
+    phase: str = "start"
+    """`start`, `setup`, `open data`, `train`, `evaluate`, `done`."""
+    step: int = 0
+    count: int = 0
+    """Rises with every sign of progress, also where `step` stands still (evaluation batches)."""
+    samples: int = 0
+    loss: float | None = None
+    status: str = ""
+    """Set once, at the end: a status of `status.json`."""
+    reason: str = ""
+
+
+def told_path(folder: Path, process: int) -> Path:
+    """Where worker `process` notes that it was told to leave: empty until then, written in the signal handler itself."""
+    return folder / f".told-{process}"
+
+
+def was_told(folder: Path, process: int) -> bool:
+    """True if worker `process` got SIGTERM: a launcher sends it to the peers of a process that died."""
+    try:
+        return told_path(folder, process).stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def beat_path(folder: Path, process: int) -> Path:
+    """Where worker `process` of the run in `folder` writes its state."""
+    return folder / f".worker-{process}.json"
+
+
+class Heart:
+    """The worker's side: `beat()` is cheap enough to call at every step."""
+
+    def __init__(self, folder: Path, process: int) -> None:
+        self._path = beat_path(folder, process)
+        self.state = Beat(process, os.getpid())
+        self._written = 0.0
+        self.write()
+
+    def beat(self, **changes: object) -> None:
+        """Note progress; a change of phase is written at once, everything else at most twice a second."""
+        changed_phase = changes.get("phase", self.state.phase) != self.state.phase
+        for name, value in changes.items():
+            setattr(self.state, name, value)
+        self.state.count += 1
+        if changed_phase or time.monotonic() - self._written >= INTERVAL_SECONDS:
+            self.write()
+
+    def finish(self, status: str, reason: str = "") -> None:
+        """Say how this worker ended."""
+        self.state.phase, self.state.status, self.state.reason = "done", status, reason
+        self.write()
+
+    def write(self) -> None:
+        """Write the state now."""
+        self._written = time.monotonic()
+        write_atomically(self._path, json.dumps(asdict(self.state)))
+
+
+def read_beat(folder: Path, process: int) -> Beat | None:
+    """The controller's side: the newest state of a worker, None before its first."""
+    try:
+        value: Mapping[str, object] = json.loads(beat_path(folder, process).read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return Beat(**value)  # type: ignore[arg-type]

@@ -1,0 +1,100 @@
+"""One worker process: `python -m suite.worker.main RUN_JSON`, started by a framework's launcher. No Hydra here."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+from suite.common.registry import load_trainer, load_workload
+from suite.common.runspec import RunSpec, read_run
+from suite.launch.base import place_from_environment, thread_variables
+from suite.launch.processes import die_with_parent
+from suite.worker.heartbeat import STACK_SIGNAL, Heart, told_path
+from suite.worker.loop import Loop, one_line
+from suite.worker.runlog import JsonLines, RunLog
+from workloads.api import Place
+
+
+def redirect_output(path: Path) -> None:
+    """Send standard output and error, also of native code, to the process's text log."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def pin(place: Place) -> None:
+    """Keep this process on its cores and the numerical libraries at that many threads; before any framework is imported."""
+    if place.cores:
+        os.sched_setaffinity(0, place.cores)
+        os.environ.update(thread_variables(place.cores_per_device))
+
+
+_OUT_OF_MEMORY = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "memory allocation failed",
+    "oom when allocating",
+    "bad_alloc",
+)
+
+
+def status_of(error: BaseException) -> str:
+    """`oom` or `failed`, told from the exception's type and text: each framework has its own."""
+    text = f"{type(error).__name__}: {error}".lower()
+    if isinstance(error, MemoryError) or "outofmemory" in text or "resourceexhausted" in text:
+        return "oom"
+    return "oom" if any(words in text for words in _OUT_OF_MEMORY) else "failed"
+
+
+def work(run: RunSpec, place: Place, heart: Heart) -> None:
+    """Run the loop in this process; how it ended goes into the heartbeat. Raises what the loop raises."""
+    folder = Path(run.folder)
+    first = place.process == 0
+    log_path = folder / f"result_{run.run_index}.txt" if first else None
+    trainer = None
+    with RunLog(log_path) as log:
+        try:
+            workload = load_workload(run.settings.workload)(run.settings, run.facts)
+            trainer = load_trainer(run.settings.workload, run.settings.framework)(workload, place)
+            metrics = JsonLines(folder / "metrics.jsonl" if first else None)
+            outcome = Loop(run, workload, trainer, place, log, metrics, heart).run()
+            heart.finish(outcome.status, outcome.reason)
+        finally:
+            if trainer is not None and heart.state.status:
+                trainer.close()
+
+
+def main() -> int:
+    """Entry point; exit code 0 if the run came to its end, also where the target was missed."""
+    die_with_parent()
+    run = read_run(Path(sys.argv[1]))
+    place = place_from_environment(run)
+    redirect_output(Path(run.folder) / f"worker-{place.process}.log")
+    faulthandler.enable()
+    faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands
+    told = open(told_path(Path(run.folder), place.process), "wb")  # noqa: SIM115 - the handler writes to it
+    # All threads: of one without Python nothing would be written, and after a stop any thread may get the signal.
+    faulthandler.register(signal.SIGTERM, file=told, all_threads=True, chain=True)
+    pin(place)
+    heart = Heart(Path(run.folder), place.process)
+    try:
+        work(run, place, heart)
+    except Exception as error:
+        if not heart.state.status:
+            heart.finish(status_of(error), one_line(error))
+        with contextlib.suppress(OSError):  # on a full disk the text log cannot take it
+            traceback.print_exc()
+            sys.stderr.flush()
+        os._exit(1)  # a framework's exit handlers may wait for peers that are gone
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""The one log writer: mllog lines through the mlperf-logging package, flushed one by one, errors raised.
+
+A line that cannot be written ends the run: Python's logging swallows such errors, this handler keeps them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from mlperf_logging.mllog import mllog
+
+from suite.common.paths import PROJECT
+from workloads.api import Json
+
+
+class _LineHandler(logging.Handler):
+    """Writes each record as a line and flushes it; remembers the first failure instead of hiding it."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        super().__init__()
+        self.stream = stream
+        self.failure: Exception | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line. mllog reports its own encoding failures at a higher level than INFO: those are failures too."""
+        try:
+            if record.levelno > logging.INFO:
+                raise ValueError(record.getMessage())
+            self.stream.write(record.getMessage() + "\n")
+            self.stream.flush()
+        except (OSError, ValueError) as error:
+            self.failure = self.failure or error
+
+
+class RunLog:
+    """`result_N.txt` of one run. Times are the wall clock at the start plus a monotonic clock."""
+
+    def __init__(self, path: Path | None) -> None:
+        """`path` must not exist yet (FileExistsError); None makes a log that writes nothing (processes other than 0)."""
+        self._start_ms = time.time() * 1e3
+        self._start = time.monotonic()
+        self._last_ms = 0
+        self._handler: _LineHandler | None = None
+        if path is None:
+            return
+        self._handler = _LineHandler(open(path, "x", encoding="utf-8"))  # noqa: SIM115 - closed by close()
+        logger = logging.Logger("suite.worker.runlog", logging.INFO)
+        logger.addHandler(self._handler)
+        self._mllog = mllog.MLLogger(logger=logger, default_stack_offset=3, root_dir=str(PROJECT))
+
+    def start(self, key: str, value: Json = None, **metadata: Json) -> None:
+        """Log the start of an interval."""
+        self._write("start", key, value, metadata)
+
+    def end(self, key: str, value: Json = None, **metadata: Json) -> None:
+        """Log the end of an interval."""
+        self._write("end", key, value, metadata)
+
+    def event(self, key: str, value: Json = None, **metadata: Json) -> None:
+        """Log a point in time."""
+        self._write("event", key, value, metadata)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._handler is not None:
+            self._handler.stream.close()
+
+    def __enter__(self) -> RunLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _write(self, kind: str, key: str, value: Json, metadata: Mapping[str, Json]) -> None:
+        if self._handler is None:
+            return
+        write = getattr(self._mllog, kind)
+        write(key=key, value=finite(value), metadata=finite(dict(metadata)), time_ms=self._time_ms())
+        if self._handler.failure is not None:
+            raise OSError(f"the log cannot be written: {self._handler.failure}") from self._handler.failure
+
+    def _time_ms(self) -> int:
+        """Milliseconds since 1970, never falling."""
+        self._last_ms = max(self._last_ms, int(self._start_ms + (time.monotonic() - self._start) * 1e3))
+        return self._last_ms
+
+
+def finite(value: Json) -> Json:
+    """`value` with NaN and infinities as None: JSON has no such numbers."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return value
+
+
+class JsonLines:
+    """A file with one JSON object a line, flushed line by line; write errors are raised."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def write(self, row: Mapping[str, Json]) -> None:
+        """Append one line."""
+        if self._path is None:
+            return
+        line = (json.dumps(finite(row), ensure_ascii=False) + "\n").encode()
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            if os.write(descriptor, line) != len(line):
+                raise OSError(f"{self._path}: the line was written in part (is the disk full?)")
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,223 @@
+"""What is sampled, what of it is kept, and that nothing here can harm a run."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from suite.control import telemetry
+from suite.control.telemetry import GPU_SENSORS, ProcessTree, Sensors, Telemetry, cut
+from suite.machine import devices
+from tests.helpers import TOY_RUN, events, only, run_suite
+from tests.suite import fake_nvml
+
+BURN = "while True: pass"
+HOLD = "import time; block = bytearray(200 << 20); block[::4096] = b'x' * len(block[::4096]); print(flush=True); time.sleep(60)"
+
+
+def rows(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def sampled(tmp_path, with_gpus=False):
+    """The lines of at least three samples, a tenth of a second apart."""
+    watch = Telemetry(tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt", with_gpus, 0.1)
+    watch.start()
+    deadline = time.monotonic() + 120
+    while watch.samples < 3 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    watch.stop()
+    return rows(tmp_path / "telemetry.jsonl")
+
+
+@pytest.fixture
+def child(request):
+    process = subprocess.Popen([sys.executable, "-c", request.param], stdout=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.fixture
+def nvml(monkeypatch):
+    def put(**changes):
+        monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make(**changes))
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    return put
+
+
+@pytest.mark.parametrize("child", [BURN], indirect=True)
+def test_cpu_time_of_the_tree_is_that_of_its_processes(child):
+    """Looks before and behind each sample say between what it must lie, however busy the machine is."""
+
+    def look():
+        return time.monotonic(), sum(psutil.Process(child.pid).cpu_times()[:2])
+
+    tree = ProcessTree()
+    (first_time, first_cpu), _, (second_time, second_cpu) = look(), tree.sample(), look()
+    while look()[1] - second_cpu < 0.5:
+        time.sleep(0.1)
+    (third_time, third_cpu), row, (last_time, last_cpu) = look(), tree.sample(), look()
+    assert row["run_processes"] == 1
+    least = 100 * (third_cpu - second_cpu) / (last_time - first_time) / psutil.cpu_count()
+    most = 100 * (last_cpu - first_cpu) / (third_time - second_time) / psutil.cpu_count()
+    assert least - 0.01 <= row["run_cpu_percent"] <= most + 0.01
+    assert row["run_cpu_percent"] > 0
+
+
+@pytest.mark.parametrize("child", [HOLD], indirect=True)
+def test_memory_of_the_tree_is_that_of_its_processes(child):
+    child.stdout.readline()
+    row = ProcessTree().sample()
+    assert row["run_memory_bytes"] == pytest.approx(psutil.Process(child.pid).memory_info().rss, rel=0.02)
+    assert row["run_memory_bytes"] > 200 << 20
+
+
+@pytest.mark.parametrize("child", [HOLD], indirect=True)
+def test_a_process_that_is_gone_is_left_out(child):
+    tree = ProcessTree()
+    assert tree.sample()["run_processes"] == 1
+    child.kill()
+    child.wait()
+    assert tree.sample() == {"run_cpu_percent": 0.0, "run_memory_bytes": 0, "run_processes": 0}
+
+
+def test_new_processes_are_looked_for_as_seldom_as_that_costs(monkeypatch):
+    clock = iter([0.0, 0.02])
+    monkeypatch.setattr(time, "thread_time", lambda: next(clock))
+    tree = ProcessTree()
+    begin = time.monotonic()
+    tree.sample()
+    end = time.monotonic()
+    tree.sample()  # does not look again: the clock has no third answer
+    assert begin + 20 <= tree._search_at <= end + 20
+
+
+def test_a_run_without_gpus(tmp_path):
+    head, *samples = sampled(tmp_path)
+    assert head["sensors"] == dict.fromkeys(["cpu_percent", "memory_available_bytes", "run"])
+    assert head["window"] == "start to end"
+    assert len(samples) >= 3
+    for before, row in zip([{"seconds": 0.0}, *samples], samples, strict=False):
+        assert row["seconds"] - before["seconds"] >= 0.05 - 1e-3
+        assert abs(row["time_ms"] / 1e3 - time.time()) < 120
+        assert 0 <= row["cpu_percent"] <= 100
+        assert 0 < row["memory_available_bytes"] <= psutil.virtual_memory().total
+        assert not set(GPU_SENSORS) & set(row)
+
+
+def test_gpus_are_read_device_by_device(tmp_path, nvml):
+    nvml(used=3 << 30)
+    head, row, *_ = sampled(tmp_path, with_gpus=True)
+    assert not any(head["sensors"].values())
+    assert {name: row[name] for name in GPU_SENSORS} == {
+        "gpu_percent": [90, 91],
+        "gpu_memory_bytes": [3 << 30, 3 << 30],
+        "gpu_power_watts": [312.5, 312.5],
+        "gpu_clock_mhz": [1980, 1980],
+        "gpu_temperature_celsius": [45, 45],
+    }
+
+
+def test_only_visible_devices_are_read(tmp_path, nvml, monkeypatch):
+    nvml()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    _, row, *_ = sampled(tmp_path, with_gpus=True)
+    assert row["gpu_percent"] == [91]
+
+
+def test_a_sensor_that_fails_is_null_and_says_why_once(tmp_path, nvml):
+    nvml(broken=("nvmlDeviceGetPowerUsage",))
+    head, *samples = sampled(tmp_path, with_gpus=True)
+    assert head["sensors"]["gpu_power_watts"] == "NVMLError: Not Supported"
+    assert {name for name, reason in head["sensors"].items() if reason} == {"gpu_power_watts"}
+    assert all(row["gpu_power_watts"] == [None, None] for row in samples)
+    assert samples[0]["gpu_percent"] == [90, 91]
+
+
+def test_no_nvml_at_all(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert devices.gpus() == []
+    head, row, *_ = sampled(tmp_path, with_gpus=True)
+    assert "NVML does not answer" in head["sensors"]["gpus"]
+    assert row["gpu_percent"] == []
+    assert row["memory_available_bytes"] > 0
+
+
+def test_psutil_may_fail_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(psutil, "cpu_percent", lambda: 1 / 0)
+    monkeypatch.setattr(ProcessTree, "sample", lambda tree: 1 / 0)
+    head, row, *_ = sampled(tmp_path)
+    assert head["sensors"]["cpu_percent"] == head["sensors"]["run"] == "ZeroDivisionError: division by zero"
+    assert row["cpu_percent"] is row["run_cpu_percent"] is row["run_memory_bytes"] is None
+
+
+def test_a_folder_that_cannot_be_written_harms_nobody(tmp_path):
+    watch = Telemetry(tmp_path / "no folder" / "telemetry.jsonl", tmp_path / "result_0.txt", False, 0.1)
+    watch.start()
+    time.sleep(0.1)
+    watch.stop()
+    assert watch.samples == 0
+
+
+def test_a_driver_that_hangs_delays_the_end_by_no_more_than_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(telemetry, "JOIN_SECONDS", 0.2)
+    answer, answered = threading.Event(), []
+    monkeypatch.setattr(Sensors, "read", lambda sensors: answered.append(answer.wait(600)))
+    watch = Telemetry(tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt", False, 0.1)
+    watch.start()
+    begin = time.monotonic()
+    watch.stop()
+    assert time.monotonic() - begin >= 0.2
+    assert not answered  # neither waited for the driver
+    answer.set()
+
+
+def log_line(key, time_ms):
+    record = {"namespace": "", "time_ms": time_ms, "event_type": "POINT_IN_TIME", "key": key, "value": None}
+    return ":::MLLOG " + json.dumps({**record, "metadata": {"file": "x.py", "lineno": 1}}) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("logged", "kept", "window"),
+    [
+        ({"run_start": 3000, "run_stop": 6000}, {3000: 0.0, 4000: 1.0, 5000: 2.0, 6000: 3.0}, "run_start to run_stop"),
+        ({"run_start": 7500}, {8000: 0.5, 9000: 1.5}, "run_start to end"),
+        ({"init_start": 2000}, {time: time / 1e3 for time in range(0, 10000, 1000)}, "start to end"),
+        ({}, {time: time / 1e3 for time in range(0, 10000, 1000)}, "start to end"),
+        ({"run_start": 3100, "run_stop": 3200}, {}, "run_start to run_stop"),
+    ],
+)
+def test_samples_are_cut_to_the_run(tmp_path, logged, kept, window):
+    path, log = tmp_path / "telemetry.jsonl", tmp_path / "result_0.txt"
+    lines = [json.dumps({"time_ms": time, "seconds": time / 1e3}) for time in range(0, 10000, 1000)]
+    path.write_text("\n".join(['{"sensors": {}}', *lines, '{"time_ms": 10']))
+    if logged:
+        log.write_text("".join(log_line(key, time) for key, time in logged.items()))
+    cut(path, log, {"sensors": {"cpu_percent": None}})
+    head, *samples = rows(path)
+    assert head == {"sensors": {"cpu_percent": None}, "window": window}
+    assert {row["time_ms"]: row["seconds"] for row in samples} == kept
+
+
+def test_a_whole_run_keeps_its_window(tmp_path):
+    done = run_suite(tmp_path, *TOY_RUN, "workload.misbehave=sleep", "stop=steps:16", toy=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folder = only((tmp_path / "logs").glob("*/*/run_0"))
+    head, *samples = rows(folder / "telemetry.jsonl")
+    assert head["window"] == "run_start to run_stop"
+    times = [json.loads(line.partition(":::MLLOG ")[2]) for line in (folder / "result_0.txt").read_text().splitlines()]
+    times = {record["key"]: record["time_ms"] for record in times}
+    assert len(samples) >= (times["run_stop"] - times["run_start"]) // 1000 - 1 >= 1
+    for row in samples:
+        assert times["run_start"] <= row["time_ms"] <= times["run_stop"]
+        assert row["seconds"] == pytest.approx((row["time_ms"] - times["run_start"]) / 1e3, abs=2e-3)
+        assert row["run_processes"] >= 1
+        assert row["run_memory_bytes"] > 10 << 20
+    assert events(folder / "result_0.txt")[-1][0] == "run_stop"

@@ -1,0 +1,175 @@
+"""Environments: what a command becomes, what a configuration means, and what `suite env` says."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from suite.cli import main
+from suite.common.paths import PROJECT, data_root, env_root, log_root
+from suite.environments import locks
+from suite.environments.environment import Environment, installed_versions, resolve
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """An empty root for environments, at a path with a space and a letter beyond ASCII."""
+    monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path / "my énvs"))
+    return tmp_path / "my énvs"
+
+
+# -- what a command becomes -------------------------------------------------------------------------------------------
+
+
+def test_a_prefix_stands_before_the_python_and_mapped_paths_are_translated():
+    environment = Environment("custom", ("docker", "run", "img"), "python3", {"/data": "/mnt/d", "/data/big": "/big"})
+    given = ("-m", "suite.worker.main", Path("/data/ml/run.json"), "/data/big/x", "/database", "--n=/data/x")
+    assert environment.command(*given) == [
+        *("docker", "run", "img", "python3", "-m", "suite.worker.main"),
+        *("/mnt/d/ml/run.json", "/big/x", "/database", "--n=/data/x"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("host", "inside"),
+    [
+        ("/a", "/x"),
+        ("/a/", "/x"),
+        ("/a/b/c d", "/y/c d"),
+        ("/a/bc", "/x/bc"),
+        ("/", "/"),
+        ("a/b", "a/b"),
+        ("/ä/ö", "/z/ö"),
+    ],
+)
+def test_the_longest_mapped_folder_wins(host, inside):
+    assert Environment("e", (), "python", {"/a": "/x", "/a/b": "/y", "/ä/": "/z"}).map_path(host) == inside
+
+
+def test_without_a_map_paths_stay():
+    assert Environment("e", (), "python").command("/a", "b") == ["python", "/a", "b"]
+
+
+def test_roots_follow_the_environment_variables(monkeypatch, tmp_path):
+    for variable, function, default in (
+        ("SUITE_DATA_DIR", data_root, PROJECT / "data"),
+        ("SUITE_LOG_DIR", log_root, PROJECT / "logs"),
+        ("SUITE_ENV_DIR", env_root, PROJECT / ".envs"),
+    ):
+        monkeypatch.delenv(variable, raising=False)
+        assert function() == default
+        monkeypatch.setenv(variable, str(tmp_path / "with späce"))
+        assert function() == tmp_path / "with späce"
+
+
+# -- what a configuration means ---------------------------------------------------------------------------------------
+
+
+def test_current_is_the_running_python(root):
+    config = {"name": "current", "argv_prefix": ["numactl", "-N0"], "path_map": {}, "python": None}
+    assert resolve(config, "torch") == Environment("current", ("numactl", "-N0"), sys.executable, {})
+
+
+def test_custom_takes_everything_as_given(root):
+    config = {"name": "custom", "argv_prefix": ["srun"], "python": "python3", "path_map": {"/a": "/b"}}
+    assert resolve(config, "torch") == Environment("custom", ("srun",), "python3", {"/a": "/b"})
+
+
+def test_a_missing_environment_names_the_command_that_makes_it(root):
+    with pytest.raises(ValueError, match=r"torch does not exist .* suite env create torch$"):
+        resolve({"name": "auto"}, "torch")
+    with pytest.raises(ValueError, match=r"mxnet-cpu does not exist .* suite env create mxnet-cpu$"):
+        resolve({"name": "mxnet-cpu"}, "torch")
+
+
+def test_an_unknown_environment_names_the_allowed_ones_and_the_nearest(root):
+    with pytest.raises(
+        ValueError, match=r"tensorflow-cup is unknown; allowed: auto, .*did you mean 'tensorflow-cpu'\?"
+    ):
+        resolve({"name": "tensorflow-cup"}, "torch")
+
+
+@pytest.mark.parametrize("config", [{"name": "custom"}, {"name": "current", "python": "python3"}])
+def test_keys_that_do_not_fit_together_are_refused(root, config):
+    with pytest.raises(ValueError, match=r"environment\.python"):
+        resolve(config, "torch")
+
+
+def test_an_unfinished_environment_is_not_used(root):
+    (root / "torch" / "bin").mkdir(parents=True)
+    (root / "torch" / "bin" / "python").symlink_to(sys.executable)
+    with pytest.raises(ValueError, match=r"torch is unfinished .* suite env create torch$"):
+        resolve({"name": "torch"}, "torch")
+
+
+def test_an_environment_made_by_hand_is_used(root):
+    (root / "mine" / "bin").mkdir(parents=True)
+    (root / "mine" / "bin" / "python").symlink_to(sys.executable)
+    (root / "mine" / "pyvenv.cfg").touch()
+    assert resolve({"name": "mine"}, "torch").python == str(root / "mine" / "bin" / "python")
+
+
+# -- versions ---------------------------------------------------------------------------------------------------------
+
+
+def test_versions_are_asked_of_the_environments_own_python():
+    found = installed_versions(Environment("current", (), sys.executable), ["pytest", "no-such-package"])
+    assert found == {"pytest": pytest.__version__, "no-such-package": None}
+
+
+def test_a_prefix_is_run_in_front():
+    prefixed = Environment("custom", ("env", "--chdir=/", "--"), sys.executable)
+    assert installed_versions(prefixed, ["pytest"]) == {"pytest": pytest.__version__}
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("sleep 60", "within 1 s"),
+        ("echo boom >&2; exit 3", "boom"),
+        ("exit 3", "exit code 3"),
+        ("echo hello", "'hello'"),
+    ],
+)
+def test_a_python_that_does_not_answer_gives_one_line(tmp_path, script, message):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\n{script.replace('sleep', 'exec sleep')}\n")
+    python.chmod(0o755)
+    with pytest.raises(ValueError, match=message) as caught:
+        installed_versions(Environment("odd", (), str(python)), ["x"], timeout_seconds=1 if "sleep" in script else 120)
+    assert "\n" not in str(caught.value)
+    assert str(python) in str(caught.value)
+
+
+def test_a_python_that_is_not_there_gives_one_line(tmp_path):
+    with pytest.raises(ValueError, match=r"environment gone: .*No such file"):
+        installed_versions(Environment("gone", (), str(tmp_path / "python")), ["x"])
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_list_shows_every_lock_and_which_were_not_tried(root, capsys):
+    assert main(["env", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line.split()[0]: line for line in lines[2:]}
+    assert list(rows) == list(locks.framework_locks())
+    assert all("missing" in row for row in rows.values())
+    assert {name for name, row in rows.items() if "not tried" in row} == {
+        "mxnet-cuda",
+        "tensorflow-cuda",
+        "torch-cu126",
+    }
+
+
+@pytest.mark.parametrize("word", ["create", "check"])
+def test_a_wrong_name_gives_one_line_and_exit_code_2(root, capsys, word):
+    assert main(["env", word, "tensorflow-cup"]) == 2
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert "did you mean 'tensorflow-cpu'?" in text
+
+
+def test_check_of_a_missing_environment_fails(root, capsys):
+    assert main(["env", "check", "torch"]) == 1
+    assert capsys.readouterr().out == "torch: FAIL missing; make it with: suite env create torch\n"

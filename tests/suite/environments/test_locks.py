@@ -1,0 +1,93 @@
+"""Locks: every line pinned, no host named, and what a bad one says."""
+
+import configparser
+import sys
+
+import pytest
+
+from suite.common.paths import PROJECT
+from suite.environments import locks, venvs
+
+LOCKS = sorted((PROJECT / "environments").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
+def test_a_shipped_lock_pins_every_line_and_names_no_host(path):
+    lock = locks.read(path)
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    assert len(lock.requirements) == len(lines) > 5
+    assert "://" not in path.read_text()
+    assert not any(line.startswith("-") for line in lines)
+    for minor in range(lock.python_first[1], lock.python_last[1] + 1):
+        here = {"python_version": f"3.{minor}"}
+        names = [item.name for item in lock.requirements if not item.marker or item.marker.evaluate(here)]
+        assert len(names) == len(set(names)) == len(lock.pins((3, minor)))
+
+
+@pytest.mark.parametrize("name", locks.framework_locks())
+def test_a_framework_lock_has_what_a_worker_needs_and_a_configuration(name):
+    lock = locks.framework_locks()[name]
+    pins = lock.pins(lock.python_first)
+    assert {lock.framework, "numpy", "psutil", "mlperf-logging", "setuptools"} <= set(pins)
+    assert pins["mlperf-logging"] == "4.1.68"
+    assert f"name: {name}\n" in (PROJECT / "conf" / "environment" / f"{name}.yaml").read_text()
+
+
+def test_which_locks_were_tried_stands_in_them():
+    assert {name: lock.tried for name, lock in locks.framework_locks().items()} == {
+        "mxnet-cpu": True,
+        "mxnet-cuda": False,
+        "tensorflow-cpu": True,
+        "tensorflow-cuda": False,
+        "torch": True,
+        "torch-cu126": False,
+    }
+    for name in ("mxnet-cuda", "tensorflow-cuda", "torch-cu126"):
+        assert locks.framework_locks()[name].path.read_text().startswith("# not tried")
+
+
+def test_extras_in_setup_cfg_agree_with_the_locks():
+    config = configparser.ConfigParser()
+    config.read(PROJECT / "setup.cfg")
+    for extra, name in (("torch", "torch"), ("tensorflow", "tensorflow-cpu"), ("mxnet", "mxnet-cpu")):
+        pins = locks.framework_locks()[name].pins((3, 11))
+        for line in config["options.extras_require"][extra].split():
+            package, sign, version = line.partition("==")
+            if sign:
+                assert pins[package] == version
+
+
+@pytest.mark.parametrize(
+    "line", ["six", "six>=1", "six==1.*", "six==1,!=2", "six[x]==1", "-r other.txt", "six @ file:///x"]
+)
+def test_a_line_that_is_not_pinned_is_refused_with_file_and_line(tmp_path, line):
+    path = tmp_path / "loose.txt"
+    path.write_text(f"# python: 3.10-3.13\n\n{line}\n")
+    with pytest.raises(ValueError, match=r"loose\.txt:3: "):
+        locks.read(path)
+
+
+def test_a_lock_must_say_its_python_versions(tmp_path):
+    (tmp_path / "x.txt").write_text("six==1.16.0\n")
+    with pytest.raises(ValueError, match=r"# python: 3\.10-3\.13"):
+        locks.read(tmp_path / "x.txt")
+
+
+def test_pins_depend_on_the_python_version(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_text('# python: 3.10-3.11\nA_b==1; python_version < "3.11"\na.b==2; python_version >= "3.11"\n')
+    assert locks.read(path).pins((3, 10)) == {"a-b": "1"}
+    assert locks.read(path).pins((3, 11)) == {"a-b": "2"}
+
+
+def test_no_python_that_the_lock_supports(tmp_path):
+    path = tmp_path / "old.txt"
+    path.write_text("# python: 2.6-2.6\n")
+    with pytest.raises(
+        ValueError, match=r"needs Python 2\.6 to 2\.6; this is .* PATH has no python2\.6; .*--python FILE"
+    ):
+        venvs.find_python(locks.read(path))
+    with pytest.raises(ValueError, match=r"needs Python 2\.6 to 2\.6; .* is Python 3"):
+        venvs.find_python(locks.read(path), sys.executable)
+    with pytest.raises(ValueError, match="does not run"):
+        venvs.find_python(locks.read(path), str(tmp_path))

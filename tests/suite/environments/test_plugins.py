@@ -1,0 +1,198 @@
+"""Plugins from outside: found, installed once, trained in every framework they bring; and every way to get it wrong."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from suite.common.paths import env_root
+from suite.environments.environment import Environment
+from tests.helpers import PROJECT, cpu_seconds, events, only, run_suite, suite
+
+LINES = PROJECT / "tests" / "data" / "plugin_lines"
+RUN = ("workload=lines", "framework=numpy", "profile=demo")
+
+
+@pytest.fixture
+def envs(tmp_path):
+    """A folder for environments of the test's own; PyTorch's is a link to the real one."""
+    folder = tmp_path / "envs"
+    folder.mkdir()
+    (folder / "torch").symlink_to(env_root() / "torch")
+    return {"SUITE_ENV_DIR": str(folder), "SUITE_DATA_DIR": str(tmp_path / "data")}
+
+
+def copied(tmp_path, name, file="", text=""):
+    """A copy of the plugin, with `text` put before one of its files."""
+    folder = tmp_path / name
+    shutil.copytree(LINES, folder)
+    if file:
+        (folder / file).write_text(text + (folder / file).read_text())
+    return folder
+
+
+def folders(tmp_path):
+    """Where plugins have been installed."""
+    return sorted(path.name for path in (tmp_path / "envs" / "plugins").iterdir())
+
+
+def test_a_sweep_over_its_workload_and_both_frameworks(tmp_path, envs):
+    before = sorted(LINES.rglob("*"))
+    done = run_suite(
+        tmp_path, "-m", "workload=lines", "framework=pytorch,numpy", "profile=demo", "gpus=1,2", "seed=1",
+        "device=cpu", "oversubscribe=true", f"plugins=[{LINES}]", **envs,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    logs = sorted((tmp_path / "logs").glob("*/*/run_0/result_0.txt"))
+    assert [log.parent.parent.name for log in logs] == [
+        f"lines-{framework}-demo-{devices}dev-cpu-oversubscribe=true-seed=1"
+        for framework in ("numpy", "pytorch")
+        for devices in (1, 2)
+    ]
+    quality = [[value for key, value, _ in events(log) if key == "eval_accuracy"] for log in logs]
+    for other in quality[1:]:  # one order, one start, one rule: only rounding differs
+        assert other == pytest.approx(quality[0], abs=1e-5)
+    assert quality[0][-1] >= 0.95
+    run = json.loads((logs[2].parent / "run.json").read_text())
+    assert run["versions"]["suite-lines"] == "1.0"
+    assert run["environment"]["python_path"] == [str(tmp_path / "envs" / "plugins" / only(folders(tmp_path)))]
+    report = suite(tmp_path, "report", tmp_path / "logs").stdout
+    assert "## lines on local (demo)" in report
+    assert [line.split("|")[1].strip() for line in report.splitlines() if "of 5" in line] == ["numpy"] * 2 + [
+        "pytorch"
+    ] * 2
+    assert [path for path in sorted(LINES.rglob("*")) if "__pycache__" not in path.parts] == before
+
+
+def test_it_is_installed_once_for_each_content(tmp_path, envs):
+    plugin = copied(tmp_path, "mine ä, b")
+    help_text = run_suite(tmp_path, "--help", f"plugins={plugin}", **envs).stdout
+    assert "ncf, lines" in help_text or "lines, ncf" in help_text
+    first = only(folders(tmp_path))
+    stamp = (tmp_path / "envs" / "plugins" / first).stat().st_mtime_ns
+    done = run_suite(tmp_path, *RUN, f"plugins=['{plugin}']", **envs)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert folders(tmp_path) == [first]
+    assert (tmp_path / "envs" / "plugins" / first).stat().st_mtime_ns == stamp
+    (plugin / "lines" / "added.py").write_text("")
+    run_suite(tmp_path, "--help", f"plugins={plugin}", **envs)
+    assert len(folders(tmp_path)) == 2
+    assert first in folders(tmp_path)
+    absent = subprocess.run([sys.executable, "-c", "import lines"], capture_output=True, cwd=tmp_path)
+    assert absent.returncode == 1, "the controller's own environment has changed"
+
+
+def test_a_wheel(tmp_path, envs):
+    options = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(tmp_path))
+    source = str(copied(tmp_path, "source"))
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, source], check=True, capture_output=True)
+    wheel = only(tmp_path.glob("*.whl"))
+    done = run_suite(tmp_path, *RUN, f"plugins={wheel}", "--cfg", "job", **envs)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert only(folders(tmp_path)).startswith("suite_lines-")
+
+
+def test_a_distribution_that_is_installed(tmp_path, envs):
+    arguments = ("workload=toy", "framework=plain", "profile=demo", "plugins=[toy>=1.0]")
+    done = run_suite(tmp_path, *arguments, toy=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    elsewhere = (
+        "environment=custom",
+        f"environment.python={sys.executable}",
+        "environment.argv_prefix=[env,-u,PYTHONPATH]",
+    )
+    done = run_suite(tmp_path, *arguments, *elsewhere, toy=True)
+    assert done.returncode == 2
+    assert "plugins=toy>=1.0: environment custom has no toy, the controller 1.0; give the path" in done.stderr
+
+
+def test_the_path_inside_an_environment(monkeypatch):
+    code = "import os, sys; print(os.getpid(), os.environ['PYTHONPATH'], *sys.argv[1:])"
+    here = Environment("current", (), sys.executable, {"/plugins": "/inside"}, ("/plugins/a", "/other/b c"))
+    monkeypatch.setenv("PYTHONPATH", "/own")
+    for prefix, path in (((), "/inside/a:/other/b c:/own"), (("env", "-u", "PYTHONPATH"), "/inside/a:/other/b c")):
+        environment = Environment("e", prefix, here.python, here.path_map, here.python_path)
+        process = subprocess.Popen(environment.command("-c", code, "$x 'y'"), stdout=subprocess.PIPE, text=True)
+        assert process.communicate()[0] == f"{process.pid} {path} $x 'y'\n"
+
+
+def test_what_the_example_costs():
+    code = [line for path in LINES.rglob("*.py") for line in path.read_text().splitlines() if line.strip()]
+    assert len(code) <= 150
+    ours = [
+        path
+        for name in ("suite", "workloads", "conf")
+        for path in (PROJECT / name).rglob("*.*")
+        if path.suffix != ".pyc"
+    ]
+    assert not [path for path in ours if b"suite-lines" in path.read_bytes() or b"lines-demo" in path.read_bytes()]
+
+
+def other_name(tmp_path):
+    folder = copied(tmp_path, "other")
+    project = folder / "pyproject.toml"
+    project.write_text(project.read_text().replace("suite-lines", "other-lines"))
+    return f"plugins=[{LINES},{folder}]"
+
+
+def no_entry_points(tmp_path):
+    folder = copied(tmp_path, "nothing")
+    project = folder / "pyproject.toml"
+    project.write_text(project.read_text().partition("[project.entry-points")[0])
+    return f"plugins={folder}"
+
+
+def empty(tmp_path):
+    (tmp_path / "empty").mkdir()
+    return "plugins=[empty]"
+
+
+def read_only(tmp_path):
+    (tmp_path / "envs" / "plugins").write_text("")
+    return f"plugins={LINES}"
+
+
+MISSING = "import nothing_like_this\n"
+WRONG = {
+    "no such path": (lambda tmp_path: "plugins=/nowhere", "plugins=/nowhere: neither a folder or wheel"),
+    "no such distribution": (lambda tmp_path: "plugins=[nowhere]", "nor a distribution installed in"),
+    "no package": (empty, "is no package: it needs a pyproject.toml"),
+    "another file": (lambda tmp_path: f"plugins={LINES / 'pyproject.toml'}", "a folder or a wheel (.whl) is needed"),
+    "the suite": (lambda tmp_path: f"plugins={PROJECT}", "is the suite itself"),
+    "other version": (lambda tmp_path: "plugins=['hydra-core>9']", "type plugins=hydra-core"),
+    "another distribution": (lambda tmp_path: "plugins=hydra-core", "hydra-core brings nothing for the suite"),
+    "no entry points": (no_entry_points, "suite-lines brings nothing for the suite: no entry point in suite.workloads"),
+    "import": (
+        lambda tmp_path: f"plugins={copied(tmp_path, 'bad', 'lines/workload.py', MISSING)}",
+        "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'; it must be importable",
+    ),
+    "import of a trainer": (
+        lambda tmp_path: f"plugins={copied(tmp_path, 'bad', 'lines/torch_trainer.py', MISSING)}",
+        "trainer lines.pytorch cannot be used in environment torch: ModuleNotFoundError: No module named",
+    ),
+    "build": (lambda tmp_path: f"plugins={copied(tmp_path, 'bad', 'pyproject.toml', '= 1')}", "pip cannot install it"),
+    "same names": (other_name, "both define dataset 'lines-demo'; leave one of them out"),
+    "same distribution": (
+        lambda tmp_path: f"plugins=[{LINES},{copied(tmp_path, 'again')}]",
+        "are both called suite-lines; leave one of them out",
+    ),
+    "a sweep over plugins": (lambda tmp_path: "plugins=a,b", "one list for the whole command; type plugins=[a,b]"),
+    "read only": (read_only, "plugins cannot be written (File exists); set SUITE_ENV_DIR"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_gets_one_line(tmp_path, envs, name):
+    make, expected = WRONG[name]
+    argument = make(tmp_path)
+    before = cpu_seconds()
+    done = run_suite(tmp_path, "workload=lines", "profile=demo", "device=cpu", argument, **envs)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert expected in done.stderr
+    lines = [line for line in done.stderr.splitlines() if "is outdated" not in line]  # the developer's environment
+    assert len(lines) == 1, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert cpu_seconds() - before < 30
+    assert not (tmp_path / "logs").exists()

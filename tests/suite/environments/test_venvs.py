@@ -1,0 +1,204 @@
+"""The life of a virtual environment: made, used, outdated, updated, damaged, removed.
+
+They are real ones, made by pip from a tiny wheel and a tiny project that are written here, so
+nothing is downloaded.
+"""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from suite.common.paths import PROJECT
+from suite.environments import check as envcheck
+from suite.environments import venvs
+
+BACKEND = """
+import zipfile
+INFO = "tiny_project-1.0.dist-info"
+WHEEL = "Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+def build_editable(directory, config_settings=None, metadata_directory=None):
+    name = "tiny_project-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(f"{directory}/{name}", "w") as wheel:
+        wheel.writestr(f"{INFO}/METADATA", "Metadata-Version: 2.1\\nName: tiny-project\\nVersion: 1.0\\n")
+        wheel.writestr(f"{INFO}/WHEEL", WHEEL)
+        wheel.writestr(f"{INFO}/entry_points.txt", "[suite.trainers]\\ntiny.trainer = tiny:Trainer\\n")
+        wheel.writestr(f"{INFO}/RECORD", "")
+    return name
+"""
+LOCK = """# tried: here
+# python: 3.10-3.13
+# framework: tiny-framework
+# imports: tiny_framework
+
+tiny-framework==1.5
+"""
+
+
+def write_wheel(folder: Path, version: str) -> None:
+    info = f"tiny_framework-{version}.dist-info"
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / f"tiny_framework-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("tiny_framework.py", f"__version__ = '{version}'\n")
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny-framework\nVersion: {version}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """An empty root for environments, at a path with a space and a letter beyond ASCII."""
+    monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path / "my énvs"))
+    return tmp_path / "my énvs"
+
+
+@pytest.fixture
+def project(tmp_path, root, monkeypatch):
+    """A checkout with one lock, whose packages pip finds in a folder."""
+    for version in ("1.5", "1.6"):
+        write_wheel(tmp_path / "wheels", version)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    folder = tmp_path / "project"
+    (folder / "environments").mkdir(parents=True)
+    (folder / "environments" / "tiny.txt").write_text(LOCK)
+    (folder / "setup.cfg").write_text("[options.entry_points]\nsuite.trainers =\n    tiny.trainer = tiny:Trainer\n")
+    (folder / "pyproject.toml").write_text('[build-system]\nrequires = []\nbuild-backend = "b"\nbackend-path = ["."]\n')
+    (folder / "b.py").write_text(BACKEND)
+    return folder
+
+
+def test_create_use_outdate_update_damage_remove(project, root, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/nowhere")
+    said: list[str] = []
+    assert venvs.status("tiny", project).state == "missing"
+    venvs.create("tiny", say=said.append, project=project)
+    assert [line.split()[1] for line in said] == ["new", "installing", "ready"]
+    ready = venvs.status("tiny", project)
+    assert (ready.state, ready.python_version) == ("ready", "{}.{}.{}".format(*sys.version_info))
+    findings = envcheck.check("tiny", project)
+    assert [finding.good for finding in findings] == [True] * 4, findings
+    assert findings[2].text.startswith("import tiny_framework: 1.5 in ")
+
+    said.clear()
+    venvs.create("tiny", say=said.append, project=project)
+    assert len(said) == 1
+    assert "up to date" in said[0]
+
+    (project / "environments" / "tiny.txt").write_text(LOCK.replace("1.5", "1.6"))
+    assert venvs.status("tiny", project).state == "outdated"
+    findings = envcheck.check("tiny", project)
+    assert "suite env create tiny" in findings[0].text
+    assert "tiny-framework 1.5 instead of 1.6" in findings[1].text
+    said.clear()
+    venvs.create("tiny", say=said.append, project=project)
+    assert [line.split()[1] for line in said] == ["installing", "ready"]
+    assert all(finding.good for finding in envcheck.check("tiny", project))
+
+    (project / "setup.cfg").write_text("[options.entry_points]\nsuite.trainers =\n    other.trainer = tiny:Trainer\n")
+    assert venvs.status("tiny", project).state == "outdated"
+    assert "not visible: suite.trainers other.trainer" in envcheck.check("tiny", project)[-1].text
+
+    (ready.folder / venvs.MARKER).unlink()
+    (ready.folder / "left-over").touch()
+    assert venvs.status("tiny", project).state == "broken"
+    assert [finding.good for finding in envcheck.check("tiny", project)] == [False]
+    said.clear()
+    venvs.create("tiny", say=said.append, project=project)
+    assert [line.split()[1] for line in said] == ["new", "installing", "ready"]
+    assert not (ready.folder / "left-over").exists()
+
+    venvs.remove("tiny", say=said.append, project=project)
+    assert not ready.folder.exists()
+    with pytest.raises(ValueError, match="does not exist"):
+        venvs.remove("tiny", project=project)
+
+
+def test_an_environment_of_another_checkout_is_outdated(project, root):
+    python = root / "tiny" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    marker = '{"digest": "0", "python": "3.11.0", "project": "/another/checkout"}'
+    (root / "tiny" / venvs.MARKER).write_text(marker)
+    assert venvs.status("tiny", project).reason == "made for /another/checkout"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"digest": "0"}', "\0"])
+def test_a_damaged_marker_counts_as_broken(project, root, text):
+    python = root / "tiny" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    (root / "tiny" / venvs.MARKER).write_text(text)
+    assert venvs.status("tiny", project).state == "broken"
+
+
+def test_a_failed_installation_shows_the_last_lines_and_leaves_a_broken_environment(project):
+    (project / "environments" / "tiny.txt").write_text(LOCK.replace("1.5", "7.7"))
+    with pytest.raises(venvs.CommandFailed, match=r"tiny-framework==7\.7"):
+        venvs.create("tiny", say=lambda line: None, project=project)
+    assert venvs.status("tiny", project).state == "broken"
+
+
+def test_two_creations_at_once_make_one_environment(project, root):
+    code = "import sys, pathlib, suite.environments.venvs as v; v.create('tiny', project=pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-c", code, str(project)]
+    variables = os.environ | {"PYTHONPATH": str(PROJECT)}
+    both = [subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    texts = sorted((process.communicate(timeout=300)[0] for process in both), key=len)
+    assert [process.returncode for process in both] == [0, 0]
+    assert "tiny: up to date" in texts[0]
+    assert "tiny: ready after" in texts[1]
+
+
+def test_creating_through_a_link_is_refused(project, root, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "keep").touch()
+    root.mkdir()
+    (root / "tiny").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="is a link"):
+        venvs.create("tiny", say=lambda line: None, project=project)
+    assert (tmp_path / "elsewhere" / "keep").exists()
+
+
+# -- removing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "../victim", "a/b", "torch/../../victim", "~", "-x", "a\nb", "ab\n"])
+def test_remove_refuses_a_path(root, tmp_path, name):
+    root.mkdir()
+    (tmp_path / "victim").mkdir()
+    with pytest.raises(ValueError, match="no environment's name"):
+        venvs.remove(name)
+    with pytest.raises(ValueError, match="no environment's name"):
+        venvs.remove(str(tmp_path / "victim"))
+    assert (tmp_path / "victim").is_dir()
+    assert root.is_dir()
+
+
+def test_remove_does_not_follow_links(project, root, tmp_path):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "pyvenv.cfg").touch()
+    root.mkdir()
+    (root / "linked").symlink_to(victim)
+    (root / "tiny").symlink_to(victim)
+    for name in ("linked", "tiny"):
+        with pytest.raises(ValueError, match="is a link"):
+            venvs.remove(name, project=project)
+    assert (victim / "pyvenv.cfg").exists()
+    (root / "mine").mkdir()
+    (root / "mine" / "pyvenv.cfg").touch()
+    (root / "mine" / "inside").symlink_to(victim)
+    venvs.remove("mine", say=lambda line: None, project=project)
+    assert not (root / "mine").exists()
+    assert (victim / "pyvenv.cfg").exists()
+
+
+def test_remove_leaves_folders_alone_that_are_no_environment(root):
+    (root / "thesis").mkdir(parents=True)
+    with pytest.raises(ValueError, match="is not an environment"):
+        venvs.remove("thesis")
+    assert (root / "thesis").is_dir()

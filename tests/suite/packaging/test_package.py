@@ -1,0 +1,593 @@
+import json
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.common import registry
+from suite.common.git_state import git_state
+from suite.common.runspec import RunSpec
+from suite.config.compose import compose
+from suite.packaging.choose import choose
+from suite.packaging.description import FIELDS
+from suite.packaging.layout import checked_name, good_name, made_name
+from suite.packaging.machine import fields_of, machine
+from suite.packaging.scripts import write_scripts
+from suite.packaging.write import Wanted, package
+from suite.plan.jobs import resolve_settings
+from suite.results.logs.collect import collect
+from suite.results.logs.reader import read
+from suite.worker.loop import log_identity
+from suite.worker.runlog import RunLog
+from tests.helpers import suite
+from tests.suite.packaging.package_logs import COUNTS, DATA, MACHINE, SUITE_RUN, derived, log_set, our_run
+from workloads.api import Facts
+
+PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs"
+WANTED = Wanted(submitter="EXAMPLE_ORG", system="box")
+
+
+def tool(name, *arguments, cwd):
+    """What a checker of mlperf-logging prints; its exit code says nothing."""
+    command = [sys.executable, "-m", f"mlperf_logging.{name}", *map(str, arguments), "--log_output", "tool.log"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def assert_passes_the_tools(out, tmp_path):
+    assert "PACKAGE CHECKER FOUND NO ERRORS, SUCCESS" in tool("package_checker", out, "training", "0.7.0", cwd=tmp_path)
+    for path in (out / "systems").glob("*.json"):
+        printed = tool("system_desc_checker", path, "training", "1.0.0", cwd=tmp_path)
+        assert "System description checker passed" in printed
+    assert "ALL CHECKS PASSED" in tool("repo_checker", out, "training", "2.0.0", cwd=tmp_path)
+
+
+def files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def refused(logs, out, text, wanted=WANTED):
+    """The command says `text` in one line, and leaves nothing."""
+    before = sorted(os.listdir(out.parent))
+    with pytest.raises(ValueError, match=text) as error:
+        package(logs, out, wanted)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 1000
+    assert sorted(os.listdir(out.parent)) == before
+    return str(error.value)
+
+
+def test_five_benchmarks_pass_every_tool(tmp_path):
+    logs = {name: log_set(tmp_path / "logs" / name, name) for name in COUNTS}
+    out = tmp_path / "out"
+    done = suite(tmp_path, "package", tmp_path / "logs", out, "--system", "box", "--submitter", "EXAMPLE_ORG")
+    assert done.returncode == 0, done.stderr
+    assert "Not verified by MLCommons Association" in done.stdout
+    for name, count in COUNTS.items():
+        place = out / "results" / "box" / name
+        assert sorted(os.listdir(place)) == [f"result_{index}.txt" for index in range(count)]
+        for index, log in enumerate(logs[name]):
+            assert (place / f"result_{index}.txt").read_bytes() == log.read_bytes()
+    assert_passes_the_tools(out, tmp_path)
+    checked = suite(tmp_path, "check", out)
+    assert checked.returncode == 0, checked.stdout
+    assert suite(tmp_path, "check", out, "--werror").returncode == 0
+    assert "Traceback" not in checked.stdout + checked.stderr
+    again = suite(tmp_path, "package", tmp_path / "logs", out, "--system", "box", "--submitter", "EXAMPLE_ORG")
+    assert again.returncode == 2
+    assert "exists already; nothing is overwritten" in again.stderr
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no published logs at {PUBLISHED}")
+def test_real_dgx1_logs_pass_every_tool(tmp_path):
+    round_07 = PUBLISHED / "v0.7"
+    for name, count in COUNTS.items():
+        if name != "resnet":
+            log = round_07 / "dgx1_ngc20.06_pytorch" / name / "result_0.txt"
+            log_set(tmp_path / "logs" / name, name, count, log)
+    package([tmp_path / "logs"], tmp_path / "out", Wanted(system="dgx1_ngc20.06_pytorch"))
+    assert_passes_the_tools(tmp_path / "out", tmp_path)
+    description = json.loads((tmp_path / "out" / "systems" / "dgx1_ngc20.06_pytorch.json").read_text())
+    assert (description["submitter"], description["division"], description["status"]) == ("NVIDIA", "closed", "onprem")
+
+
+@pytest.mark.skipif(not PUBLISHED.is_dir(), reason=f"no published logs at {PUBLISHED}")
+def test_one_real_run_below_the_target_is_allowed_and_a_second_is_not(tmp_path):
+    good = PUBLISHED / "v0.7" / "dgx1_ngc20.06_mxnet" / "resnet" / "result_1.txt"
+    missed = PUBLISHED / "odd" / "v07_nvidia_dgx1_resnet_aborted_below_target.txt"
+    logs = log_set(tmp_path / "logs", "resnet", 5, good)
+    wanted = Wanted(system="dgx1_ngc20.06_mxnet")
+    derived(missed, logs[3], 24 * 300, 900)
+    package([tmp_path / "logs"], tmp_path / "out", wanted)
+    assert_passes_the_tools(tmp_path / "out", tmp_path)
+    derived(missed, logs[1], 24 * 301, 901)
+    refused([tmp_path / "logs"], tmp_path / "two", "2 of the first 5 runs missed the target, 1 may", wanted)
+
+
+def test_too_few_runs_say_how_many_are_missing(tmp_path):
+    log_set(tmp_path / "logs", "gnmt", 7)
+    refused([tmp_path / "logs"], tmp_path / "out", "gnmt: 7 of 10 runs, 3 are missing")
+    our_run(tmp_path / "ours" / "job", 0)
+    text = refused([tmp_path / "ours"], tmp_path / "out", "ncf: 1 of 100 runs, 99 are missing")
+    assert "python run_suite.py workload=ncf framework=pytorch gpus=2 runs=official" in text
+
+
+def test_of_more_runs_the_first_by_start_are_taken(tmp_path):
+    source = DATA / "0.7.0" / "ssd.txt"
+    hours = [50, 10, 70, 30, 20, 60, 40]  # result_2 starts last and would be dropped together with result_5
+    for index, hour in enumerate(hours):
+        derived(source, tmp_path / "logs" / f"result_{index}.txt", hour, 100 + index)
+    packaged = package([tmp_path / "logs"], tmp_path / "out", WANTED)
+    place = tmp_path / "out" / "results" / "box" / "ssd"
+    taken = [read(place / f"result_{index}.txt").record.seed for index in range(5)]
+    assert taken == [101, 104, 103, 106, 100]
+    assert any("5 of 7 runs taken, in order of start, never by speed" in note for note in packaged.notes)
+    assert any("result_5.txt" in note and "result_2.txt" in note for note in packaged.notes)
+
+
+@pytest.mark.parametrize("profile", ["demo", "synthetic", "other"])
+def test_demo_and_synthetic_are_refused(tmp_path, profile):
+    our_run(tmp_path / "logs" / "job", 0, {**SUITE_RUN, "profile": profile})
+    refused([tmp_path / "logs"], tmp_path / "out", f"profile {profile}: .*type profile=reference")
+
+
+def test_a_demo_log_without_its_settings_is_refused(tmp_path):
+    log_set(tmp_path / "logs", "ssd", submission_org="DEMO - not an MLPerf result")
+    refused([tmp_path / "logs"], tmp_path / "out", "such runs cannot be submitted")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("system", "other"), ("framework", "mxnet"), ("batch_size_global", 4096), ("precision", "tf32"), ("devices", 1)],
+)
+def test_mixed_runs_are_refused_with_both_values(tmp_path, key, value):
+    our_run(tmp_path / "logs" / "job", 0)
+    our_run(tmp_path / "logs" / "job", 1, {**SUITE_RUN, key: value})
+    text = refused([tmp_path / "logs"], tmp_path / "out", f"{key}: .*package them apart")
+    assert json.dumps(value) in text
+
+
+def test_mixed_batches_in_logs_of_others_are_refused(tmp_path):
+    logs = log_set(tmp_path / "logs", "resnet")
+    derived(logs[2], logs[2], 1, 999, global_batch_size=1632)
+    refused([tmp_path / "logs"], tmp_path / "out", "batch_size_global: 3264 in .*, 1632 in .*result_2.txt")
+
+
+def test_two_copies_of_a_run_are_refused(tmp_path):
+    logs = log_set(tmp_path / "logs", "ssd")
+    logs[4].write_bytes(logs[1].read_bytes())
+    refused([tmp_path / "logs"], tmp_path / "out", "result_1.txt and .*result_4.txt are one run")
+
+
+def test_equal_seeds_are_refused(tmp_path):
+    logs = log_set(tmp_path / "logs", "ssd")
+    derived(DATA / "0.7.0" / "ssd.txt", logs[4], 4000, 101)
+    refused(
+        [tmp_path / "logs"], tmp_path / "out", "seed_checker 1.0.0: seed: seed 101 in result_1.txt and result_4.txt"
+    )
+
+
+def test_a_run_that_breaks_a_rule_is_refused(tmp_path):
+    logs = log_set(tmp_path / "logs", "ssd")
+    derived(logs[2], logs[2], 1, 7, max_samples=7)
+    refused(
+        [tmp_path / "logs"], tmp_path / "out", "result_2.txt fails the rules .*max_samples: 7, needed: one of 1, 50"
+    )
+
+
+def test_a_log_that_cannot_be_read_in_part_is_refused(tmp_path):
+    logs = log_set(tmp_path / "logs", "ssd")
+    logs[2].write_text(logs[2].read_text() + ':::MLLOG {"key": \n')
+    refused([tmp_path / "logs"], tmp_path / "out", "broken JSON.*nor may it be edited")
+    logs[2].write_bytes(logs[1].read_bytes()[:4000])
+    refused([tmp_path / "logs"], tmp_path / "out", "result_2.txt was cut off")
+
+
+def test_a_running_run_is_refused(tmp_path):
+    log = our_run(tmp_path / "logs" / "job", 0)
+    log.write_text("\n".join(log.read_text().splitlines()[:20]))
+    (log.parent / "status.json").write_text('{"status": "running"}')
+    refused([tmp_path / "logs"], tmp_path / "out", "is still being written; wait until the run has ended")
+
+
+def test_a_log_that_grows_meanwhile_is_refused(tmp_path, monkeypatch):
+    logs = log_set(tmp_path / "logs", "ssd")
+
+    def grow(runs):
+        chosen = choose(runs)
+        with open(logs[3], "a") as stream:
+            stream.write("one more line\n")
+        return chosen
+
+    monkeypatch.setattr("suite.packaging.write.choose", grow)
+    refused([tmp_path / "logs"], tmp_path / "out", "a log was written to while it was read")
+
+
+def test_a_run_without_a_log_is_left_out_and_named(tmp_path):
+    log_set(tmp_path / "logs", "ssd")
+    folder = tmp_path / "logs" / "job" / "run_9"
+    folder.mkdir(parents=True)
+    (folder / "status.json").write_text('{"status": "oom", "reason": "out of memory"}')
+    packaged = package([tmp_path / "logs"], tmp_path / "out", WANTED)
+    assert "left out: job/run_9 has no log in which the clock started (oom)" in packaged.notes
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 5000, b"no record\n" * 10])
+def test_what_is_no_log_is_refused(tmp_path, content):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "result_0.txt").write_bytes(content)
+    refused([tmp_path / "logs"], tmp_path / "out", "is no log")
+
+
+def test_100_mb_without_a_record_are_refused(tmp_path):
+    (tmp_path / "logs").mkdir()
+    with open(tmp_path / "logs" / "result_0.txt", "wb") as stream:
+        for _ in range(100):
+            stream.write(b"x" * ((1 << 20) - 1) + b"\n")
+    refused([tmp_path / "logs"], tmp_path / "out", "no line holds :::MLLOG")
+
+
+def test_empty_and_missing_folders(tmp_path):
+    (tmp_path / "logs").mkdir()
+    refused([tmp_path / "logs"], tmp_path / "out", "holds no log")
+    refused([tmp_path / "none"], tmp_path / "out", "does not exist")
+
+
+def test_logs_of_other_rounds_are_refused(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "result_0.txt").write_bytes((DATA / "0.6.0" / "ssd.txt").read_bytes())
+    refused([tmp_path / "logs"], tmp_path / "out", "holds :::MLL lines; a package is made of :::MLLOG logs")
+
+
+@pytest.mark.parametrize("value", ["../../escape", "/tmp/escape", "ssd\n", "s" * 5000, "bert"])
+def test_a_hostile_benchmark_is_refused(tmp_path, value):
+    log_set(tmp_path / "logs", "ssd", submission_benchmark=value)
+    refused([tmp_path / "logs"], tmp_path / "out", "a package can hold gnmt, maskrcnn, ncf, resnet, ssd, transformer")
+
+
+@pytest.mark.parametrize("name", ["../up", "/abs", "a b", ".hidden", "", "x\n", "é", "n" * 101, "-x", "a/b", "\x1b[2J"])
+def test_hostile_names_that_are_typed_are_refused(tmp_path, name):
+    log_set(tmp_path / "logs", "ssd")
+    if name:
+        refused([tmp_path / "logs"], tmp_path / "out", "--system ", Wanted(submitter="O", system=name))
+    assert not good_name(name)
+    with pytest.raises(ValueError, match="letters, digits"):
+        checked_name("--system", name)
+
+
+@given(st.text(max_size=200))
+def test_names_made_of_logs_are_always_good(text):
+    assert good_name(made_name(text))
+
+
+def test_logs_of_others_need_a_system(tmp_path):
+    log_set(tmp_path / "logs", "ssd")
+    refused([tmp_path / "logs"], tmp_path / "out", "give --system NAME", Wanted())
+
+
+def test_division_follows_from_the_logs(tmp_path):
+    log_set(tmp_path / "logs", "ssd", submission_division="open")
+    wanted = Wanted(system="box", division="closed")
+    refused([tmp_path / "logs"], tmp_path / "out", "--division closed: the logs say open", wanted)
+    package([tmp_path / "logs"], tmp_path / "out", Wanted(system="box", division="open"))
+    assert json.loads((tmp_path / "out" / "systems" / "box.json").read_text())["division"] == "open"
+
+
+def test_closed_with_deviations_is_refused(tmp_path):
+    for index in range(100):
+        our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, "deviations": ["learning_rate set by the user"]})
+    refused([tmp_path / "logs"], tmp_path / "out", "say closed and name deviations", Wanted())
+
+
+def test_another_submitter_than_the_logs_is_said(tmp_path):
+    log_set(tmp_path / "logs", "ssd")
+    packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted(system="box", submitter="US", status="cloud"))
+    assert "systems/box.json says submitter US, the logs say EXAMPLE_ORG: logs are not edited" in packaged.notes
+    assert "systems/box.json says status cloud, the logs say onprem: logs are not edited" in packaged.notes
+
+
+def test_out_may_not_exist_nor_lie_in_the_logs(tmp_path):
+    log_set(tmp_path / "logs", "ssd")
+    for name in ("file", "link", "empty"):
+        out = tmp_path / name
+        {"file": out.touch, "link": lambda out=out: out.symlink_to("nowhere"), "empty": out.mkdir}[name]()
+        refused([tmp_path / "logs"], out, "exists already; nothing is overwritten")
+    refused([tmp_path / "logs"], tmp_path / "logs" / "out", "lies inside")
+    with pytest.raises(ValueError, match="does not exist; make it first"):
+        package([tmp_path / "logs"], tmp_path / "none" / "out", WANTED)
+    assert not (tmp_path / "none").exists()
+
+
+def test_links_are_not_followed_out_of_the_logs(tmp_path):
+    logs = log_set(tmp_path / "logs", "ssd", 5)
+    outside = tmp_path / "outside.txt"
+    logs[3].rename(outside)
+    logs[3].symlink_to(outside)
+    refused([tmp_path / "logs"], tmp_path / "out", "is a link to a file elsewhere")
+
+
+def test_code_of_others_is_copied_without_links(tmp_path):
+    log_set(tmp_path / "logs", "ssd")
+    code = tmp_path / "code"
+    (code / "model").mkdir(parents=True)
+    (code / ".git").mkdir()
+    (code / ".git" / "config").write_text("secret")
+    (code / "model" / "train.py").write_text("print()\n")
+    (tmp_path / "secret").write_text("secret")
+    (code / "link").symlink_to(tmp_path / "secret")
+    (code / "folder").symlink_to(tmp_path)
+    package([tmp_path / "logs"], tmp_path / "out", Wanted(system="box", code=code))
+    assert files(tmp_path / "out" / "benchmarks") == ["ssd/implementations/box/model/train.py"]
+    (code / "a b").touch()
+    refused([tmp_path / "logs"], tmp_path / "two", "no spaces in names", Wanted(system="box", code=code))
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    """The package of 100 NCF runs of ours."""
+    tmp_path = tmp_path_factory.mktemp("ours")
+    for index in range(100):
+        our_run(tmp_path / "logs" / "job", index)
+    return package([tmp_path / "logs"], tmp_path / "out", Wanted())
+
+
+def test_our_package_passes_the_tools(ours, tmp_path):
+    assert ours.sets == (("our_box_2x_pytorch_2.11.0", "ncf", 100),)
+    assert_passes_the_tools(ours.folder, tmp_path)
+    done = suite(tmp_path, "check", ours.folder)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("rules: suite/compliance/rules/ncf_reference.yaml") == 100
+
+
+def test_the_description_is_of_the_machine_that_ran(ours):
+    path = ours.folder / "systems" / "our_box_2x_pytorch_2.11.0.json"
+    description = json.loads(path.read_text())
+    assert tuple(description) == FIELDS
+    assert len(FIELDS) == 33
+    expected = {
+        "submitter": "EXAMPLE_ORG",
+        "division": "closed",
+        "number_of_nodes": "1",
+        "host_processors_per_node": "2",
+        "host_processor_model_name": "Test CPU 9000",
+        "host_processor_core_count": "20",
+        "host_processor_vcpu_count": "40",
+        "host_processor_frequency": "3500 MHz",
+        "host_processor_caches": "L1 data 32 KiB x 40, L3 unified 50 MiB x 2",
+        "host_memory_capacity": "512 GiB",
+        "accelerators_per_node": "2",
+        "accelerator_model_name": "NVIDIA Test 80GB",
+        "accelerator_memory_capacity": "80 GiB",
+        "accelerator_interconnect": "NVLink, 18 links active per device",
+        "accelerator_interconnect_topology": "NVLink between each two",
+        "framework": "PyTorch 2.11.0",
+        "operating_system": "Linux-6.8-glibc2.39",
+        "hw_notes": "2 NUMA node(s), power limit 700 W per device",
+        "cooling": "",
+    }
+    assert {name: description[name] for name in expected} == expected
+    assert description["other_software_stack"]["cuda_driver_version"] == "13.0"
+    ((listed, unknown),) = ours.unknown
+    assert listed == str(path)
+    assert set(unknown) == {
+        *("host_processor_interconnect", "host_storage_type", "host_storage_capacity", "host_networking"),
+        *("host_networking_topology", "host_memory_configuration", "accelerator_host_interconnect"),
+        *("accelerator_on-chip_memories", "accelerator_memory_configuration", "cooling"),
+    }
+
+
+def test_the_code_that_ran_is_in_the_package(ours):
+    place = ours.folder / "benchmarks" / "ncf" / "implementations" / "pytorch"
+    assert {"README.md", "settings.json", "setup.sh", "run_and_time.sh"} <= set(files(place))
+    for path in (
+        "workloads/ncf/workload.py",
+        "suite/worker/loop.py",
+        "conf/workload/ncf.yaml",
+        "environments/torch.txt",
+    ):
+        committed = subprocess.run(
+            ["git", "show", f"{git_state()['commit']}:{path}"], capture_output=True, cwd=Path(__file__).parents[3]
+        )
+        if committed.returncode == 0:
+            assert (place / "source" / path).read_bytes() == committed.stdout
+        assert (place / "source" / path).stat().st_size > 0
+    script = (place / "run_and_time.sh").read_text()
+    for word in ("workload=ncf", "gpus=2", "batch=global:1048576", "workload.learning_rate=0.0045", "runs=official"):
+        assert f"  {word} \\\n" in script
+    for name in ("setup.sh", "run_and_time.sh"):
+        assert os.access(place / name, os.X_OK)
+        assert subprocess.run(["bash", "-n", place / name]).returncode == 0
+    assert "env create torch" in (place / "setup.sh").read_text()
+    assert "secret" not in "".join(path.read_text() for path in place.glob("*.*"))
+    assert len(json.loads((place / "settings.json").read_text())["seeds"]) == 100
+
+
+def test_runs_of_ours_that_the_package_checker_knows(tmp_path):
+    """ResNet-50: all of mlperf-logging's rules hold for it, and all of our files are beside the logs."""
+    changed = {"workload": "resnet50", "targets": {"top1": 0.759}, "batch_size_global": 3264, "device": "cpu"}
+    for index in range(5):
+        our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed}, source=DATA / "0.7.0" / "resnet.txt")
+    aside = tmp_path / "logs" / "job" / "superseded" / "run_3-1"
+    aside.mkdir(parents=True)
+    packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted(code=tmp_path))
+    assert_passes_the_tools(tmp_path / "out", tmp_path)
+    assert "resnet: --code was not used: the runs say which code it was" in packaged.notes
+    assert any(note.startswith("not counted: 1 attempts") for note in packaged.notes)
+    ((path, unknown),) = packaged.unknown
+    assert json.loads(Path(path).read_text())["accelerators_per_node"] == "0"
+    assert not any("accelerator" in name for name in unknown)
+
+
+def test_code_of_other_commits(tmp_path):
+    for index in range(5):
+        commit = {"git_commit": "0" * 40}
+        our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **commit, "targets": {"top1": 0.759}},
+                source=DATA / "0.7.0" / "resnet.txt")  # fmt: skip
+    packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted())
+    assert any("the commit that ran is not in this checkout" in note for note in packaged.notes)
+    (loop,) = (tmp_path / "out").rglob("source/suite/loop.py")
+    assert loop.read_bytes() == (Path(__file__).parents[3] / "suite" / "worker" / "loop.py").read_bytes()
+
+
+def test_runs_of_commits_whose_code_differs_are_refused(tmp_path):
+    history = ["git", "rev-list", "HEAD", "--", "suite/worker/loop.py"]
+    commits = subprocess.run(history, capture_output=True, text=True, cwd=Path(__file__).parents[3]).stdout.split()
+    if len(commits) < 2:
+        pytest.skip("no git history")
+    for index in range(5):
+        changed = {"git_commit": commits[0] if index < 4 else commits[1], "targets": {"top1": 0.759}}
+        our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed}, source=DATA / "0.7.0" / "resnet.txt")
+    refused([tmp_path / "logs"], tmp_path / "out", "are of commits whose code differs", Wanted())
+
+
+def test_half_of_the_ncf_runs_may_miss(tmp_path):
+    for index in range(100):
+        missed = {"eval_accuracy": 0.6, "status": "aborted"} if index < 50 else {}
+        our_run(tmp_path / "logs" / "job", index, **missed)
+    package([tmp_path / "logs"], tmp_path / "out", Wanted())
+    our_run(tmp_path / "logs" / "job", 50, eval_accuracy=0.6, status="aborted")
+    refused([tmp_path / "logs"], tmp_path / "two", "51 of the first 100 runs missed the target, 50 may", Wanted())
+
+
+def test_different_machines_are_refused(tmp_path):
+    one = our_run(tmp_path / "job", 0)
+    other = our_run(tmp_path / "job", 1, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "model": "Other CPU"}})
+    with pytest.raises(ValueError, match="one system differ: host_processor_model_name is 'Test CPU 9000'"):
+        fields_of([read(one).record, read(other).record])
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(sorted(MACHINE)), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys([*MACHINE, *MACHINE["cpu"], *MACHINE["gpus"][0]], JSON)))
+def test_no_content_of_topology_fails(tmp_path_factory, value):
+    folder = tmp_path_factory.mktemp("machine")
+    log = our_run(folder, 0, machine={**value, "cpu": value, "gpus": [value, value]})
+    fields = fields_of([read(log).record])
+    assert tuple(fields) == FIELDS
+    assert all(isinstance(text, str) for name, text in fields.items() if name != "other_software_stack")
+
+
+def test_hostile_text_becomes_no_command_and_no_path(tmp_path):
+    hostile = "$(touch ran); `touch ran` \n../../x \x1b[2J<script>"
+    changed = {
+        "framework": hostile,
+        "system": "../../up",
+        "dataset": hostile,
+        "git_commit": "--output=x",
+        "workload": hostile,
+    }
+    for index in range(100):
+        our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed})
+    packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted())
+    assert sorted(os.listdir(tmp_path)) == ["logs", "out"]
+    assert all(good_name(part) for path in files(packaged.folder / "results") for part in Path(path).parts)
+    (script,) = packaged.folder.rglob("run_and_time.sh")
+    place = script.parent / "source"
+    place.mkdir(exist_ok=True)
+    (place / ".venv" / "bin").mkdir(parents=True)
+    python = place / ".venv" / "bin" / "python"
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    python.chmod(0o755)
+    printed = subprocess.run(["bash", script], capture_output=True, text=True, cwd=tmp_path).stdout
+    assert "framework=$(touch ran); `touch ran`" in printed
+    assert not list(tmp_path.rglob("ran"))
+    assert "<script>" not in (script.parent / "README.md").read_text()
+
+
+def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
+    log_set(tmp_path / "logs", "ssd")
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("suite.packaging.write.check_tree", stop)
+    with pytest.raises(KeyboardInterrupt):
+        package([tmp_path / "logs"], tmp_path / "out", WANTED)
+    assert os.listdir(tmp_path) == ["logs"]
+
+
+def test_runs_of_a_job_that_go_on_are_not_left_out_silently(tmp_path):
+    our_run(tmp_path / "logs" / "job", 0)
+    folder = tmp_path / "logs" / "job" / "run_1"
+    folder.mkdir()
+    (folder / "status.json").write_text('{"status": "running"}')
+    with pytest.raises(ValueError, match="still being written"):
+        choose(collect([tmp_path / "logs"]))
+
+
+def recorded(folder, settings):
+    """The record of a run's log that holds nothing but its identity, `run.json` beside it."""
+    names = ("benchmark", "submission_org", "submission_status", "submission_platform", "system", "device_name")
+    identity = dict.fromkeys((*names, "framework_version", "sample_unit"), "x")
+    spec = RunSpec(
+        run_index=0, runs_required=5, folder=str(folder), settings=settings, facts=Facts(1, 1, {}, ""), labels=(),
+        division="open", deviations=(), cores=(), cache_cleared=False, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,
+        identity=identity, environment={"name": "torch"}, versions={}, git={}, hardware={},
+    )  # fmt: skip
+    spec.write(folder / "run.json")
+    with RunLog(folder / "result_0.txt") as log:
+        log_identity(log, spec)
+    return read(folder / "result_0.txt").record
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (
+            "workload=ncf",
+            "profile=demo",
+            "batch=global:4096",
+            "lr_scaling=sqrt",
+            "workload.evaluation_users_per_batch=7",
+        ),
+        ("workload=ncf", "framework=mxnet", "data.threads=3", "gpus=2", "oversubscribe=true", "workload.target=0.5"),
+        ("workload=resnet50", "data.decode=scaled", "data.skip_bad=true", "data.threads=5", "workload.compile=on"),
+        ("workload=resnet50", "workload.evaluation_batch_size=9", "workload.learning_rate=0.25", "rules=v0.5"),
+        ("workload=ssd", "data.skip_bad=true", "workload.evaluator=faster-coco-eval", "cpu.cores_per_device=2"),
+    ],
+)
+def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
+    """Every setting of a run, composed and resolved again from the words of its package's script."""
+
+    def resolved(*words):
+        config = compose(words).jobs[0].config
+        workload = registry.load_workload(config["workload"]["name"])
+        return resolve_settings(config, workload, registry.load_framework(config["framework"]["name"]))
+
+    settings = resolved("device=cpu", "oversubscribe=true", *given)
+    record = recorded(tmp_path, settings)
+    write_scripts(tmp_path, record.settings, machine(record))
+    words = shlex.split((tmp_path / "run_and_time.sh").read_text().partition("run_suite.py")[2].replace("\\\n", ""))
+    assert "environment=torch" in words
+    assert words[-1] == "$@"
+    assert resolved(*words[:-1]) == settings
+
+
+def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_path):
+    config = compose(("workload=ssd", "profile=reference", "device=cpu", "oversubscribe=true")).jobs[0].config
+    settings = resolve_settings(config, registry.load_workload("ssd"), registry.load_framework("pytorch"))
+    path = f"/home/somebody/{'long/' * 50}resnet34-333f7ec4.pth"
+    record = recorded(tmp_path, replace(settings, options={**settings.options, "backbone_weights": path}))
+    write_scripts(tmp_path, record.settings, machine(record))
+    script = tmp_path / "run_and_time.sh"
+    assert "somebody" not in script.read_text()
+    script.write_text(script.read_text().replace('cd "$(dirname "$0")/source"', "").replace(".venv/bin/python", "echo"))
+    done = subprocess.run(["bash", script], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "the path of the file that backbone_weights in the log names" in done.stderr
+    done = subprocess.run(
+        ["bash", script], capture_output=True, text=True, env={**os.environ, "BACKBONE_WEIGHTS": "/data/my file.pth"}
+    )
+    assert "backbone.weights=/data/my file.pth" in done.stdout

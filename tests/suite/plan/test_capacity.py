@@ -1,0 +1,80 @@
+"""A batch whose activations cannot fit the memory is refused before anything is built."""
+
+import pytest
+
+from suite.common import registry
+from suite.config.compose import compose
+from suite.machine.cgroups import Limits
+from suite.plan import capacity
+from suite.plan.capacity import available_bytes, check_memory
+from suite.plan.jobs import resolve_settings
+from tests.helpers import run_suite
+
+GIB = 1 << 30
+
+
+def planned(workload, *overrides):
+    config = compose((f"workload={workload}", "profile=synthetic", "device=cpu", *overrides)).jobs[0].config
+    kind = registry.load_workload(workload)
+    return kind, resolve_settings(config, kind, registry.load_framework("pytorch"))
+
+
+@pytest.fixture
+def memory(monkeypatch):
+    """Sets how much is available."""
+    return lambda gib: monkeypatch.setattr(capacity, "available_bytes", lambda allowed: int(gib * GIB))
+
+
+@pytest.mark.parametrize("workload", ["ncf", "resnet50", "ssd"])
+def test_the_default_batches_of_one_device_fit_a_laptop(workload, memory):
+    memory(8)
+    check_memory(*planned(workload))
+
+
+def test_synthetic_takes_a_batch_for_one_device():
+    assert planned("resnet50")[1].batch_size_global == 64
+
+
+def test_activations_are_counted_before_and_behind_batch_norm_in_the_runs_precision():
+    for precision, size in (("fp32", 4), ("bf16", 2)):
+        workload, settings = planned("resnet50", f"precision={precision}")
+        assert workload.activation_bytes(settings) == 2 * size * 11_113_984
+
+
+def test_refusal_names_a_batch_that_fits(memory):
+    memory(24)
+    with pytest.raises(ValueError, match="batch size 1664 on CPU cores") as error:
+        check_memory(*planned("resnet50", "batch=global:1664", "gpus=2", "oversubscribe=true"))
+    text = str(error.value)
+    assert "at least 138 GiB, 24.0 GiB of memory are available" in text
+    assert "\n" not in text
+    fitting = int(text.rpartition("batch=global:")[2])
+    assert fitting % 2 == 0
+    assert fitting * 140e6 < 24 * GIB < 2 * fitting * 140e6  # as measured in PyTorch
+    check_memory(*planned("resnet50", f"batch=global:{fitting}"))
+
+
+def test_ssd_is_looked_at_too(memory):
+    memory(8)
+    with pytest.raises(ValueError, match=r"batch size 1024 on CPU cores: .* type batch=global:\d+$"):
+        check_memory(*planned("ssd", "batch=global:1024"))
+
+
+@pytest.mark.parametrize("words", [("resnet50", "mode=forward", "batch=global:1664"), ("ncf", "batch=global:1048576")])
+def test_nothing_is_refused_without_need(words, memory):
+    memory(1)
+    check_memory(*planned(*words))
+
+
+def test_the_control_groups_limit_counts():
+    assert available_bytes(Limits()) > GIB
+    assert available_bytes(Limits(2, None, 4 * GIB, GIB // 2)) == GIB // 2
+
+
+def test_the_command_refuses_in_one_line(tmp_path):
+    words = ("workload=resnet50", "profile=synthetic", "device=cpu", "environment=current", "batch=global:1000000")
+    done = run_suite(tmp_path, *words)
+    assert done.returncode == 2
+    assert "batch size 1000000 on CPU cores" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("result_0.txt"))

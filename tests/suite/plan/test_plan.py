@@ -1,0 +1,127 @@
+"""What the controller decides: devices, cores, batch, learning rate, sources, labels, division."""
+
+import os
+
+import pytest
+
+from suite.common import registry
+from suite.config.compose import compose
+from suite.launch.base import place_of
+from suite.machine import devices
+from suite.plan.jobs import resolve_settings
+from workloads.ncf.data import EVALUATION_USERS_PER_BATCH, evaluation_users_per_batch
+from workloads.ncf.settings import SETS
+from workloads.ncf.workload import NCF
+
+
+def settings_of(*overrides):
+    config = compose(("workload=ncf", "device=cpu", *overrides)).jobs[0].config
+    return resolve_settings(config, NCF, registry.load_framework(config["framework"]["name"]))
+
+
+def test_reference_defaults():
+    settings = settings_of()
+    assert settings.profile == "reference"
+    assert (settings.batch_size_global, settings.hyperparameters["learning_rate"]) == (2048, 5e-4)
+    assert settings.targets == {"hr_at_10": 0.635}
+    assert (settings.rules, settings.clock) == ("v0.5", "v0.5")
+    assert settings.dataset == "ml-20m"
+
+
+def test_named_sets_match_the_published_ones():
+    settings = settings_of("workload.hyperparameter_set=nvidia_v0.5")
+    assert settings.batch_size_global == 1_048_576
+    assert settings.hyperparameters == {
+        **{"learning_rate": 0.0045, "beta1": 0.25, "beta2": 0.5, "epsilon": 1e-8},
+        "max_epochs": 20,
+    }
+    assert all(source.startswith("published: ") for source in settings.hyperparameter_sources.values())
+
+
+def test_users_of_an_evaluation_batch_are_a_key():
+    def users(*overrides):
+        return evaluation_users_per_batch(settings_of("profile=demo", *overrides), 2_000, replicas=1)
+
+    assert users() == EVALUATION_USERS_PER_BATCH
+    assert users("workload.evaluation_users_per_batch=7") == 7
+    assert users("workload.evaluation_users_per_batch=9999") == 2_000
+    with pytest.raises(ValueError, match=r"^workload\.evaluation_users_per_batch=0: .*at least 1"):
+        users("workload.evaluation_users_per_batch=0")
+
+
+def test_every_hyperparameter_has_a_source():
+    for values in SETS.values():
+        for setting in values.values():
+            assert setting.source.partition(":")[0] in ("published", "derived", "presumed")
+
+
+@pytest.mark.parametrize(
+    ("batch", "scaling", "gpus", "size", "rate"),
+    [
+        ("set", "set", 2, 8192, 0.006),
+        ("global:4096", "linear", 1, 4096, 0.003),
+        ("global:4096", "set", 1, 4096, 0.003),
+        ("global:32768", "sqrt", 1, 32768, 0.012),
+        ("per_device:8192", "none", 2, 16384, 0.006),
+        ("per_device:4096", "linear", 2, 8192, 0.006),
+    ],
+)
+def test_batch_and_learning_rate(batch, scaling, gpus, size, rate):
+    settings = settings_of(
+        "profile=demo", f"batch={batch}", f"lr_scaling={scaling}", f"gpus={gpus}", "oversubscribe=true"
+    )
+    assert settings.batch_size_global == size
+    assert settings.hyperparameters["learning_rate"] == pytest.approx(rate)
+    source = settings.hyperparameter_sources["learning_rate"]
+    assert source.startswith("derived") == (rate != 0.006)
+
+
+def test_a_users_value_wins_and_says_so():
+    settings = settings_of("profile=demo", "workload.learning_rate=0.5", "batch=global:4096")
+    assert settings.hyperparameters["learning_rate"] == 0.5
+    assert settings.hyperparameter_sources["learning_rate"] == "user"
+
+
+def test_clock_follows_the_rules():
+    assert settings_of("rules=v0.7").clock == "v0.7"
+    assert settings_of("rules=v0.7", "rules.clock=v0.5").clock == "v0.5"
+
+
+def test_what_leaves_the_closed_rules():
+    assert NCF.deviations(settings_of()) == []
+    assert NCF.deviations(settings_of("workload.dataset=ml-1m", "workload.target=0.5")) == [
+        "data set ml-1m",
+        "target 0.5",
+    ]
+
+
+def test_cores_are_shared_out_without_overlap():
+    cores = len(os.sched_getaffinity(0))
+    settings = settings_of("profile=demo", "cpu.cores_per_device=all")
+    assert settings.cores_per_device == cores
+
+    class Run:
+        pass
+
+    run = Run()
+    run.settings = settings_of("profile=demo", "gpus=3", "oversubscribe=true")
+    run.cores = (4, 7, 9)
+    places = [place_of(run, process, 3) for process in range(3)]
+    assert [place.cores for place in places] == [(4,), (7,), (9,)]
+    assert [list(place.replicas) for place in places] == [[0], [1], [2]]
+    whole = place_of(run, 0, 1)
+    assert whole.cores == (4, 7, 9)
+    assert whole.devices == ("cpu", "cpu", "cpu")
+    run.cores = (4, 7)
+    assert [place_of(run, process, 3).cores for process in range(3)] == [(4,), (7,), (4,)]
+
+
+def test_visible_devices_limit_what_is_found(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert devices.gpus() == []
+
+
+def test_hardware_names_the_machine():
+    found = devices.hardware()
+    assert found["cpu_cores"] == len(os.sched_getaffinity(0))
+    assert found["memory_bytes"] > 1 << 30

@@ -1,0 +1,216 @@
+"""Convergence against published runs: the same limits as mlperf-logging's rcp_checker, and the choice of the reference."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mlperf_logging.rcp_checker import rcp_checker
+
+from suite.results.compare.convergence import (
+    FAST,
+    INSIDE,
+    NONE,
+    SLOWER,
+    convergence,
+    fewest_acceptable,
+    olympic_mean,
+    reference,
+    reference_at,
+    references,
+    verdict,
+)
+from suite.results.published.figures import load
+from suite.results.score.scores import TimedRun
+
+RULESETS = ("1.0.0", "1.1.0")
+BENCHMARKS = ("resnet", "ssd", "maskrcnn")
+TOLERANCE = 1e-4
+"""rcp_checker searches for its limit in halves until it is known to this."""
+
+
+def checker(ruleset, benchmark):
+    return rcp_checker.RCP_Checker("training", ruleset, benchmark, verbose=False)
+
+
+def records(ruleset, benchmark):
+    path = Path(rcp_checker.__file__).parent / f"training_{ruleset}" / f"rcps_{benchmark}.json"
+    return [(one["BS"], one["Epochs to converge"]) for one in json.loads(path.read_text()).values()]
+
+
+def result(name, workload):
+    return next(item for item in load() if item.name == name and item.benchmark == workload)
+
+
+def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **changes):
+    """A measurement of ours with these epochs to target, made from a published one; no failed run."""
+    item = result(name, workload).measurement
+    runs = tuple(TimedRun(100.0 + index, float(value), 1e12 + 1e6 * index) for index, value in enumerate(epochs))
+    score = replace(item.score, runs_failed=0, runs_successful=len(runs))
+    changes = {
+        "profile": "reference",
+        "submitter": "",
+        "batch_size_global": batch,
+        "runs": runs,
+        "score": score,
+        **changes,
+    }
+    return replace(item, **changes)
+
+
+def judged(item):
+    (found,) = convergence([item], load())
+    return found
+
+
+# --- the numbers of rcp_checker -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+@pytest.mark.parametrize("ruleset", RULESETS)
+def test_limits_are_those_of_rcp_checker(ruleset, benchmark):
+    theirs = {one["BS"]: one for one in checker(ruleset, benchmark).rcp_data.values()}
+    for batch, epochs in records(ruleset, benchmark):
+        if [other for other, _ in records(ruleset, benchmark)].count(batch) > 1:
+            continue  # two records at one batch size: rcp_checker takes the first that it finds
+        point = reference(batch, epochs)
+        assert point.mean == pytest.approx(theirs[batch]["RCP Mean"], rel=1e-12)
+        assert point.deviation == pytest.approx(theirs[batch]["RCP Stdev"], rel=1e-12)
+        low = fewest_acceptable(point.mean, point.deviation, point.retained, 3)  # of five runs three are kept
+        assert low == pytest.approx(theirs[batch]["Min Epochs"], abs=TOLERANCE)
+        assert point.mean / low == pytest.approx(theirs[batch]["Max Speedup"], abs=TOLERANCE)
+
+
+def test_a_limit_as_a_number():
+    """RCP of ResNet at batch 1,632 in ruleset 1.0.0, by hand: 35 - t(0.95, 16) x s x sqrt(1/15 + 1/3)."""
+    epochs = [34, 34, 34, 35, 35, 37, 35, 35, 33, 35, 35, 37, 37, 35, 35, 34, 35]
+    point = reference(1632, epochs)
+    assert (point.mean, point.retained) == (pytest.approx(35.0), 15)
+    low = fewest_acceptable(point.mean, point.deviation, 15, 3)
+    assert low == pytest.approx(35.0 - 1.745884 * float(np.std(epochs)) * math.sqrt(1 / 15 + 1 / 3), abs=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1800, 3000, 6000, 40000])
+def test_interpolation_is_that_of_rcp_checker(batch):
+    theirs = checker("1.0.0", "resnet")
+    low = theirs._find_top_min_rcp(batch, "full_rcps")
+    high = theirs._find_bottom_max_rcp(batch, "full_rcps")
+    _, made = theirs._create_interp_rcp(batch, low, high)
+    points = [reference(size, epochs) for size, epochs in records("1.0.0", "resnet")]
+    point = reference_at(batch, points, 10)
+    assert point.neighbours == (low["BS"], high["BS"])
+    assert point.mean == pytest.approx(made["RCP Mean"], rel=1e-12)
+    assert point.deviation == pytest.approx(made["RCP Stdev"], rel=1e-12)
+    limit = fewest_acceptable(point.mean, point.deviation, point.retained, 3)
+    assert limit == pytest.approx(made["Min Epochs"], abs=TOLERANCE)
+
+
+@given(st.lists(st.integers(20, 50), min_size=5, max_size=5))
+@settings(max_examples=80, deadline=None)
+def test_verdict_is_that_of_rcp_checker(epochs):
+    theirs = checker("1.0.0", "resnet")
+    record = next(one for one in theirs.rcp_data.values() if one["BS"] == 1632)
+    passed, factor = theirs._eval_submission_record(record, list(epochs), "")
+    point = reference(1632, dict(records("1.0.0", "resnet"))[1632])
+    found = verdict(ours("resnet50", epochs, 1632), epochs, point)
+    assert (found.verdict != FAST) == passed
+    assert found.normalisation == pytest.approx(factor, rel=1e-12)
+
+
+# --- verdicts -----------------------------------------------------------------------------------------------------------
+
+
+def test_inside_slower_and_suspiciously_fast():
+    """NVIDIA's and others' v0.7 ResNet runs at batch 1,664."""
+    same = [
+        one for one in load() if (one.round, one.benchmark) == ("v0.7", "resnet50") and one.row["division"] == "closed"
+    ]
+    point = next(one for one in references(same) if one.batch == 1664)
+    words = {}
+    for shift in (-8, 0, 8):
+        found = judged(ours("resnet50", [round(point.mean) + shift] * 5, 1664))
+        words[shift] = found.verdict
+        assert found.reference.mean == pytest.approx(point.mean)
+        assert found.reference.sources == point.sources
+        assert found.reason.startswith(found.verdict)
+    assert words == {-8: FAST, 0: INSIDE, 8: SLOWER}
+
+
+def test_the_slower_limit_is_as_far_as_the_faster_one():
+    point = reference(256, [10, 11, 12, 13, 14, 12, 12, 11, 13, 12])
+    found = verdict(ours("resnet50", [12] * 5, 256), [12] * 5, point)
+    assert found.most_expected - point.mean == pytest.approx(point.mean - found.fewest_acceptable)
+
+
+def test_own_round_comes_first_and_then_the_family():
+    found = judged(ours("maskrcnn", [14] * 5, 48, "v0.7/NVIDIA/dgx1_ngc20.06_pytorch"))
+    assert {name.split("/")[0] for name in found.reference.sources} == {"v0.7"}
+    found = judged(ours("maskrcnn", [14] * 5, 48, "v0.7/NVIDIA/dgx1_ngc20.06_pytorch", rules="v0.7 or later"))
+    assert {"v0.6", "v0.7", "v1.1"} <= {name.split("/")[0] for name in found.reference.sources}
+
+
+def test_v05_never_meets_later_rounds():
+    """Mask R-CNN and Transformer kept their target from v0.5 to v0.6, but not the way that epochs are counted."""
+    found = judged(ours("transformer", [3] * 10, 40_960, "v0.5/NVIDIA/dgx1_ngc18.11_pytorch"))
+    assert {name.split("/")[0] for name in found.reference.sources} == {"v0.5"}
+    assert "epochs are those begun when the target was reached" in found.notes
+
+
+def test_without_a_reference_the_nearest_are_named():
+    found = judged(ours("resnet50", [40] * 5, 16))
+    assert found.verdict == NONE
+    assert found.reason.startswith("no published run of resnet50 at batch 16, nor on both sides of it; nearest: ")
+    found = judged(ours("ssd", [40] * 5, 1024, "v0.7/NVIDIA/dgx1_ngc20.06_pytorch", targets={"map": 0.5}))
+    assert found.reason == "no published run of ssd to this target under the same rules"
+
+
+def test_tokens_and_sentence_pairs_never_meet():
+    """Google counts Transformer's batches in sentence pairs, NVIDIA in tokens."""
+    name = "v0.7/NVIDIA/dgx1_ngc20.06_pytorch"
+    found = judged(ours("transformer", [3] * 10, 81_920, name))
+    assert found.reference.sources
+    assert not [one for one in found.reference.sources if "Google" in one]
+    found = judged(ours("transformer", [3] * 10, 2048, "v0.7/Google/tpu-v3-8192-TF"))
+    assert {one.split("/")[1] for one in found.reference.sources} == {"Google"}
+
+
+def test_published_runs_are_not_held_against_themselves():
+    item = result("v0.6/NVIDIA/dgx1_ngc19.05_mxnet", "resnet50").measurement
+    found = judged(item)
+    assert found.reference is None or not [one for one in found.reference.sources if "dgx1_ngc19.05" in one]
+
+
+def test_a_log_submitted_twice_counts_once():
+    pool = [one for one in load() if one.benchmark == "resnet50" and one.round in ("v2.1", "v3.0")]
+    points = references(pool)
+    runs = {(run.start_ms, run.seconds) for one in pool for run in one.measurement.runs if run.epochs is not None}
+    total = sum(len(one.measurement.runs) for one in pool)
+    assert total > len(runs) >= sum(point.runs for point in points) > 0
+
+
+def test_demo_unknown_and_fixed_length_are_not_judged():
+    demo = judged(ours("resnet50", [1] * 5, 1664, profile="demo", labels=("demo",)))
+    assert (demo.verdict, demo.reason) == (NONE, "demo target has no relation to MLPerf")
+    assert judged(ours("resnet50", [1] * 5, None)).reason == "the global batch is not known"
+    item = ours("resnet50", [1] * 5, 1664)
+    assert convergence([replace(item, score=replace(item.score, seconds=None))], load()) == []
+    assert judged(replace(item, runs=(TimedRun(1.0),))).reason == "the epochs of single runs are not known"
+
+
+def test_one_failed_run_counts_as_the_slowest():
+    item = ours("resnet50", [30, 35, 36, 37], 1664)
+    item = replace(item, score=replace(item.score, runs_failed=1))
+    found = judged(item)
+    assert found.epochs == pytest.approx((35 + 36 + 37) / 3)
+    assert "the failed run counts as the slowest" in found.notes
+
+
+def test_few_runs_are_said():
+    assert "2 of the 5 runs that the rules ask" in judged(ours("resnet50", [40, 41], 1664)).notes
+    assert fewest_acceptable(10.0, 1.0, 1, 1) is None
+    assert olympic_mean([3.0, 1.0]) == 2.0
+    assert olympic_mean([3.0, 1.0, 50.0]) == 3.0

@@ -1,0 +1,77 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.results.logs import recorded_telemetry as recorded
+from suite.results.logs.recorded_telemetry import json_object, telemetry
+
+
+def lines(folder, *rows):
+    (folder / "telemetry.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    return telemetry(folder)
+
+
+def test_samples_in_order_of_time_with_devices_put_together(tmp_path):
+    found = lines(
+        tmp_path,
+        {"sensors": {"cpu_percent": None}, "interval_seconds": 1.0},
+        {"seconds": 2.5, "time_ms": 9, "gpu_percent": [50, 100], "gpu_power_watts": [200, 300], "run_cpu_percent": 20},
+        {"seconds": 0.5, "time_ms": 7, "gpu_percent": [30, 50], "gpu_power_watts": [100, 100], "run_cpu_percent": None},
+    )
+    assert found.seconds == (0.5, 2.5)
+    assert found.series["gpu_percent"] == (40, 75)
+    assert found.series["gpu_power_watts"] == (200, 500)
+    assert found.series["run_cpu_percent"] == (None, 20)
+    assert "time_ms" not in found.series
+    assert found.energy_joules == pytest.approx(2 * 350)
+
+
+def test_a_device_without_a_value_leaves_a_gap_and_no_energy(tmp_path):
+    rows = [{"seconds": second, "gpu_power_watts": [100, None if second else 100]} for second in range(3)]
+    found = lines(tmp_path, *rows)
+    assert found.series["gpu_power_watts"] == (200, None, None)
+    assert found.energy_joules is None
+
+
+def test_no_file_or_nothing_in_it_is_none(tmp_path):
+    assert telemetry(tmp_path) is None
+    assert lines(tmp_path, {"sensors": {}}, [1], "text", 3, None) is None
+
+
+def test_a_file_that_is_too_long_is_not_read(tmp_path, monkeypatch):
+    assert lines(tmp_path, {"seconds": 1, "cpu_percent": 1}) is not None
+    monkeypatch.setattr(recorded, "MAX_BYTES", 10)
+    assert telemetry(tmp_path) is None
+    (tmp_path / "run.json").write_text(json.dumps({"a": "x" * 100}))
+    assert json_object(tmp_path / "run.json", limit_bytes=50) == {}
+    assert json_object(tmp_path / "run.json") == {"a": "x" * 100}
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"1", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000])
+def test_what_is_no_object_is_empty(tmp_path, content):
+    (tmp_path / "run.json").write_bytes(content)
+    assert json_object(tmp_path / "run.json") == {}
+    assert json_object(tmp_path) == {}
+    assert json_object(tmp_path / "none.json") == {}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=True) | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["seconds", "gpu_percent", "gpu_power_watts", "x"]), JSON) | JSON, max_size=8
+    )
+)
+def test_no_content_fails(tmp_path_factory, rows):
+    found = lines(tmp_path_factory.mktemp("run"), *rows)
+    if found is not None:
+        assert all(len(values) == len(found.seconds) for values in found.series.values())
+        assert list(found.seconds) == sorted(found.seconds)
+        _ = found.energy_joules

@@ -1,0 +1,605 @@
+import codecs
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from suite.results import read
+from suite.results.logs import lines as lines_module
+from suite.results.logs.lenient_json import read_loose
+from suite.results.logs.lines import MAX_LINE_BYTES, MAX_PROBLEMS, number
+from tests.suite.results.fake_logs import KEYS, START_MS, demo_log, line, write
+
+
+def read_lines(tmp_path, lines):
+    return read(write(tmp_path / "result_0.txt", lines))
+
+
+def texts(reading):
+    return [str(problem) for problem in reading.problems]
+
+
+def test_own_log_is_read_completely(tmp_path):
+    reading = read_lines(tmp_path, demo_log(devices=2, labels=["demo", "cpu", "oversubscribed"]))
+    record = reading.record
+    assert reading.problems == ()
+    assert (record.benchmark, record.org, record.platform) == ("ncf", "DEMO - not an MLPerf result", "1xSome CPU")
+    assert (record.division, record.submission_status) == ("open", "research")
+    assert record.settings.workload == "ncf"
+    assert record.settings.devices == 2
+    assert record.settings.labels == ("demo", "cpu", "oversubscribed")
+    assert record.settings.batch_size_global == 4096
+    assert record.seed == 12345
+    assert record.seconds == 6.0
+    assert record.start_ms == START_MS
+    assert (record.status, record.reason, record.finished) == ("success", "", True)
+    assert record.epochs_to_target == 3.0
+    assert record.targets == {"hr_at_10": 0.635}
+    assert record.targets_source == "log"
+    assert record.quality == {"hr_at_10": 0.65}
+    assert [evaluation.quality["hr_at_10"] for evaluation in record.evaluations] == [0.3, 0.5, 0.65]
+    assert [evaluation.epoch for evaluation in record.evaluations] == [1.0, 2.0, 3.0]
+    assert [evaluation.seconds for evaluation in record.evaluations] == [1.999, 3.999, 5.999]
+    block = record.throughput[1]
+    assert (block.step, block.samples, block.train_seconds, block.samples_per_second) == (202, 400_000, 1.0, 400_000)
+    assert (block.evaluation_seconds, block.data_wait_seconds, block.loss) == (0.25, 0.5, 0.25)
+    assert record.hyperparameters == {key: value for key, value in KEYS.items() if key != "seed"}
+
+
+def test_aborted_run(tmp_path):
+    record = read_lines(tmp_path, demo_log(qualities=(0.3, 0.4))).record
+    assert (record.status, record.finished, record.reason) == ("aborted", False, "target not reached")
+    assert record.epochs_to_target is None
+    assert record.seconds == 4.0
+
+
+def test_reason_of_a_failure_is_kept(tmp_path):
+    record = read_lines(tmp_path, demo_log(qualities=(0.3,), reason="Diverged: loss is nan")).record
+    assert record.reason == "Diverged: loss is nan"
+
+
+@pytest.mark.parametrize("status", ["success", "aborted"])
+def test_fixed_length_run_is_finished_whatever_its_quality(tmp_path, status):
+    record = read_lines(tmp_path, demo_log(qualities=(0.3, 0.4), stop="epochs:2", status=status)).record
+    assert record.finished
+    assert record.epochs_to_target is None
+
+
+def test_fixed_length_run_that_failed_is_not_finished(tmp_path):
+    record = read_lines(tmp_path, demo_log(qualities=(0.3,), stop="epochs:2", reason="Diverged: nan")).record
+    assert not record.finished
+
+
+def test_claimed_success_is_held_against_the_evaluations(tmp_path):
+    record = read_lines(tmp_path, demo_log(qualities=(0.3, 0.6), status="success")).record
+    assert record.status == "failed"
+    assert "no evaluation reaches the target" in record.reason
+
+
+def test_success_within_float32_rounding_counts(tmp_path):
+    record = read_lines(tmp_path, demo_log(qualities=(0.6349999,), status="success")).record
+    assert (record.status, record.epochs_to_target) == ("success", 1.0)
+
+
+def test_truncated_log(tmp_path):
+    lines = demo_log()[:-1]
+    reading = read_lines(tmp_path, lines)
+    assert (reading.record.status, reading.record.seconds) == ("truncated", None)
+    assert texts(reading) == [f"line {len(lines)}: the log ends here: no run_stop, the run was cut off"]
+    assert len(reading.record.evaluations) == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"", "the file is empty"),
+        (bytes(range(256)) * 20, "not a log: binary data"),
+        (b"Epoch 1 done\n", "not a log: no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"),
+        (b':::MLLOG {"key": \n', "no record of the log can be read"),
+    ],
+)
+def test_files_that_hold_nothing(tmp_path, content, text):
+    reading = read_lines(tmp_path, content)
+    assert (reading.record.status, reading.record.seconds) == ("unreadable", None)
+    assert str(reading.problems[0]) == text
+    assert reading.record.reason == text
+
+
+def test_missing_file_and_folder_are_one_line(tmp_path):
+    for path in (tmp_path / "none.txt", tmp_path):
+        with pytest.raises(ValueError, match="cannot be read") as error:
+            read(path)
+        assert "\n" not in str(error.value)
+
+
+def test_text_around_records_repeats_and_latin_1(tmp_path):
+    lines = demo_log()
+    noisy = []
+    for text in lines:
+        noisy += ["some output \xe4", f"0: {text}", f"INFO:root:{text}"]
+    reading = read_lines(tmp_path, "\r\n".join(noisy).encode("latin-1"))
+    plain = read_lines(tmp_path, lines)
+    assert reading.problems == ()
+    assert reading.record.seconds == plain.record.seconds
+    assert len(reading.record.evaluations) == 3
+    assert len(reading.record.throughput) == 3
+
+
+def test_glued_records_are_both_read(tmp_path):
+    lines = demo_log()
+    reading = read_lines(tmp_path, ["".join(lines[:4]) + "warning" + lines[4], *lines[5:]])
+    assert reading.problems == ()
+    assert reading.record.seconds == 6.0
+
+
+def test_token_inside_a_text_is_no_record(tmp_path):
+    lines = demo_log(reason=':::MLLOG {"key": "run_stop"}')
+    reading = read_lines(tmp_path, lines)
+    assert reading.problems == ()
+    assert reading.record.seconds == 6.0
+
+
+def test_broken_lines_have_their_numbers(tmp_path):
+    lines = demo_log()
+    lines[5] = lines[5][:-20]
+    lines[9] += " and more"
+    lines.insert(0, ":::MLLOG []")
+    reading = read_lines(tmp_path, lines)
+    assert texts(reading) == [
+        "line 1: :::MLLOG record cannot be read (not a JSON object)",
+        f"line 7: :::MLLOG record cannot be read (broken JSON: {json_message(lines[6])})",
+        "line 11: text behind the record",
+    ]
+    assert reading.record.seconds == 6.0
+
+
+def json_message(text):
+    try:
+        json.JSONDecoder().raw_decode(text, len(":::MLLOG "))
+    except json.JSONDecodeError as error:
+        return f"{error.msg.removesuffix(' at')} at character {error.pos + 1}"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{"time_ms": 1e999, "key": "x", "value": 1, "metadata": {}}',
+        '{"time_ms": "soon", "key": "x", "value": 1, "metadata": {}}',
+        '{"time_ms": 1, "key": 7, "value": 1, "metadata": {}}',
+        '{"time_ms": 1, "key": "x", "metadata": {}}',
+        '{"time_ms": 1, "key": "x", "value": 1, "metadata": []}',
+        '{"time_ms": 1, "key": "x", "value": ' + "[" * 100_000,
+        '{"time_ms": 1, "key": "x", "value": ' + "9" * 100_000 + "}",
+        '{"time_ms": 1, "key": "x", "value": ' + "9" * 500_000 + "x}",
+        "__import__('os').system('true')",
+    ],
+)
+def test_hostile_records_are_problems(tmp_path, record):
+    reading = read_lines(tmp_path, [*demo_log(), f":::MLLOG {record}"])
+    assert reading.record.seconds == 6.0
+    assert len(reading.problems) == 1
+    assert len(str(reading.problems[0])) < 200
+
+
+def test_nested_and_huge_values_do_no_harm(tmp_path):
+    deep = ":::MLLOG " + json.dumps({"time_ms": 1, "key": "opt_x", "value": 0, "metadata": {}})
+    lines = [deep.replace(": 0,", ": " + "[" * 400 + "]" * 400 + ","), line(5, "opt_huge", 10**400), *demo_log()]
+    reading = read_lines(tmp_path, lines)
+    assert "opt_x" not in reading.record.hyperparameters
+    assert reading.record.hyperparameters["opt_huge"] == 10**400
+
+
+def test_many_bad_lines_are_counted_not_kept(tmp_path):
+    reading = read_lines(tmp_path, [":::MLLOG {"] * 5000)
+    assert len(reading.problems) == MAX_PROBLEMS + 2
+    assert str(reading.problems[-1]) == "4900 more lines could not be read"
+
+
+def test_a_line_full_of_tokens_ends_early(tmp_path):
+    assert len(read_lines(tmp_path, b":::MLLOG " * 100_000).problems) == 12
+
+
+def test_suite_run_with_wrong_types(tmp_path):
+    reading = read_lines(tmp_path, demo_log(devices="two", labels="demo", targets={"hr_at_10": "high"}, system=None))
+    assert [text.split(": ", 1)[1] for text in texts(reading)[:3]] == [
+        "suite_run: devices is not a whole number",
+        "suite_run: targets is not an object of numbers",
+        "suite_run: labels is not a list of texts",
+    ]
+    assert reading.record.settings.devices is None
+    assert reading.record.settings.system == ""
+
+
+def test_evaluations_after_run_stop_are_not_used(tmp_path):
+    lines = [*demo_log(qualities=(0.3, 0.4)), line(60_000, "eval_accuracy", 0.9, epoch_num=3)]
+    reading = read_lines(tmp_path, lines)
+    assert reading.record.quality == {"hr_at_10": 0.4}
+    assert texts(reading) == [f"line {len(lines)}: eval_accuracy after run_stop is not used"]
+
+
+def test_two_metrics_must_both_be_met(tmp_path):
+    targets = {"BBOX": 0.377, "SEGM": 0.339}
+    first, second = {"BBOX": 0.38, "SEGM": 0.33}, {"BBOX": 0.38, "SEGM": 0.34}
+    lines = demo_log(qualities=(0.1, 0.2, 0.65), targets=targets)
+    lines = [
+        text.replace('"value": 0.2,', f'"value": {json.dumps(first)},').replace(
+            '"value": 0.65,', f'"value": {json.dumps(second)},'
+        )
+        for text in lines
+    ]
+    record = read_lines(tmp_path, lines).record
+    assert record.epochs_to_target == 3.0
+    assert record.quality == second
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1, 1.0),
+        ("20.29", 20.29),
+        (" 3e-4 ", 3e-4),
+        ("nan", None),
+        (True, None),
+        ("0x10", None),
+        (math.inf, None),
+        ([1], None),
+    ],
+)
+def test_number(value, expected):
+    assert number(value) == expected
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.one_of(st.binary(max_size=80), st.sampled_from([b":::MLLOG ", b":::MLL ", b":::MLPv0.5.0 ", b"\n", b"{"]))
+    )
+)
+def test_arbitrary_bytes_never_raise(tmp_path, parts):
+    reading = read_lines(tmp_path, b"".join(parts))
+    assert reading.record.status in ("unreadable", "truncated", "failed", "aborted", "success")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+KEY = st.sampled_from(
+    [
+        "run_start",
+        "run_stop",
+        "eval_accuracy",
+        "tracked_stats",
+        "suite_run",
+        "epoch_start",
+        "seed",
+        "submission_benchmark",
+    ]
+)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.tuples(st.integers(0, 10), KEY, JSON, st.dictionaries(st.sampled_from(["epoch_num", "status"]), JSON)))
+)
+def test_arbitrary_values_never_raise(tmp_path, events):
+    reading = read_lines(tmp_path, [line(time, key, value, **metadata) for time, key, value, metadata in events])
+    assert reading.record.seconds is None or reading.record.seconds >= 0
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.floats(0.01, 0.6), min_size=1, max_size=8),
+    st.booleans(),
+    st.integers(10, 10**6),
+    st.sampled_from(["pytorch", "tensorflow", "mxnet", "ein | Rahmen"]),
+    st.integers(1, 64),
+)
+def test_round_trip_of_generated_logs(tmp_path, qualities, reached, milliseconds, framework, devices):
+    qualities = [*qualities, 0.7] if reached else qualities
+    lines = demo_log(qualities, milliseconds / 1000, framework=framework, devices=devices)
+    reading = read_lines(tmp_path, lines)
+    record = reading.record
+    assert reading.problems == ()
+    assert record.seconds == len(qualities) * milliseconds / 1000
+    assert [evaluation.quality["hr_at_10"] for evaluation in record.evaluations] == qualities
+    assert record.epochs_to_target == (float(len(qualities)) if reached else None)
+    assert (record.settings.framework, record.settings.devices) == (framework, devices)
+
+
+ENCODED = {
+    "utf-16-le": codecs.BOM_UTF16_LE,
+    "utf-16-be": codecs.BOM_UTF16_BE,
+    "utf-16-le without its mark": b"",
+    "utf-8": codecs.BOM_UTF8,
+}
+
+
+@pytest.mark.parametrize("name", ENCODED)
+def test_unicode_marks_and_utf_16(tmp_path, name):
+    text = "\n".join(["Zeilen über Züge", *demo_log()]) + "\n"
+    reading = read_lines(tmp_path, ENCODED[name] + text.encode(name.split(" ")[0]))
+    assert reading.record.seconds == 6.0
+    assert reading.record.epochs_to_target == 3.0
+    utf16 = [f"line 1: the file is {name.split(' ')[0].upper()}"]
+    assert texts(reading) == (utf16 if "16" in name else [])
+
+
+def test_latin_1_inside_a_record_is_said(tmp_path):
+    lines = "\n".join(demo_log()).replace("1xSome CPU", "M\xfcller").encode("latin-1")
+    reading = read_lines(tmp_path, lines)
+    assert reading.record.platform == "M\xfcller"
+    assert texts(reading) == ["line 5: not UTF-8, read as latin-1"]
+
+
+def with_qualities(*values):
+    """A log of a Mask R-CNN run whose evaluations hold `values`, and problems without their lines."""
+    targets = {"BBOX": 0.377, "SEGM": 0.339}
+    lines = demo_log(qualities=[0.111 + index for index in range(len(values))], targets=targets, status="aborted")
+    for index, value in enumerate(values):
+        lines = [text.replace(f'"value": {0.111 + index},', f'"value": {json.dumps(value)},') for text in lines]
+    return [
+        text.replace('"submission_benchmark", "value": "ncf"', '"submission_benchmark", "value": "maskrcnn"')
+        for text in lines
+    ]
+
+
+BOTH = {"BBOX": 0.4, "SEGM": 0.35}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (BOTH, ""),
+        ({"BBOX": "0.4", "SEGM": "0.35"}, "holds text"),
+        ({"accuracy": BOTH}, ""),
+        ([0.4, 0.35], "holds a pair, read as BBOX and SEGM"),
+        ([["BBOX", 0.4], ["SEGM", 0.35]], "holds a list of pairs"),
+        ("{'BBOX': 0.4, 'SEGM': 35%}", "holds text"),
+        ("(0.4, 0.35)", "holds text"),
+    ],
+)
+def test_two_qualities_in_any_form(tmp_path, value, said):
+    reading = read_lines(tmp_path, with_qualities(value))
+    assert reading.record.evaluations[0].quality == BOTH
+    found = [text for text in texts(reading) if "eval_accuracy" in text]
+    assert said in found[0] if said else not found
+
+
+@pytest.mark.parametrize("value", [[0.4, 0.3, 0.2], [[1, 2]], "soon", "0.4 or so", None, True, {}, [], ["0.4", None]])
+def test_what_is_no_quality_is_not_guessed(tmp_path, value):
+    reading = read_lines(tmp_path, with_qualities(value, BOTH))
+    assert [evaluation.quality for evaluation in reading.record.evaluations] == [BOTH]
+    assert any("eval_accuracy holds no number" in text for text in texts(reading))
+
+
+@pytest.mark.parametrize(("value", "quality"), [("0.65", 0.65), ("[0.65]", 0.65), ("65%", 0.65), ([0.65], 0.65)])
+def test_one_quality_in_any_form_is_said(tmp_path, value, quality):
+    lines = [text.replace('"value": 0.65,', f'"value": {json.dumps(value)},') for text in demo_log()]
+    reading = read_lines(tmp_path, lines)
+    assert reading.record.quality == {"hr_at_10": pytest.approx(quality)}
+    assert any("eval_accuracy holds" in text for text in texts(reading))
+
+
+def test_python_notation_is_read_by_tokens_and_said(tmp_path):
+    lines = [text.replace('"', "'").replace("null", "None").replace("false", "False") for text in demo_log()]
+    reading = read_lines(tmp_path, lines)
+    plain = read_lines(tmp_path, demo_log())
+    assert reading.record == plain.record
+    assert all("not JSON: single quotes" in text for text in texts(reading))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "__import__('os').system('true')",
+        "1+1",
+        "{1: 2}",
+        "['" + "a" * 10,
+        "[" * 50,
+        "9" * 60,
+        "{'a' 1}",
+        "lambda: 0",
+        "0x1f",
+    ],
+)
+def test_code_is_not_python_notation(tmp_path, value):
+    text = demo_log()[7].replace('"', "'")
+    bad = f":::MLLOG {{'time_ms': 1, 'key': 'x', 'metadata': None, 'value': {value}}}"
+    reading = read_lines(tmp_path, [*demo_log(), text, bad])
+    assert "x" not in reading.record.hyperparameters
+    assert any("cannot be read" in problem for problem in texts(reading)), texts(reading)
+
+
+def test_records_of_another_format_are_said(tmp_path):
+    lines = [*demo_log(), ':::MLL 1700000000.5 opt_other: {"value": 3}']
+    assert texts(read_lines(tmp_path, lines)) == [f"line {len(lines)}: a MLL record in a MLLOG log"]
+
+
+def test_repeated_and_shuffled_records_change_nothing(tmp_path):
+    lines = demo_log()
+    plain = read_lines(tmp_path, lines).record
+    mixed = [*lines, *lines]
+    random.Random(7).shuffle(mixed)
+    record = read_lines(tmp_path, mixed).record
+    for name in ("seconds", "status", "epochs_to_target", "quality", "targets", "seed", "start_ms", "settings"):
+        assert getattr(record, name) == getattr(plain, name)
+    assert [one.quality for one in record.evaluations] == [one.quality for one in plain.evaluations]
+    assert record.hyperparameters == plain.hyperparameters
+
+
+GARBAGE = st.one_of(
+    st.binary(max_size=60).map(lambda raw: raw.replace(b":::ML", b"").replace(b"MLPerf: ", b"").replace(b"\0", b"")),
+    st.sampled_from(
+        [b":::MLLOG {", b":::MLL x", b":::MLPv0.5.0", b":::MLLOG []", b"MLPerf: ncf [0", b"\r", b":::MLLOG"]
+    ),
+)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(0, 40), GARBAGE), max_size=20))
+def test_garbage_between_the_lines_gives_the_same_record(tmp_path, garbage):
+    lines = [text.encode() for text in demo_log()]
+    plain = read_lines(tmp_path, b"\n".join(lines))
+    for place, raw in garbage:
+        lines.insert(place, raw)
+    reading = read_lines(tmp_path, b"\n".join(lines))
+    for name in ("seconds", "status", "epochs_to_target", "quality", "targets", "seed", "settings", "hyperparameters"):
+        assert getattr(reading.record, name) == getattr(plain.record, name)
+    assert [one.quality for one in reading.record.evaluations] == [one.quality for one in plain.record.evaluations]
+    assert [one.samples for one in reading.record.throughput] == [one.samples for one in plain.record.throughput]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.floats(0, 1))
+def test_a_log_cut_anywhere_reads_as_a_prefix_of_itself(tmp_path, share):
+    whole = ("\n".join(demo_log()) + "\n").encode()
+    cut = whole[: round(share * len(whole))]
+    reading, complete = read_lines(tmp_path, cut), read_lines(tmp_path, whole)
+    count = len(reading.record.evaluations)
+    assert [one.quality for one in reading.record.evaluations] == [one.quality for one in complete.record.evaluations][
+        :count
+    ]
+    assert reading.record.status in ("truncated", "unreadable", "success")
+    broken = [problem for problem in reading.problems if "cannot be read" in problem.text]
+    assert len(broken) <= 1
+    assert all("the last line is incomplete" in problem.text for problem in broken)
+
+
+GROW = """
+import sys, time
+with open(sys.argv[1], "a") as stream:
+    for number in range(400):
+        stream.write(sys.argv[2] + "\\n" + sys.argv[2][:90])
+        stream.flush()
+        print("on", flush=True)
+        stream.write(sys.argv[2][90:] + "\\n")
+        time.sleep(0.005)
+"""
+"""Appends lines in two pieces, 160 kB in all, so that a reader meets a half-written one."""
+
+
+def test_a_log_that_grows_while_it_is_read_ends(tmp_path):
+    path = write(tmp_path / "result_0.txt", demo_log()[:-1])
+    more = line(9_000, "tracked_stats", {"samples": 1})
+    writer = subprocess.Popen([sys.executable, "-c", GROW, str(path), more], stdout=subprocess.PIPE, text=True)
+    try:
+        assert writer.stdout.readline() == "on\n"
+        for _ in range(20):
+            reading = read(path)
+            assert reading.record.status == "truncated"
+            assert len(reading.record.evaluations) == 3
+            assert all("incomplete" in text or "no run_stop" in text for text in texts(reading))
+    finally:
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+
+
+@pytest.mark.parametrize("content", [b"\0", b"loss 0.25\n"])
+def test_100_megabytes_without_a_record_take_little_memory(tmp_path, content):
+    path = tmp_path / "result_0.txt"
+    if content == b"\0":
+        path.touch()
+        os.truncate(path, 100 << 20)
+    else:
+        with open(path, "wb") as stream:
+            for _ in range(100):
+                stream.write(content * ((1 << 20) // len(content)))
+    tracemalloc.start()
+    reading = read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert reading.record.status == "unreadable"
+    assert texts(reading)[0].startswith("not a log: ")
+    assert peak < 16 << 20
+
+
+def test_a_line_too_long_is_passed_over_and_said(tmp_path):
+    lines = demo_log()
+    lines.insert(8, ":::MLLOG " + "x" * (3 * MAX_LINE_BYTES))
+    reading = read_lines(tmp_path, lines)
+    assert texts(reading) == [f"line 9: a line of more than {MAX_LINE_BYTES} bytes is no record"]
+    assert reading.record.seconds == 6.0
+    assert [one.line for one in reading.record.evaluations] == [
+        number for number, text in enumerate(lines, start=1) if '"eval_accuracy"' in text
+    ]
+
+
+def test_a_pipe_is_refused_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "result_0.txt")
+    with pytest.raises(ValueError, match="not a regular file"):
+        read(tmp_path / "result_0.txt")
+
+
+def test_bleu_in_points_is_held_against_a_target_in_points(tmp_path):
+    lines = [text.replace('"value": "ncf"', '"value": "gnmt"') for text in demo_log((20.0, 24.3))]
+    lines = [text for text in lines if '"suite_run"' not in text]
+    reading = read_lines(tmp_path, lines)
+    assert reading.record.targets == {"bleu": 24.0}
+    assert reading.record.epochs_to_target == 2.0
+    assert any("BLEU in points" in text for text in texts(reading))
+
+
+def test_retinanet_under_the_name_ssd_has_no_target_of_ssd(tmp_path):
+    lines = [text.replace('"value": "ncf"', '"value": "ssd"') for text in demo_log(keys={"train_samples": 1_170_301})]
+    reading = read_lines(tmp_path, [text for text in lines if '"suite_run"' not in text])
+    assert reading.record.targets == {}
+    assert any("RetinaNet" in text for text in texts(reading))
+
+
+@pytest.mark.parametrize("text", [":::MLPv0.7.0 ncf 1.5 (a.py:1) run_stop", ":::MLLOG", ":::MLX {}"])
+def test_a_token_that_is_not_known_is_said(tmp_path, text):
+    lines = [*demo_log(), "x " + text]
+    assert texts(read_lines(tmp_path, lines)) == [f"line {len(lines)}: no record of a known form: {text}"]
+
+
+def test_a_time_that_is_text_is_said(tmp_path):
+    lines = [text.replace(f'"time_ms": {START_MS},', f'"time_ms": "{START_MS}",') for text in demo_log()]
+    reading = read_lines(tmp_path, lines)
+    assert reading.record.start_ms == START_MS
+    assert [text for text in texts(reading) if "time as text" in text]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.sampled_from("{}[](),:'\"\\ab1.5e9%NoneTrue+- \n"), max_size=60))
+def test_loose_notation_gives_a_value_or_one_line(text):
+    problem = ""
+    try:
+        value, end, tolerated = read_loose(text, 0)
+    except ValueError as error:
+        problem = str(error)
+    else:
+        assert 0 < end <= len(text)
+        assert tolerated.startswith("not JSON: ")
+        json.dumps(value)
+    assert "\n" not in problem
+
+
+PRINTED = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**12), 10**12) | st.text("abz '\"\\\n{}[],:é", max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab' ", max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(PRINTED)
+def test_loose_notation_reads_what_python_prints(value):
+    assert read_loose(repr(value), 0)[:2] == (value, len(repr(value)))
+
+
+def test_no_more_is_read_than_the_file_held_when_it_was_opened(tmp_path):
+    path = write(tmp_path / "result_0.txt", b"x" * 5000)
+    file = lines_module._File()
+    with open(path, "rb") as stream:
+        file.size = 3000
+        assert sum(map(len, file._blocks(stream))) == 3000

@@ -1,0 +1,118 @@
+"""The reader against real logs of the published rounds, where they are at hand: every column of their index."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from suite.results import read
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+LOGS = REPOSITORY.parent / "shared" / "published" / "logs"
+
+
+def rows(path):
+    with open(path, newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def expected():
+    if not (LOGS / "index.csv").is_file():
+        return [pytest.param(None, marks=pytest.mark.skip(reason=f"no published logs at {LOGS}"))]
+    return [pytest.param(row, id=row["file"]) for row in rows(LOGS / "index.csv")]
+
+
+@pytest.fixture(scope="module")
+def detailed():
+    """Path in the published repositories to the row of runs.csv that was made from the log."""
+    return {row["source_path"]: row for row in rows(LOGS.parent / "runs.csv")}
+
+
+def points(row):
+    """v0.7 logs hold BLEU as a fraction, the tables hold points."""
+    return 100.0 if row["round"] == "v0.7" and row["benchmark"] in ("gnmt", "transformer") else 1.0
+
+
+def figure(text):
+    return float(text) if text else None
+
+
+def first(quality):
+    return quality.get("BBOX", next(iter(quality.values()), None))
+
+
+@pytest.mark.parametrize("row", expected())
+def test_published_log_reads_as_its_index_says(row):
+    record = read(LOGS / row["file"]).record
+    assert record.status == row["status"]
+    assert record.seconds == pytest.approx(figure(row["seconds"]), abs=2e-6)
+    assert record.epochs_to_target == figure(row["epochs_to_target"])
+    quality = first(record.quality)
+    assert (quality and quality * points(row)) == pytest.approx(figure(row["final_quality"]), abs=1e-8)
+    assert record.quality.get("SEGM") == pytest.approx(figure(row["final_quality_mask"]), abs=1e-12)
+    target = first(record.targets)
+    assert (target and target * points(row)) == pytest.approx(figure(row["quality_target"]))
+    names = {"resnet50": {"resnet"}, "mask_rcnn": {"maskrcnn", "mask"}}
+    assert record.benchmark in (names.get(row["benchmark"], {row["benchmark"]}) if record.format else {""})
+
+
+@pytest.mark.parametrize("row", expected())
+def test_published_batch(row, detailed):
+    """The global batch where the log has it; v0.5 logs hold it, or that of one device, and do not say which."""
+    record = read(LOGS / row["file"]).record
+    whole, made = figure(row["global_batch_size"]), detailed.get(row["source_path"])
+    if record.batch_basis == "global":
+        assert record.batch_logged == record.settings.batch_size_global == whole
+        return
+    assert record.settings.batch_size_global is None
+    if record.batch_logged is None:
+        assert row["status"] == "unreadable"
+        return
+    assert row["round"] == "v0.5" or "alibaba" in row["file"]
+    assert record.batch_logged == float(made["batch_logged"])
+    assert whole is None or whole in (record.batch_logged, record.batch_logged * float(made["accelerators_total"]))
+
+
+@pytest.mark.parametrize("row", expected())
+def test_published_log_agrees_with_the_table_of_runs(row, detailed):
+    made = detailed.get(row["source_path"])
+    if made is None:
+        assert row["file"].startswith("odd/")
+        return
+    record = read(LOGS / row["file"]).record
+    assert record.status == made["status"]
+    assert record.seconds == pytest.approx(figure(made["seconds"]), abs=2e-6)
+    assert len(record.evaluations) == int(made["evaluations"])
+    assert first(record.best_quality) * points(row) == pytest.approx(figure(made["best_quality"]), abs=1e-8)
+    assert record.evaluations[-1].epoch == figure(made["last_eval_epoch_logged"])
+    if made["run_start_unix"]:  # dated lines have no time zone
+        assert record.start_ms == pytest.approx(1e3 * float(made["run_start_unix"]), abs=1e-3)
+
+
+TOLERATED = {
+    "v05_intel_resnet_whole_seconds_zero_timestamps.txt": ("labelled from -1", "time stamp 0"),
+    "v06_alibaba_resnet_other_format.txt": (
+        "dates without a time zone",
+        "percent as a fraction",
+        "different run_start",
+    ),
+    "v06_google_tpu1024_resnet_aborted.txt": ("time stamp 0",),
+    "v06_google_tpu2048_ssd_records_after_run_stop.txt": ("eval_accuracy after run_stop is not used",),
+    "v06_intel_minigo_not_json.txt": ("single quotes", "words without quotes", "eval_result", "labelled from 0"),
+    "v06_nvidia_dgx1_minigo_no_run_stop.txt": ("eval_result",),
+    "v07_alibaba_v100_1280_resnet_time_s_aborted_at_target.txt": ("time_s", "says aborted, but an evaluation reaches"),
+    "v07_intel_resnet_metadata_not_json.txt": ("single quotes", "eval_accuracy holds text"),
+    "v05_intel_ncf_encrypted.txt": ("not a log",),
+    "v05_nvidia_dgx2_gnmt_glued_record_and_float32_target.txt": ("only up to float32 rounding",),
+    "v11_azure_maskrcnn_cut_off_in_first_evaluation.txt": ("no run_stop",),
+}
+
+
+@pytest.mark.skipif(not LOGS.is_dir(), reason=f"no published logs at {LOGS}")
+@pytest.mark.parametrize("name", TOLERATED)
+def test_what_was_tolerated_is_said_with_its_line(name):
+    problems = read(LOGS / "odd" / name).problems
+    for text in TOLERATED[name]:
+        found = [problem for problem in problems if text in problem.text]
+        assert found, (text, problems)
+        assert found[0].line > 0 or text == "not a log"

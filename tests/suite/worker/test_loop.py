@@ -1,0 +1,185 @@
+"""The loop's order of events under both clocks, blocks and epochs, and what it does before and after `run_start`."""
+
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.common.runspec import RunSpec, read_run
+from suite.launch.base import place_of
+from suite.worker.heartbeat import Heart
+from suite.worker.loop import Loop, merge, one_line
+from suite.worker.runlog import JsonLines, RunLog
+from tests.helpers import TOY, events
+from workloads.api import Diverged, Facts, Settings
+
+sys.path.insert(0, str(TOY))
+import toy
+
+SETTINGS = {
+    **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "clock": "v0.7", "device": "cpu"},
+    **{"devices_total": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32"},
+    **{
+        "batch_size_global": 64,
+        "batch_rule": "set",
+        "lr_scaling": "none",
+        "seed": 3,
+        "stop": "target",
+        "mode": "train",
+    },
+    **{"dataset": "toy-demo", "model": {}, "targets": {"fit": 0.99}, "hyperparameter_set": "demo"},
+    **{"hyperparameters": {"learning_rate": 0.2, "max_epochs": 5}, "hyperparameter_sources": {}},
+    "options": {"misbehave": "no"},
+}
+
+
+def make_run(folder, **changes):
+    data = folder / "data"
+    toy.ToyDemo().make_demo(data)
+    settings = Settings(**{**SETTINGS, "data_dir": str(data), **changes})
+    identity = {"benchmark": "toy", "sample_unit": "points", "submission_org": "o", "submission_status": "research"}
+    identity |= {"submission_platform": "p", "system": "s", "device_name": "d", "framework_version": "1"}
+    return RunSpec(
+        **{"run_index": 0, "runs_required": 5, "folder": str(folder), "settings": settings},
+        **{"facts": Facts(1000, 1000, {}, "toy"), "labels": ("demo",), "division": "open", "deviations": ("demo",)},
+        **{"cores": (0,), "cache_cleared": True, "watchdog_seconds": 300.0, "setup_watchdog_seconds": 1200.0},
+        **{"identity": identity, "environment": {}, "versions": {"suite": "0"}, "git": {}, "hardware": {}},
+    )
+
+
+def run_loop(folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type=toy.Toy, **changes):
+    run = make_run(folder, **changes)
+    place = place_of(run, 0, 1)
+    workload = workload_type(run.settings, run.facts)
+    trainer = trainer_type(workload, place)
+    with log_type(folder / "result_0.txt") as log:
+        metrics = JsonLines(folder / "metrics.jsonl")
+        return Loop(run, workload, trainer, place, log, metrics, Heart(folder, 0)).run()
+
+
+def keys(folder):
+    return [key for key, _, _ in events(folder / "result_0.txt")]
+
+
+IDENTITY = [
+    *("submission_benchmark", "submission_org", "submission_division", "submission_status", "submission_platform"),
+    *("cache_clear", "suite_run"),
+]
+SETUP = ["seed", "global_batch_size", "opt_name", "train_samples", "eval_samples"]
+BLOCK = [
+    *("block_start", "epoch_start", "epoch_stop", "eval_start", "eval_accuracy", "eval_stop"),
+    *("tracked_stats", "block_stop"),
+]
+
+
+def test_order_under_clock_v07(tmp_path):
+    outcome = run_loop(tmp_path)
+    assert outcome.status == "success"
+    head = [*IDENTITY, "init_start", *SETUP, "init_stop", "run_start"]
+    assert keys(tmp_path) == [*head, *BLOCK, *BLOCK, "run_stop"]
+
+
+def test_order_under_clock_v05(tmp_path):
+    run_loop(tmp_path, clock="v0.5")
+    assert keys(tmp_path) == [*IDENTITY, "run_start", *SETUP, *BLOCK, *BLOCK, "run_stop"]
+
+
+def test_epoch_numbers_count_from_one(tmp_path):
+    run_loop(tmp_path)
+    found = events(tmp_path / "result_0.txt")
+    numbers = {key: [m["epoch_num"] for k, _, m in found if k == key] for key in ("epoch_start", "eval_accuracy")}
+    assert numbers == {"epoch_start": [1, 2], "eval_accuracy": [1, 2]}
+    assert [m["first_epoch_num"] for k, _, m in found if k == "block_start"] == [1, 2]
+
+
+class EveryThirdEpochAndAHalf(toy.Toy):
+    def evaluation_steps(self):
+        return itertools.count(24, 24)  # 16 steps an epoch
+
+
+def test_an_evaluation_inside_an_epoch(tmp_path):
+    run_loop(tmp_path, workload_type=EveryThirdEpochAndAHalf, targets={"fit": 2.0})
+    found = events(tmp_path / "result_0.txt")
+    blocks = [(m["first_epoch_num"], m["epoch_count"]) for k, _, m in found if k == "block_start"]
+    assert blocks == [(1, 2), (2, 2), (4, 2), (5, 1)]
+    assert [m["epoch_num"] for k, _, m in found if k == "epoch_start"] == [1, 2, 3, 4, 5]
+    assert [m["epoch_num"] for k, _, m in found if k == "epoch_stop"] == [1, 2, 3, 4, 5]
+    assert [m["epoch_num"] for k, _, m in found if k == "eval_accuracy"] == [2, 3, 5]
+
+
+def test_no_byte_of_the_data_is_touched_before_run_start(tmp_path):
+    """The data folder is away until the log says `run_start`: whatever opened it earlier would fail."""
+    data, away = tmp_path / "data", tmp_path / "away"
+
+    class Watching(RunLog):
+        def __init__(self, path):
+            super().__init__(path)
+            data.rename(away)
+
+        def start(self, key, value=None, **metadata):
+            super().start(key, value, **metadata)
+            if key == "run_start":
+                away.rename(data)
+
+    assert run_loop(tmp_path, log_type=Watching).status == "success"
+    assert data.exists()
+
+
+def test_target_missed_is_an_outcome_not_an_error(tmp_path):
+    outcome = run_loop(tmp_path, targets={"fit": 2.0})
+    assert outcome.status == "target_missed"
+    last = events(tmp_path / "result_0.txt")[-1]
+    assert (last[0], last[2]["status"]) == ("run_stop", "aborted")
+
+
+def test_an_error_before_run_start_logs_no_run_stop(tmp_path):
+    with pytest.raises(RuntimeError, match="setup went wrong"):
+        run_loop(tmp_path, options={"misbehave": "setup"})
+    assert "run_stop" not in keys(tmp_path)
+
+
+def test_a_diverged_loss_aborts(tmp_path):
+    with pytest.raises(Diverged):
+        run_loop(tmp_path, options={"misbehave": "diverge"})
+    assert keys(tmp_path)[-1] == "run_stop"
+
+
+def test_a_fixed_length_goes_past_the_target(tmp_path):
+    outcome = run_loop(tmp_path, stop="epochs:4")
+    assert outcome.status == "success"
+    assert keys(tmp_path).count("eval_accuracy") == 4
+
+
+def test_metrics_are_consistent(tmp_path):
+    run_loop(tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    stats = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "tracked_stats"]
+    assert [row["samples"] for row in rows] == [1000, 1000]
+    for row, stat in zip(rows, stats, strict=True):
+        assert row["samples_per_second"] == pytest.approx(row["samples"] / row["train_seconds"], rel=1e-3)
+        assert row["data_wait_seconds"] <= row["train_seconds"]
+        assert stat["throughput"] == row["samples_per_second"]
+        assert row["memory_peak_bytes"] > 1 << 20
+
+
+def test_run_json_goes_to_disk_and_back(tmp_path):
+    run = make_run(tmp_path)
+    run.write(tmp_path / "run.json")
+    assert read_run(tmp_path / "run.json") == run
+    (tmp_path / "other.json").write_text('{"schema": 99}')
+    with pytest.raises(ValueError, match="schema 99"):
+        read_run(Path(tmp_path / "other.json"))
+
+
+def test_merge_joins_along_samples_and_skips_empty_parts():
+    joined = merge([{"hit": np.array([True])}, {}, {"hit": np.array([False, True])}])
+    assert joined["hit"].tolist() == [True, False, True]
+    assert merge([]) == {}
+
+
+def test_one_line_of_an_error():
+    assert one_line(RuntimeError("first\nsecond")) == "RuntimeError: first"
+    assert one_line(KeyboardInterrupt()) == "KeyboardInterrupt"

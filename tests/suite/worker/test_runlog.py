@@ -1,0 +1,86 @@
+"""The log writer: format, order of times, and write errors that end the run."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from suite.worker.runlog import JsonLines, RunLog, finite
+from tests.helpers import events
+
+
+def test_lines_are_mllog_and_flushed_one_by_one(tmp_path):
+    path = tmp_path / "result_0.txt"
+    log = RunLog(path)
+    log.event("seed", 5)
+    record = json.loads(path.read_text().partition(":::MLLOG ")[2])
+    assert record["event_type"] == "POINT_IN_TIME"
+    assert record["metadata"]["file"].endswith("test_runlog.py")
+    log.start("epoch_start", epoch_num=1)
+    log.end("epoch_stop", epoch_num=1)
+    log.close()
+    assert [(key, metadata.get("epoch_num")) for key, _, metadata in events(path)[1:]] == [
+        ("epoch_start", 1),
+        ("epoch_stop", 1),
+    ]
+
+
+def test_a_clock_set_back_does_not_turn_time_back(tmp_path, monkeypatch):
+    log = RunLog(tmp_path / "log")
+    log.event("a")
+    monkeypatch.setattr("time.time", lambda: 0.0)
+    log.event("b")
+    log.close()
+    times = [
+        json.loads(line.partition(":::MLLOG ")[2])["time_ms"] for line in (tmp_path / "log").read_text().splitlines()
+    ]
+    assert times[0] <= times[1] < times[0] + 10_000
+
+
+def test_an_existing_log_is_never_opened(tmp_path):
+    (tmp_path / "log").write_text("earlier")
+    with pytest.raises(FileExistsError):
+        RunLog(tmp_path / "log")
+    assert (tmp_path / "log").read_text() == "earlier"
+
+
+def test_numbers_that_json_lacks_become_null():
+    assert finite({"a": float("nan"), "b": [float("inf"), 1.5]}) == {"a": None, "b": [None, 1.5]}
+
+
+LIMITED = """
+import resource, signal, sys
+from pathlib import Path
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+from suite.worker.runlog import JsonLines, RunLog
+log = RunLog(Path(sys.argv[1])) if sys.argv[2] == "log" else JsonLines(Path(sys.argv[1]))
+count = 0
+try:
+    while True:
+        log.event("step", count) if sys.argv[2] == "log" else log.write({"step": count})
+        count += 1
+except OSError as error:
+    print(count, error)
+"""
+
+
+@pytest.mark.parametrize("kind", ["log", "lines"])
+def test_a_write_error_is_raised_and_earlier_lines_are_whole(tmp_path, kind):
+    path = tmp_path / "file"
+    done = subprocess.run([sys.executable, "-c", LIMITED, str(path), kind], capture_output=True, text=True, timeout=60)
+    count = int(done.stdout.split()[0])
+    assert count > 5, done.stderr
+    lines = path.read_text().splitlines()
+    assert len([line for line in lines if line.endswith("}")]) >= count
+
+
+def test_json_lines_append(tmp_path):
+    rows = JsonLines(tmp_path / "metrics.jsonl")
+    rows.write({"block": 1, "loss": float("nan")})
+    rows.write({"block": 2})
+    assert [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()] == [
+        {"block": 1, "loss": None},
+        {"block": 2},
+    ]

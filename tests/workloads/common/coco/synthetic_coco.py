@@ -1,0 +1,61 @@
+"""A small data set in COCO's layout, and ways to spoil it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import simplejpeg
+
+from tests.workloads.resnet50.synthetic_images import picture, size
+
+CATEGORIES = [{"id": 90, "name": "toothbrush"}, {"id": 1, "name": "person"}, {"id": 13, "name": "stop sign"}]
+EMPTY = (3, 7)
+"""Images of each split without objects."""
+
+
+def write(root: Path, train: int = 12, val: int = 9) -> Path:
+    """Images 10, 20, … of train and 1010, 1020, … of val; image i of a split has i % 4 + 1 objects, or none."""
+    (root / "annotations").mkdir(parents=True)
+    for folder, count, first in (("train2017", train, 0), ("val2017", val, 1000)):
+        (root / folder).mkdir()
+        images, annotations = [], []
+        for i in range(count):
+            number = first + 10 * (i + 1)
+            height, width = size(number)
+            name = f"{number:012d}.jpg"
+            (root / folder / name).write_bytes(simplejpeg.encode_jpeg(picture(3, number, height, width), 80))
+            images.append({"id": number, "file_name": name, "width": width, "height": height, "license": 1})
+            for k in range(0 if i in EMPTY else i % 4 + 1):
+                annotations.append(
+                    {
+                        "id": 100 * number + k, "image_id": number, "category_id": CATEGORIES[(i + k) % 3]["id"],
+                        "bbox": [2.5 * k, 3.25, 20.5, 10.0 + k], "area": 77.5 + k, "iscrowd": int(k == 3),
+                        "segmentation": [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]],
+                    }
+                )  # fmt: skip
+        content = {"info": {}, "images": images[::-1], "annotations": annotations[::-1], "categories": CATEGORIES}
+        path(root, folder).write_text(json.dumps(content), encoding="utf-8")
+    return root
+
+
+def path(root: Path, folder: str = "train2017") -> Path:
+    """The annotation file of a split."""
+    return root / "annotations" / f"instances_{folder}.json"
+
+
+def change(root: Path, change, folder: str = "train2017") -> None:
+    """Rewrite an annotation file after `change(content)`, with NaN where that puts one."""
+    content = json.loads(path(root, folder).read_text(encoding="utf-8"))
+    change(content)
+    path(root, folder).write_text(json.dumps(content), encoding="utf-8")
+
+
+def annotation(content, number):
+    """The annotation with an id."""
+    return next(entry for entry in content["annotations"] if entry["id"] == number)
+
+
+def image(content, number):
+    """The image with an id."""
+    return next(entry for entry in content["images"] if entry["id"] == number)

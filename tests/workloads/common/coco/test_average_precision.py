@@ -1,0 +1,131 @@
+"""AP by COCO's own code, by the faster one, and of a workload's results."""
+
+import numpy as np
+import pytest
+
+from tests.workloads.common.coco import synthetic_coco as synthetic
+from tests.workloads.ssd.test_ssd_workload import made
+from workloads.common.coco import average_precision
+from workloads.common.coco.average_precision import rows
+from workloads.common.coco.dataset import CocoFolders
+from workloads.common.coco.facts import read_facts
+from workloads.ssd.settings import DEMO_MODEL
+
+
+class Folders(CocoFolders):
+    name = "made-up"
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ap")
+    Folders().prepare(synthetic.write(folder / "images", 12, 40), folder / "prepared")
+    return folder / "prepared"
+
+
+@pytest.fixture(scope="module")
+def truth(prepared):
+    return average_precision.read_ground_truth(prepared / "val_ground_truth.json")
+
+
+def perfect(truth):
+    """Every annotation as a detection."""
+    found = truth["annotations"]
+    return rows(
+        [entry["image_id"] for entry in found], [entry["bbox"] for entry in found],
+        np.linspace(0.9, 0.5, len(found)), [entry["category_id"] for entry in found],
+    )  # fmt: skip
+
+
+def noisy(truth, seed):
+    """Detections that are more or less right."""
+    rng = np.random.default_rng(seed)
+    found = np.repeat(perfect(truth), 3, axis=0)
+    found[:, 1:5] *= rng.uniform(0.7, 1.3, found[:, 1:5].shape)
+    found[:, 5] = rng.uniform(0.05, 1, len(found))
+    wrong = rng.random(len(found)) < 0.2
+    found[wrong, 6] = rng.choice([1, 13, 90], wrong.sum())
+    return found
+
+
+@pytest.mark.parametrize("evaluator", average_precision.EVALUATORS)
+def test_perfect_and_none(truth, evaluator):
+    pytest.importorskip(evaluator.replace("-", "_"))
+    assert average_precision.average_precision(truth, perfect(truth), evaluator) == pytest.approx(1.0)
+    assert average_precision.average_precision(truth, perfect(truth)[:0], evaluator) == 0.0
+
+
+def test_by_hand(truth):
+    """One class found at IoU 0.81 (shifted by a tenth of its width), the others not: seven of ten thresholds, a third."""
+    found = perfect(truth)
+    found = found[found[:, 6] == 13]
+    found[:, 1] += found[:, 3] * 0.1
+    assert average_precision.average_precision(truth, found) == pytest.approx(0.7 / 3, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_faster_one_is_identical(truth, seed):
+    pytest.importorskip("faster_coco_eval")
+    slow, fast = (
+        average_precision.average_precision(truth, noisy(truth, seed), evaluator)
+        for evaluator in average_precision.EVALUATORS
+    )
+    assert 0.05 < slow < 0.95
+    assert slow == fast
+
+
+@pytest.mark.parametrize("seed", [0, 4, 5])
+def test_the_faster_one_is_identical_where_the_last_digit_differs(seed):
+    """With these seeds the two sums differ by a rounding."""
+    pytest.importorskip("faster_coco_eval")
+    rng = np.random.default_rng(0)
+    boxes = np.concatenate([rng.uniform(0, 300, (150, 2)), rng.uniform(10, 150, (150, 2))], axis=1)
+    annotations = [
+        {"id": number, "image_id": number % 20, "category_id": 1 + number * 7 % 80, "iscrowd": 0, "bbox": box}
+        | {"area": box[2] * box[3]}
+        for number, box in enumerate(boxes.tolist(), 1)
+    ]
+    images = [{"id": number, "width": 640, "height": 480} for number in range(20)]
+    categories = [{"id": number, "name": str(number)} for number in range(1, 81)]
+    truth = {"images": images, "annotations": annotations, "categories": categories}
+    rng = np.random.default_rng(seed)
+    found = np.repeat(perfect(truth), 4, axis=0)
+    found[:, 1:5] *= rng.uniform(0.8, 1.25, found[:, 1:5].shape)
+    found[:, 5] = rng.uniform(0.05, 1, len(found))
+    slow, fast = (average_precision.average_precision(truth, found, name) for name in average_precision.EVALUATORS)
+    assert slow == fast
+
+
+def test_nothing_is_printed(truth, capsys):
+    average_precision.average_precision(truth, perfect(truth))
+    assert capsys.readouterr().out == ""
+
+
+def test_score_of_a_workloads_results(prepared, truth):
+    facts = read_facts(prepared)
+    workload = made(
+        "demo", facts, profile="demo", model={**DEMO_MODEL, "classes": 3}, devices_total=1, batch_size_global=6,
+        data_dir=str(prepared),
+    )  # fmt: skip
+    ids = [number for number in range(1010, 1410, 10) if (number - 1010) // 10 not in synthetic.EMPTY]
+    found = perfect(truth)
+    results = {
+        "seen": np.arange(38)[::-1],
+        "number": np.array([ids.index(int(image)) for image in found[:, 0]]),
+        "box": found[:, 1:5].astype(np.float32),
+        "label": np.array([{1: 1, 13: 2, 90: 3}[int(category)] for category in found[:, 6]], np.int32),
+        "score": found[:, 5].astype(np.float32),
+    }
+    assert workload.score(results) == {"map": pytest.approx(1.0)}
+    mixed = {**results, "label": results["label"] % 3 + 1}
+    assert workload.score(mixed)["map"] < 0.4
+    with pytest.raises(ValueError, match="evaluation saw 37 images, 37 different ones, of 38"):
+        workload.score({**results, "seen": np.arange(37)})
+    with pytest.raises(ValueError, match="evaluation saw 38 images, 37 different ones, of 38"):
+        workload.score({**results, "seen": np.minimum(np.arange(38), 36)})
+
+
+def test_a_ground_truth_that_is_none(tmp_path):
+    (tmp_path / "x.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"x\.json: cannot be read .*; prepare the data again"):
+        average_precision.read_ground_truth(tmp_path / "x.json")

@@ -1,0 +1,378 @@
+"""`suite data prepare coco2017`: what is written, what is refused or left out, and that nothing is done twice."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import simplejpeg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.helpers import suite
+from tests.workloads.common.coco import synthetic_coco as synthetic
+from workloads.common import manifest as manifests
+from workloads.common.coco import annotations as coco
+from workloads.common.coco import objects
+from workloads.common.coco.dataset import Coco2017, CocoFolders
+from workloads.common.coco.facts import published_facts, read_facts
+from workloads.common.images import index
+
+
+class Folders(CocoFolders):
+    name = "made-up"
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    return synthetic.write(tmp_path_factory.mktemp("coco") / "COCO 2017")
+
+
+@pytest.fixture
+def source(original, tmp_path):
+    return Path(shutil.copytree(original, tmp_path / "My COCO"))
+
+
+def prepare(source, destination, recipe=Folders, **options):
+    made = recipe()
+    for name, value in options.items():
+        setattr(made, name, value)
+    return made.prepare(source, destination)
+
+
+def refused(source, tmp_path, **options):
+    with pytest.raises(ValueError, match=r".") as raised:
+        prepare(source, tmp_path / "refused", **options)
+    assert not (tmp_path / "refused").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".refused")] == []
+    return str(raised.value)
+
+
+def opened(destination, split="train"):
+    manifest = manifests.read(destination)
+    count = manifest.counts[split]
+    return index.read(destination, split, Path(manifest.options["images"]), count), objects.read(
+        destination, split, count
+    )
+
+
+def test_arrays_hold_what_the_files_say(source, tmp_path):
+    lines = prepare(source, tmp_path / "p")
+    assert "10 training images with 22 objects and 7 validation images with 13 objects of 3 classes" in lines[0]
+    assert lines[1].startswith("images without objects: 2 of train are not trained on, 2 of val count in the metric")
+    content = json.loads(synthetic.path(source).read_text())
+    images, found = opened(tmp_path / "p")
+    assert images.label.tolist() == [10, 20, 30, 50, 60, 70, 90, 100, 110, 120]  # ids; 40 and 80 have no objects
+    classes = {1: 1, 13: 2, 90: 3}
+    boxes, labels, ends = found.take(np.arange(10), images.width, images.height)
+    first = 0
+    for row in range(10):
+        entry = synthetic.image(content, int(images.label[row]))
+        assert images.name(row) == f"train2017/{entry['file_name']}"
+        assert (images.width[row], images.height[row]) == (entry["width"], entry["height"])
+        assert images.bytes[row] == (source / images.name(row)).stat().st_size
+        expected = sorted(
+            (a["id"], a["bbox"], a["category_id"]) for a in content["annotations"] if a["image_id"] == entry["id"]
+        )
+        assert labels[first : ends[row]].tolist() == [classes[category] for _, _, category in expected]
+        for (_, (left, top, width, height), _), box in zip(expected, boxes[first : ends[row]], strict=True):
+            corners = np.array([left, top, left + width, top + height])
+            assert box * np.tile([entry["width"], entry["height"]], 2) == pytest.approx(corners, rel=1e-6)
+        first = ends[row]
+    assert (tmp_path / "p" / "classes.txt").read_text() == "1 person\n13 stop sign\n90 toothbrush\n"
+    facts = read_facts(tmp_path / "p")
+    assert (facts.train_samples, facts.evaluation_samples, facts.sizes, facts.notes) == (10, 7, {"classes": 3}, ())
+
+
+def test_objects_of_any_images_in_any_order(source, tmp_path):
+    prepare(source, tmp_path / "p")
+    images, found = opened(tmp_path / "p")
+    everything = found.take(np.arange(10), images.width, images.height)
+    chosen = np.array([7, 0, 7, 3])
+    boxes, labels, ends = found.take(chosen, images.width[chosen], images.height[chosen])
+    starts = [0, *ends[:-1]]
+    for place, row in enumerate(chosen):
+        whole = slice(everything[2][row - 1] if row else 0, everything[2][row])
+        np.testing.assert_array_equal(boxes[starts[place] : ends[place]], everything[0][whole])
+        np.testing.assert_array_equal(labels[starts[place] : ends[place]], everything[1][whole])
+    assert len(found.take(chosen[:0], [], [])[0]) == 0
+
+
+def test_ground_truth_has_all_images_and_the_files_own_ids(source, tmp_path):
+    prepare(source, tmp_path / "p")
+    truth = json.loads((tmp_path / "p" / "val_ground_truth.json").read_text())
+    content = json.loads(synthetic.path(source, "val2017").read_text())
+    assert [entry["id"] for entry in truth["images"]] == sorted(entry["id"] for entry in content["images"])
+    assert len(truth["images"]) == 9  # those without objects too
+    for entry in content["annotations"]:
+        entry.pop("segmentation")
+    assert sorted(truth["annotations"], key=lambda a: a["id"]) == sorted(content["annotations"], key=lambda a: a["id"])
+    assert sum(entry["iscrowd"] for entry in truth["annotations"]) == 0 + sum(
+        e["iscrowd"] for e in content["annotations"]
+    )
+    assert truth["categories"] == sorted(synthetic.CATEGORIES, key=lambda entry: entry["id"])
+
+
+def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
+    prepare(source, tmp_path / "p")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()}
+    assert prepare(source, tmp_path / "p") == [f"made-up: already prepared in {tmp_path / 'p'}"]
+    with pytest.raises(ValueError, match=r"holds made-up prepared from .* with other content or options"):
+        prepare(source, tmp_path / "p", subset=4)
+    synthetic.change(source, lambda content: content["annotations"].pop())
+    with pytest.raises(ValueError, match=r"holds made-up prepared from .* with other content or options"):
+        prepare(source, tmp_path / "p")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()} == before
+
+
+def test_a_subset_is_spread_and_has_objects(source, tmp_path):
+    lines = prepare(source, tmp_path / "p", subset=4)
+    images, _ = opened(tmp_path / "p")
+    assert images.label.tolist() == [10, 30, 70, 100]
+    validation, _ = opened(tmp_path / "p", "val")
+    assert validation.label.tolist() == [1010, 1030, 1060]
+    truth = json.loads((tmp_path / "p" / "val_ground_truth.json").read_text())
+    assert [entry["id"] for entry in truth["images"]] == [1010, 1030, 1060]
+    assert lines[-1] == "notice: subset of 4 training images"
+    assert read_facts(tmp_path / "p").notes == ("subset of 4 training images",)
+    assert "--subset 0: at least one image" in refused(source, tmp_path, subset=0)
+
+
+def test_other_counts_than_cocos_become_a_note(source, tmp_path):
+    lines = prepare(source, tmp_path / "p", Coco2017)
+    assert lines[-1].startswith("a reference run of SSD also needs backbone.weights=resnet34-333f7ec4.pth, from https:")
+    assert lines[-2] == (
+        "notice: counts differ from the published coco2017: 10 train instead of 117,266, 7 val instead of 4,952, "
+        "3 classes instead of 80, 12 train images instead of 118,287, 9 val images instead of 5,000"
+    )
+    assert manifests.read(tmp_path / "p").matches_published is False
+    facts = published_facts()
+    assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (117_266, 4_952, {"classes": 80})
+
+
+def test_verify_finds_what_has_changed(source, tmp_path):
+    prepare(source, tmp_path / "p")
+    assert "sound, fingerprint" in Folders().verify(tmp_path / "p")[-1]
+    picture = source / "val2017" / "000000001010.jpg"
+    picture.write_bytes(picture.read_bytes() + b"x")
+    with pytest.raises(ValueError, match=r"000000001010\.jpg: [\d,]+ bytes instead of"):
+        Folders().verify(tmp_path / "p")
+    (tmp_path / "p" / "train_box.npy").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"train_box\.npy: 0 bytes instead of"):
+        Folders().verify(tmp_path / "p")
+    with pytest.raises(ValueError, match=r"no prepared data in .*; type: suite data prepare made-up --from FOLDER"):
+        Folders().verify(tmp_path / "q")
+
+
+def set_box(number, box):
+    return lambda content: synthetic.annotation(content, number).update(bbox=box)
+
+
+BAD = {
+    "negative": (set_box(1000, [1, 2, -3, 4]), "annotation 1000 (image 10): box [1, 2, -3, 4] has no area"),
+    "zero": (set_box(2001, [1, 2, 3, 0]), "annotation 2001 (image 20): box [1, 2, 3, 0] has no area"),
+    "outside": (set_box(1000, [500, 2, 3, 4]), "annotation 1000 (image 10): box [500, 2, 3, 4] reaches "),
+    "left": (set_box(1000, [-5, 2, 30, 4]), "annotation 1000 (image 10): box [-5, 2, 30, 4] reaches 5 pixels beyond"),
+    "nan": (
+        set_box(1000, [float("nan"), 2, 3, 4]), "annotation 1000 (image 10): box [nan, 2, 3, 4] is not four finite numbers",
+    ),
+    "infinite": (set_box(1000, [1, 2, float("inf"), 4]), "annotation 1000 (image 10): box [1, 2, inf, 4] is not four"),
+    "text": (set_box(1000, "1 2 3 4"), "annotation 1000 (image 10): box 1 2 3 4 is not four finite numbers"),
+    "three": (set_box(1000, [1, 2, 3]), "annotation 1000 (image 10): box [1, 2, 3] is not four finite numbers"),
+    "no box": (lambda c: synthetic.annotation(c, 1000).pop("bbox"), "annotation 1000 (image 10): box None is not four"),
+    "category": (
+        lambda c: synthetic.annotation(c, 2000).update(category_id=7), "annotation 2000 (image 20): unknown category 7",
+    ),
+    "image": (
+        lambda c: synthetic.annotation(c, 2000).update(image_id=77),
+        "annotation 2000: its image 77 is not among the usable images of the file",
+    ),
+    "same annotation": (
+        lambda c: c["annotations"].append(dict(synthetic.annotation(c, 2000))), "annotation 2000 stands there twice",
+    ),
+    "no id": (lambda c: synthetic.annotation(c, 2000).pop("id"), "annotation without a usable id: {'image_id': 20"),
+    "list": (lambda c: c["annotations"].append([1]), "annotation without a usable id: [1]"),
+    "same image": (
+        lambda c: c["images"].append({**synthetic.image(c, 40), "file_name": "x.jpg"}), "image 40 stands there twice (",
+    ),
+    "same file": (
+        lambda c: c["images"].append({**synthetic.image(c, 40), "id": 41}), "image 41: its file 000000000040.jpg is that of",
+    ),
+    "path": (
+        lambda c: c["images"].append({**synthetic.image(c, 40), "id": 41, "file_name": "../val2017/000000001010.jpg"}),
+        "image 41: not the plain name of a file: ../val2017/000000001010.jpg",
+    ),
+    "control": (
+        lambda c: c["images"].append({**synthetic.image(c, 40), "id": 41, "file_name": "a\x1b[31m\n.jpg"}),
+        "image 41: not the plain name of a file: 'a\\x1b[31m\\n.jpg'",
+    ),
+    "id": (lambda c: c["images"].append({"id": 2**40}), "image without a usable id: {'id': 1099511627776}"),
+    "no size": (lambda c: c["images"].append({"id": 5, "file_name": "5.jpg"}), "image 5: None x None pixels"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_one_bad_entry_is_one_line_or_left_out(source, tmp_path, kind):
+    spoil, what = BAD[kind]
+    synthetic.change(source, spoil)
+    message = refused(source, tmp_path)
+    assert message.startswith(f"{synthetic.path(source)}: {what}")
+    assert message.endswith("; repair it, or type --skip-bad to leave it out")
+    assert "\n" not in message
+    assert message.isprintable()
+    lines = prepare(source, tmp_path / "p", skip_bad=True)
+    assert lines[0].startswith(f"left out: {synthetic.path(source)}: {what}")
+    assert lines[-1] == "notice: 1 images or annotations that cannot be used were left out"
+    Folders().verify(tmp_path / "p")
+
+
+def test_a_box_a_pixel_beyond_its_image_is_fine(source, tmp_path):
+    synthetic.change(source, set_box(1000, [-0.75, 2, 3, 4]))
+    prepare(source, tmp_path / "p")
+    assert opened(tmp_path / "p")[1].box[0].tolist() == [-0.75, 2, 3, 4]
+
+
+def test_the_two_flat_boxes_of_the_published_file_are_left_out_without_a_note(source, tmp_path):
+    def add(content):
+        entry = {**synthetic.image(content, 40), "id": 200_365, "file_name": "000000200365.jpg"}
+        content["images"].append(entry)
+        flat = {**content["annotations"][0], "id": 918, "image_id": 200_365, "bbox": [29.65, 38.33, 1.03, 0.0]}
+        content["annotations"] += [flat, {**flat, "id": 919, "bbox": [1, 2, 3, 4]}]
+
+    synthetic.change(source, add)
+    shutil.copy(source / "train2017" / "000000000040.jpg", source / "train2017" / "000000200365.jpg")
+    lines = prepare(source, tmp_path / "p")
+    assert lines[0].startswith("left out: ")
+    assert lines[0].endswith(
+        "annotation 918 (image 200365): box [29.65, 38.33, 1.03, 0.0] has no area, as in the published file"
+    )
+    assert manifests.read(tmp_path / "p").notes == []
+    images, found = opened(tmp_path / "p")
+    assert images.label[-1] == 200_365
+    assert found.box[-1].tolist() == [1, 2, 3, 4]
+
+
+def test_several_are_listed_and_counted(source, tmp_path):
+    def spoil(content):
+        for entry in content["annotations"]:
+            entry["category_id"] = 5
+
+    synthetic.change(source, spoil, "val2017")
+    message = refused(source, tmp_path)
+    assert "val2017.json: no image with objects can be used; the first problem is " in message
+
+    def most(content):
+        for entry in content["annotations"][1:]:
+            entry["category_id"] = 5
+
+    synthetic.change(source, most)
+    shutil.copy(synthetic.path(source), synthetic.path(source, "val2017"))
+    shutil.copytree(source / "train2017", source / "val2017", dirs_exist_ok=True)
+    lines = refused(source, tmp_path).splitlines()
+    assert lines[0] == "42 images or annotations cannot be used; repair them, or type --skip-bad to leave them out"
+    assert len(lines) == 22
+    assert lines[-1] == "… and 22 more"
+
+
+def test_image_files(source, tmp_path):
+    folder = source / "train2017"
+    (folder / "000000000010.jpg").unlink()
+    message = refused(source, tmp_path)
+    assert message.startswith(
+        f"{folder}/000000000010.jpg: image 10: cannot be read (No such file or directory); repair it"
+    )
+    (folder / "000000000020.jpg").write_bytes(b"")
+    (folder / "000000000030.jpg").write_bytes((folder / "000000000060.jpg").read_bytes()[:-200])
+    (folder / "000000000040.jpg").write_bytes(simplejpeg.encode_jpeg(np.zeros((9, 8, 3), np.uint8)))
+    lines = refused(source, tmp_path).splitlines()
+    assert lines[0].startswith("4 images or annotations cannot be used")
+    assert lines[2].startswith(f"{folder}/000000000020.jpg: image 20: empty (0 bytes)")
+    assert lines[3].startswith(f"{folder}/000000000030.jpg: image 30: ")
+    assert lines[4].startswith(f"{folder}/000000000040.jpg: image 40: 8 x 9 pixels, but ")
+    prepare(source, tmp_path / "p", skip_bad=True)
+    assert opened(tmp_path / "p")[0].label.tolist()[:2] == [50, 60]
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "empty (0 bytes)"),
+        (b" \n", "empty (2 bytes)"),
+        (b'{"images": [', "not JSON (Expecting value: line 1 column 13 (char 12))"),
+        (b"\xff\xfe{}", "not JSON ("),
+        (b"[]", "not COCO annotations (a list instead of an object)"),
+        (b"{}", "not COCO annotations (no list 'images')"),
+        (b'{"images": {}, "annotations": [], "categories": []}', "not COCO annotations (no list 'images')"),
+        (b'{"images": [{}], "annotations": [], "categories": [{}]}', "no annotations; download the annotations again"),
+        (b'{"images": [{}], "annotations": [{}], "categories": [{}]}', "category without a usable id: {}"),
+        (
+            b'{"images": [1], "annotations": [1], "categories": [{"id": 1, "name": "a"}, {"id": 1, "name": "b"}]}',
+            "category 1 stands there twice (a, b)",
+        ),
+        (b"[" * 100_000, "not COCO annotations (nested too deeply)"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_none(source, tmp_path, content, what):
+    synthetic.path(source, "val2017").write_bytes(content)
+    message = refused(source, tmp_path)
+    assert message.startswith(f"{synthetic.path(source, 'val2017')}: {what}")
+    assert "\n" not in message
+    assert refused(source, tmp_path, skip_bad=True) == message
+
+
+def test_folders_that_are_not_cocos(source, tmp_path):
+    synthetic.path(source).unlink()
+    assert "instances_train2017.json: No such file or directory; expected are train2017, val2017 and" in refused(
+        source, tmp_path
+    )
+    shutil.rmtree(source / "train2017")
+    assert f"{source}: no folder train2017; expected are" in refused(source, tmp_path)
+
+
+def test_splits_of_different_data_sets(source, tmp_path):
+    synthetic.change(source, lambda content: content["categories"][0].update(name="brush"), "val2017")
+    assert "instances_val2017.json: other categories than" in refused(source, tmp_path)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["id", "bbox", "x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+entries = st.fixed_dictionaries(
+    {},
+    optional={
+        name: json_values | st.integers(0, 3)
+        for name in ("id", "image_id", "category_id", "bbox", "file_name", "width", "height", "name", "area", "iscrowd")
+    },
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.fixed_dictionaries(
+        {name: json_values | st.lists(entries, max_size=4) for name in ("images", "annotations", "categories")}
+    )
+)
+def test_whatever_json_holds_it_is_one_line(content):
+    try:
+        lines = coco.parse(Path("some.json"), json.dumps(content).encode()).problems
+    except ValueError as error:
+        lines = [str(error)]
+    assert all(line.startswith("some.json: ") and line.isprintable() for line in lines)
+
+
+def test_the_command(source, tmp_path):
+    done = suite(
+        tmp_path, "data", "prepare", "coco2017", "--from", source, "--to", tmp_path / "p", "--subset", "5", "--full"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "5 training images with" in done.stdout
+    synthetic.change(source, set_box(1000, [1, 2, 0, 4]))
+    done = suite(tmp_path, "data", "prepare", "coco2017", "--from", source, "--to", tmp_path / "q")
+    assert done.returncode == 2
+    assert "annotation 1000 (image 10): box [1, 2, 0, 4] has no area" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,388 @@
+import contextlib
+import hashlib
+import io
+import json
+import multiprocessing
+import os
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pycocotools import mask as coco_masks
+from pycocotools.coco import COCO
+from scipy.ndimage import binary_fill_holes
+
+from workloads.common import manifest as manifests
+from workloads.common.coco import demo, objects
+from workloads.common.coco.average_precision import average_precision, read_ground_truth, rows
+from workloads.common.coco.dataset import CocoFolders
+from workloads.common.coco.demo import CocoDemo
+from workloads.common.coco.facts import GROUND_TRUTH, read_facts
+from workloads.common.images import index
+from workloads.common.images.drawing.scenes import CLASSES
+from workloads.ssd import priors
+from workloads.ssd.settings import DEMO_MODEL
+
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
+
+CONSTANT_LIMIT_AP = 0.02
+DRAWN_SHA256 = "d11cf7796b24b987d85fd8d5584ba6217da8da309442994cedade3dbc4fe0236"
+ANNOTATIONS_SHA256 = "f00967a60ff25676b74aeaa755d6f49cf9334897f014018c6a9ef44cb8ba1243"
+"""Of GOLDEN_SCENES as drawn, before any JPEG, and of what COCO's files say of them: the same on every machine."""
+GOLDEN_SCENES = [(split, number) for split in ("train", "val") for number in range(0, 300, 7)]
+PER_CLASS = 100
+"""Detections of a class and image that COCO's AP looks at."""
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "coco-demo"
+    CocoDemo().make_demo(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def root(prepared) -> Path:
+    return prepared / "images"
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """A data set of 60 + 20 images."""
+    monkeypatch.setattr(demo, "SIZES", {"train": 60, "val": 20})
+
+
+@pytest.fixture(scope="module")
+def read(root) -> dict[str, COCO]:
+    """Both annotation files in COCO's own tool."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return {split: COCO(str(root / demo.annotation_path(split))) for split in demo.SIZES}
+
+
+def contents(root: Path, split: str) -> dict:
+    return json.loads((root / demo.annotation_path(split)).read_bytes())
+
+
+def test_layout_and_counts(root):
+    assert sorted(path.name for path in root.iterdir()) == ["annotations", "train2017", "val2017"]
+    assert sorted(path.name for path in (root / "annotations").iterdir()) == [
+        "instances_train2017.json", "instances_val2017.json",
+    ]  # fmt: skip
+    assert demo.SIZES == {"train": 2000, "val": 300}
+    for split, count in demo.SIZES.items():
+        found = contents(root, split)
+        names = [image["file_name"] for image in found["images"]]
+        assert sorted(names) == sorted(path.name for path in (root / f"{split}2017").iterdir())
+        assert len(names) == count
+        assert [category["name"] for category in found["categories"]] == list(CLASSES)
+        per_image = np.unique([entry["image_id"] for entry in found["annotations"]], return_counts=True)[1]
+        assert len(per_image) == count
+        assert (per_image.min(), per_image.max()) == (1, 8)
+        assert 4 < per_image.mean() < 5
+        per_class = np.unique([entry["category_id"] for entry in found["annotations"]], return_counts=True)[1]
+        assert per_class.min() > 0.7 * per_class.mean()
+        assert per_class.max() < 1.3 * per_class.mean()
+
+
+def test_ids_are_those_of_one_data_set_and_classes_have_gaps(root):
+    both = [contents(root, split) for split in demo.SIZES]
+    for part in ("images", "annotations"):
+        ids = [entry["id"] for found in both for entry in found[part]]
+        assert len(set(ids)) == len(ids)
+    assert [category["id"] for category in both[0]["categories"]] == [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]
+
+
+def test_sizes_vary_in_both_orientations(root):
+    shapes = [(image["height"], image["width"]) for image in contents(root, "train")["images"]]
+    assert {min(shape) for shape in shapes} == set(range(144, 161))
+    assert 180 < max(max(shape) for shape in shapes) <= 192
+    assert sum(width > height for height, width in shapes) > 800
+    assert sum(height > width for height, width in shapes) > 800
+
+
+def test_no_image_repeats(root):
+    digests = {hashlib.sha256(path.read_bytes()).digest() for path in root.glob("*2017/*.jpg")}
+    assert len(digests) == sum(demo.SIZES.values())
+
+
+def test_pycocotools_reads_boxes_right_around_masks_that_do_not_overlap(read):
+    holes = objects_seen = twice = 0
+    for coco in read.values():
+        for image in coco.imgs:
+            entries = coco.imgToAnns[image]
+            masks = [coco.annToMask(entry) for entry in entries]
+            for entry, mask in zip(entries, masks, strict=True):
+                encoded = coco.annToRLE(entry)
+                assert coco_masks.toBbox(encoded).tolist() == entry["bbox"]
+                assert mask.shape == (coco.imgs[image]["height"], coco.imgs[image]["width"])
+                assert 0 <= mask.sum() - entry["area"] <= 4
+                assert entry["area"] > 80
+                assert entry["iscrowd"] == 0
+                holes += int(mask.sum() != entry["area"])
+                objects_seen += 1
+            twice += int((np.sum(masks, axis=0) > 1).sum())
+    assert objects_seen > 9000
+    # A hole in a mask, mostly one pixel, is filled in its polygon.
+    assert holes < 0.002 * objects_seen
+    assert twice <= 4 * holes
+
+
+def test_masks_are_the_visible_parts(read):
+    hidden = 0
+    for number in range(100):
+        scene = demo.draw("val", number)
+        image = demo.image_id("val", number)
+        for mask, placed, entry in zip(scene.masks, scene.placed, read["val"].imgToAnns[image], strict=True):
+            assert CLASSES[placed.kind] == read["val"].cats[entry["category_id"]]["name"]
+            drawn = read["val"].annToMask(entry)
+            assert np.array_equal(drawn, binary_fill_holes(mask))
+            left, top, right, bottom = placed.box
+            x, y, width, height = entry["bbox"]
+            assert left - 1 < x < x + width < right + 1
+            assert top - 1 < y < y + height < bottom + 1
+            hidden += x - left > 2 or y - top > 2 or right - x - width > 2 or bottom - y - height > 2
+    assert hidden > 3
+
+
+def test_objects_overlap_a_little():
+    totals = []
+    for number in range(300):
+        height, width = 144 + number % 17, 192 - number % 32
+        placed = demo.place(demo.Draws(number), height, width, 8)
+        for one in placed:
+            assert one.box[0] >= -1e-9
+            assert one.box[1] >= -1e-9
+            assert one.box[2] <= width + 1e-9
+            assert one.box[3] <= height + 1e-9
+            shared = sum(demo.intersection(one.box, other.box) for other in placed if other is not one)
+            totals.append(shared / demo.area(one.box))
+    assert max(totals) < 0.15
+    assert np.mean(np.array(totals) > 0) > 0.1
+
+
+def test_intersection_is_that_of_boxes():
+    assert demo.area((1, 2, 4, 6)) == 12
+    assert demo.intersection((0, 0, 4, 4), (3, 1, 9, 9)) == 3
+    assert demo.intersection((0, 0, 4, 4), (5, 5, 9, 9)) == 0
+    assert demo.intersection((0, 0, 4, 4), (0, 4, 4, 9)) == 0
+
+
+def test_polygons_of_small_masks():
+    mask = np.zeros((5, 6), np.uint8)
+    mask[1, 2] = 1
+    assert sorted(zip(*[iter(demo.polygons(mask)[0])] * 2, strict=True)) == [(2, 1), (2, 2), (3, 1), (3, 2)]
+    mask[1:4, 2] = mask[3, 2:5] = 1
+    corners = set(zip(*[iter(demo.polygons(mask)[0])] * 2, strict=True))
+    assert corners == {(2, 1), (3, 1), (3, 3), (5, 3), (5, 4), (2, 4)}
+    mask[0, 5] = 1
+    assert len(demo.polygons(mask)) == 2
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 2**81 - 1))
+def test_polygons_are_exact_in_pycocotools_but_for_holes(height, width, pattern):
+    mask = np.array([pattern >> i & 1 for i in range(height * width)], np.uint8).reshape(height, width)
+    if not mask.any():
+        return
+    found = coco_masks.frPyObjects(demo.polygons(mask), height, width)
+    assert np.array_equal(coco_masks.decode(coco_masks.merge(found)), binary_fill_holes(mask))
+
+
+def test_drawn_pixels_and_annotations_are_golden():
+    pixels, entries = hashlib.sha256(), hashlib.sha256()
+    for split, number in GOLDEN_SCENES:
+        scene = demo.draw(split, number)
+        pixels.update(f"{scene.image.shape}".encode() + scene.image.tobytes())
+        entries.update(json.dumps(demo.entries_of(scene, demo.image_id(split, number)), sort_keys=True).encode())
+    assert pixels.hexdigest() == DRAWN_SHA256
+    assert entries.hexdigest() == ANNOTATIONS_SHA256
+
+
+def test_files_are_their_drawings(root):
+    found = contents(root, "train")["annotations"]
+    for number in range(0, 300, 31):
+        scene, path = demo.draw("train", number), root / demo.relative_path("train", number)
+        image = cv2.imread(str(path))
+        assert image.shape == scene.image.shape
+        assert np.abs(image.astype(int) - scene.image).mean() < 12
+        of_image = [entry for entry in found if entry["image_id"] == number + 1]
+        assert of_image == demo.entries_of(scene, number + 1)
+
+
+def test_writing_again_with_one_thread_gives_the_same_bytes(root, few, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    demo.write_scenes(tmp_path)
+    again = sorted(tmp_path.glob("*2017/*.jpg"))
+    assert len(again) == 80
+    for path in again:
+        assert path.read_bytes() == (root / path.relative_to(tmp_path)).read_bytes()
+    for split, count in demo.SIZES.items():
+        short, long = contents(tmp_path, split), contents(root, split)
+        assert short["images"] == long["images"][:count]
+        assert short["annotations"] == long["annotations"][: len(short["annotations"])]
+
+
+def shares(prepared: Path, root: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes (M, 4) left, top, right, bottom in shares of their images, and classes (M,) from 1."""
+    images = index.read(prepared, split, root, demo.SIZES[split])
+    every = np.arange(len(images))
+    box, label, _ = objects.read(prepared, split, len(images)).take(every, images.width, images.height)
+    return box.astype(np.float64), label
+
+
+def overlaps(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """IoU (n, m) of boxes (n, 4) and (m, 4)."""
+    low = np.maximum(one[:, None, :2], other[:, :2])
+    high = np.minimum(one[:, None, 2:], other[:, 2:])
+    common = np.clip(high - low, 0, None).prod(2)
+    areas = [(boxes[:, 2:] - boxes[:, :2]).prod(1) for boxes in (one, other)]
+    return common / (areas[0][:, None] + areas[1] - common)
+
+
+def test_sizes_are_those_that_the_priors_of_the_demo_model_are_for(prepared, root):
+    box, _ = shares(prepared, root, "train")
+    side = 160 * np.sqrt((box[:, 2:] - box[:, :2]).prod(1))
+    small, median, large = np.percentile(side, [5, 50, 95])
+    assert 24 < small < 28
+    assert 35 < median < 40
+    assert 57 < large < 63
+    best = overlaps(box, priors.build(DEMO_MODEL).corners.T.astype(np.float64)).max(1)
+    assert (best > 0.5).mean() > 0.9
+
+
+def constants(box: np.ndarray, label: np.ndarray) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
+    """Sets of detections that know the training objects but not the image: per class boxes (n, 4) and their scores (n,)."""
+    sizes = np.percentile(box[:, 2:] - box[:, :2], [15, 40, 65, 90], axis=0)
+    steps = (np.arange(14) + 0.5) / 14
+    x, y, which = (grid.reshape(-1) for grid in np.meshgrid(steps, steps, np.arange(4)))
+    half = sizes[which] / 2
+    centre = np.stack([x, y], 1)
+    candidates = np.hstack([centre - half, centre + half])
+    candidates = candidates[(candidates.min(1) >= 0) & (candidates.max(1) <= 1)]
+    hit = overlaps(candidates, box) >= 0.5
+    frequent, first, spread, grid = [], [], [], []
+    for kind in range(1, 11):
+        mine = hit[:, label == kind]
+        best = np.argsort(-mine.sum(1), kind="stable")[:PER_CLASS]
+        frequent.append((candidates[best], mine.sum(1)[best]))
+        first.append((candidates[best[:5]], mine.sum(1)[best[:5]]))
+        spread.append(covering(candidates, mine))
+        middle = np.stack([*np.meshgrid((np.arange(10) + 0.5) / 10, (np.arange(10) + 0.5) / 10)], -1).reshape(-1, 2)
+        usual = np.median(box[label == kind, 2:] - box[label == kind, :2], axis=0) / 2
+        grid.append((np.hstack([middle - usual, middle + usual]), np.full(len(middle), (label == kind).sum())))
+    return {"most frequent": frequent, "a few": first, "covering": spread, "grid": grid}
+
+
+def covering(candidates: np.ndarray, hit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes one after another, each the one that hits most objects (n, m) that none did before."""
+    left, chosen, scores = hit.copy(), [], []
+    for _ in range(PER_CLASS):
+        counts = left.sum(1)
+        best = int(counts.argmax())
+        chosen.append(best)
+        scores.append(counts[best])
+        left = left[:, ~left[best]]
+    return candidates[chosen], np.array(scores)
+
+
+def test_no_constant_set_of_boxes_finds_anything(prepared, root):
+    truth = read_ground_truth(prepared / GROUND_TRUTH)
+    sizes = np.array([(image["width"], image["height"]) * 2 for image in truth["images"]], np.float64)
+    ids = np.array([image["id"] for image in truth["images"]])
+    found, detections = {}, {}
+    for name, per_class in constants(*shares(prepared, root, "train")).items():
+        box = np.concatenate([boxes for boxes, _ in per_class])
+        score = np.concatenate([scores for _, scores in per_class])
+        kinds = np.repeat(np.arange(10), [len(boxes) for boxes, _ in per_class])
+        pixels = box * sizes[:, None]
+        pixels[:, :, 2:] -= pixels[:, :, :2]
+        everywhere = [np.tile(values, len(ids)) for values in (score, 2 * kinds + 1)]
+        detections[name] = rows(np.repeat(ids, len(box)), pixels, *everywhere)
+        found[name] = average_precision(truth, detections[name], evaluator="faster-coco-eval")
+    best = max(found, key=found.__getitem__)
+    assert average_precision(truth, detections[best]) == pytest.approx(found[best], abs=1e-9)
+    assert max(found.values()) < CONSTANT_LIMIT_AP
+    # They are no nonsense: some objects are hit.
+    assert min(found.values()) > 0
+
+
+def test_the_right_boxes_are_worth_everything_and_those_of_another_image_nothing(prepared):
+    truth = read_ground_truth(prepared / GROUND_TRUTH)
+    ids, kinds = (np.array([entry[key] for entry in truth["annotations"]]) for key in ("image_id", "category_id"))
+    box, score = np.array([entry["bbox"] for entry in truth["annotations"]]), np.ones(len(ids))
+    assert average_precision(truth, rows(ids, box, score, kinds)) == pytest.approx(1.0)
+    assert average_precision(truth, rows(np.where(ids == ids.max(), ids.min(), ids + 1), box, score, kinds)) < 0.02
+
+
+def test_it_is_prepared_as_the_real_data_set_is(prepared, root, tmp_path):
+    facts = read_facts(prepared)
+    assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (2000, 300, {"classes": 10})
+    assert facts.notes == ()
+
+    class Elsewhere(CocoFolders):
+        name = "elsewhere"
+
+    Elsewhere().prepare(root, tmp_path / "elsewhere")
+    for path in (tmp_path / "elsewhere").iterdir():
+        if path.name != manifests.NAME:
+            assert path.read_bytes() == (prepared / path.name).read_bytes()
+    names = (prepared / "classes.txt").read_text().split()
+    assert names == [text for kind, name in enumerate(CLASSES) for text in (str(2 * kind + 1), name)]
+    assert CocoDemo().verify(prepared)[-1].startswith("coco-demo: sound")
+
+
+def test_generating_again_leaves_it(prepared):
+    before = (prepared / "manifest.json").stat()
+    assert CocoDemo().make_demo(prepared) == [f"coco-demo: already generated in {prepared}"]
+    assert (prepared / "manifest.json").stat() == before
+
+
+def test_it_can_be_moved_and_a_changed_image_is_found(few, tmp_path):
+    said = CocoDemo().make_demo(tmp_path / "a")
+    assert said[0].startswith("coco-demo: 60 training images with ")
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert "sound" in CocoDemo().verify(tmp_path / "b")[-1]
+    victim = tmp_path / "b" / "images" / demo.relative_path("val", 3)
+    content = bytearray(victim.read_bytes())
+    content[-100] ^= 1
+    victim.write_bytes(content)
+    with pytest.raises(ValueError, match=victim.name):
+        CocoDemo().verify(tmp_path / "b")
+
+
+def test_a_folder_of_another_data_set_is_refused(tmp_path):
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "x").write_text("x")
+    manifests.publish(made, tmp_path / "ml", manifests.Manifest("ml-demo", {}, {}, {}))
+    with pytest.raises(ValueError, match="holds ml-demo; name another folder"):
+        CocoDemo().make_demo(tmp_path / "ml")
+
+
+def test_processes_at_the_same_time_agree(tmp_path):
+    destination = tmp_path / "data" / "coco-demo"
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=make_few, args=(destination,)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    CocoDemo().verify(destination)
+    assert [path.name for path in destination.parent.iterdir()] == ["coco-demo"]
+
+
+def make_few(destination: Path) -> None:
+    demo.SIZES = {"train": 40, "val": 20}
+    CocoDemo().make_demo(destination)
+
+
+def test_it_is_generated_and_not_read(tmp_path):
+    assert CocoDemo.generated
+    with pytest.raises(ValueError, match="type: suite data make-demo coco-demo"):
+        CocoDemo().prepare(tmp_path / "x", tmp_path / "y")
+    with pytest.raises(ValueError, match="type: suite data make-demo coco-demo"):
+        CocoDemo().verify(tmp_path / "y")

@@ -1,0 +1,153 @@
+import math
+
+import numpy as np
+import pytest
+
+from workloads.common.images.drawing import scenes
+from workloads.common.images.drawing.outlines import OUTLINES
+from workloads.common.images.drawing.scenes import Draws, Look, Pose
+from workloads.common.images.drawing.textures import TEXTURES, field
+
+PLAIN = Look("solid", (200.0, 100.0, 50.0), (0.0, 0.0, 0.0))
+
+
+def area(polygon: np.ndarray) -> float:
+    """Shoelace formula."""
+    x, y = polygon[:, 0], polygon[:, 1]
+    return abs(float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1)))) / 2
+
+
+def canvas(height: int = 96, width: int = 128) -> np.ndarray:
+    return np.zeros((3, height, width), np.float32)
+
+
+def test_ten_outlines_within_the_unit_disc_and_ten_textures():
+    assert len(OUTLINES) == len(TEXTURES) == 10
+    for name, polygon in OUTLINES.items():
+        assert np.hypot(*polygon.T).max() <= 1.2, name
+        assert 0.5 < area(polygon) < 2.7, name
+
+
+@pytest.mark.parametrize("name", OUTLINES)
+def test_a_mask_covers_the_area_of_its_outline(name):
+    pose = Pose(64.3, 47.8, 30.0, rotation=0.4, squeeze=0.8, shear=0.15)
+    mask = scenes.draw_object(canvas(), name, pose, PLAIN, 0)
+    polygon = pose.corners(OUTLINES[name])
+    expected = 30.0**2 * 0.8 * area(OUTLINES[name])
+    assert area(polygon) == pytest.approx(expected, rel=1e-3)
+    edges = np.hypot(*(polygon - np.roll(polygon, 1, 0)).T).sum()
+    # The filled grid is a quarter of a pixel wide.
+    assert abs(mask.sum() / 255 - expected) < 0.2 * edges
+    y, x = np.nonzero(mask)
+    assert np.abs([x.min() + 0.5 - polygon[:, 0].min(), x.max() + 0.5 - polygon[:, 0].max()]).max() < 1.0
+    assert np.abs([y.min() + 0.5 - polygon[:, 1].min(), y.max() + 0.5 - polygon[:, 1].max()]).max() < 1.0
+
+
+def test_masks_are_exact_to_a_part_of_a_pixel():
+    for x, y in ((64.0, 48.0), (64.5, 48.25), (63.75, 47.5)):
+        mask = scenes.draw_object(canvas(), "square", Pose(x, y, 20), PLAIN, 0) / 255.0
+        assert mask.sum() == pytest.approx(32 * 32, rel=0.001)
+        assert mask.sum(0) @ (np.arange(128) + 0.5) / mask.sum() == pytest.approx(x, abs=0.01)
+        assert mask.sum(1) @ (np.arange(96) + 0.5) / mask.sum() == pytest.approx(y, abs=0.01)
+
+
+def test_painting_follows_the_mask():
+    picture = canvas()
+    mask = scenes.draw_object(picture, "ring", Pose(60, 48, 30), PLAIN, 0)
+    for plane, value in zip(picture, PLAIN.first, strict=True):
+        np.testing.assert_allclose(plane, mask * (value / 255), atol=0.01)
+    assert mask[48, 60] == 0, "the hole of the ring"
+
+
+def test_an_object_beyond_the_border_is_cut_and_one_outside_leaves_nothing():
+    inside = scenes.draw_object(canvas(), "square", Pose(64, 48, 20), PLAIN, 0)
+    half = scenes.draw_object(canvas(), "square", Pose(64, 0, 20), PLAIN, 0)
+    assert half.sum() == pytest.approx(inside.sum() / 2, rel=0.001)
+    for x, y in ((-50, 48), (64, -50), (200, 48), (64, 200)):
+        assert scenes.draw_object(canvas(), "square", Pose(x, y, 20), PLAIN, 0).sum() == 0
+
+
+@pytest.mark.parametrize("name", TEXTURES)
+def test_textures_are_shares_of_two_colours(name):
+    u, v = np.meshgrid(np.linspace(-1, 1, 61, dtype=np.float32), np.linspace(-1, 1, 53, dtype=np.float32))
+    share = TEXTURES[name](u, v, 30.0, 7)
+    assert share.shape == (53, 61)
+    assert share.dtype == np.float32
+    assert share.min() >= 0
+    assert share.max() <= 1
+    if name == "solid":
+        assert share.max() == 0
+    else:
+        assert 0.15 < share.mean() < 0.85
+        assert np.quantile(share, 0.02) < 0.05
+        assert np.quantile(share, 0.98) > 0.95
+
+
+def test_stripes_have_their_period():
+    u = np.linspace(0, 0.55 * 8, 800, endpoint=False, dtype=np.float32)[None]
+    share = TEXTURES["coarse stripes"](u, np.zeros_like(u), 1e4, 0)[0]
+    assert np.count_nonzero(np.diff(share > 0.5)) == 16
+    assert share.mean() == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_field_is_exact_and_stays_between_its_corners():
+    corners = np.arange(48).reshape(3, 4, 4) * 5
+    smooth = field(corners, 33, 57)
+    assert smooth.shape == (3, 33, 57)
+    assert np.array_equal(smooth * 65536, np.rint(smooth * 65536)), "multiples of 2**-16: no rounding on the way"
+    assert (smooth.min((1, 2)) >= corners.min((1, 2))).all()
+    assert (smooth.max((1, 2)) <= corners.max((1, 2))).all()
+    assert np.array_equal(field(np.full((4, 4), 77), 9, 9), np.full((9, 9), 77.0))
+
+
+def test_draws_are_uniform_and_parts_are_independent():
+    draws = Draws(3)
+    values = np.array([draws.uniform() for _ in range(4000)])
+    assert values.min() >= 0
+    assert values.max() < 1
+    assert abs(values.mean() - 0.5) < 4 / math.sqrt(12 * 4000)
+    assert abs(np.corrcoef(values[:-1], values[1:])[0, 1]) < 4 / math.sqrt(4000)
+    part = Draws(3).part(1)
+    other = np.array([part.uniform() for _ in range(4000)])
+    assert abs(np.corrcoef(values, other)[0, 1]) < 4 / math.sqrt(4000)
+    integers = Draws(5)
+    assert {integers.integer(2, 5) for _ in range(200)} == {2, 3, 4, 5}
+
+
+def test_looks_are_loyal_as_often_as_asked():
+    for loyalty, low, high in ((0.92, 0.90, 0.96), (0.0, 0.06, 0.14)):
+        looks = [scenes.choose_look(Draws(9).part(i), 3, loyalty, 0.5) for i in range(2000)]
+        share = sum(look.texture == tuple(TEXTURES)[3] for look in looks) / len(looks)
+        assert low < share < high
+
+
+def test_the_camera_adds_noise_of_one_to_six_and_orders_blue_green_red():
+    flat = canvas(64, 64)
+    flat[0], flat[1], flat[2] = 150, 120, 90
+    images = [scenes.camera(flat, Draws(1).part(i)) for i in range(200)]
+    assert all(image.shape == (64, 64, 3) and image.dtype == np.uint8 for image in images)
+    spreads = [image.reshape(-1, 3).std(0).mean() for image in images]
+    assert 0.9 < min(spreads) < 1.5
+    assert 5.3 < max(spreads) < 6.2
+    means = np.mean([image.reshape(-1, 3).mean(0) for image in images], axis=0)
+    assert means[0] < means[1] < means[2]
+
+
+def test_clutter_and_occluders_change_the_picture_and_nothing_else_does():
+    for paint in (scenes.clutter, scenes.occluders):
+        picture = canvas()
+        paint(picture, Draws(4), 0)
+        assert picture.sum() == 0
+        paint(picture, Draws(4), 3)
+        assert np.count_nonzero(picture) > 200
+        again = canvas()
+        paint(again, Draws(4), 3)
+        assert np.array_equal(picture, again)
+
+
+def test_backgrounds_stay_in_range():
+    for i in range(50):
+        picture = scenes.background(Draws(2).part(i), 88, 128)
+        assert picture.shape == (3, 88, 128)
+        assert picture.min() >= 0
+        assert picture.max() <= 255

@@ -1,0 +1,174 @@
+"""COCO's folders to what detection runs read. The images themselves are neither copied nor changed.
+
+Prepared form: the index of `workloads.common.images.index` of all images with objects, for `train` and `val` (its `label` is
+the image's COCO id); their boxes and classes (`objects.py`); `classes.txt`, a line `ID NAME` for class 1, 2, …; and
+`val_ground_truth.json`, what COCO's metric compares with: all validation images, also those without objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.backbones import RESNET34 as BACKBONE
+from workloads.common.coco import annotations as coco
+from workloads.common.coco import objects
+from workloads.common.coco.annotations import Annotations
+from workloads.common.coco.facts import GROUND_TRUTH, PUBLISHED, PUBLISHED_IMAGES
+from workloads.common.images import index
+from workloads.common.images.dataset import ImageDataset
+from workloads.common.images.jpeg import Header
+from workloads.common.manifest import Manifest
+
+SPLITS = {"train": "train2017", "val": "val2017"}
+"""Split to folder; its annotations are annotations/instances_FOLDER.json."""
+
+
+Content = dict[str, tuple[Path, bytes]]
+"""Path and content of each split's annotation file."""
+
+
+class CocoFolders(ImageDataset[Content]):
+    """A data set in COCO 2017's layout; `published` counts images with objects, and classes."""
+
+    things = "images or annotations"
+    published_images: ClassVar[dict[str, int]] = {}
+    """All images of the published data set."""
+
+    def look(self, source: Path) -> Content:
+        """The annotation files in the folder `source`. Raises ValueError."""
+        return {split: _read(source, folder) for split, folder in SPLITS.items()}
+
+    def manifest(self, images: str, content: Content) -> Manifest:
+        """The manifest before anything was checked; `images` is the folder that the names start from."""
+        digest = hashlib.sha256()
+        for _, data in content.values():
+            digest.update(hashlib.sha256(data).digest())
+        total = sum(len(data) for _, data in content.values())
+        return Manifest(
+            dataset=self.name,
+            source={"name": images, "bytes": total, "sha256": digest.hexdigest()},
+            options={"images": images, "subset": self.subset},
+            counts={},
+        )
+
+    def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
+        """Check everything and write the arrays below `folder`; the complete manifest, and lines about what was left out."""
+        found = {split: coco.parse(*file) for split, file in content.items()}
+        train, val = found["train"], found["val"]
+        if train.categories != val.categories:
+            raise ValueError(f"{val.path}: other categories than {train.path}; both must be of one data set")
+        bad, known = train.problems + val.problems, train.known + val.known
+        counts = {"classes": len(train.categories)}
+        for split, of_split in found.items():
+            counts |= {f"{split}_images": len(of_split.names)}
+            chosen = of_split.take(self.chosen(of_split, split, train))
+            usable, sizes, problems = self.checked(source, chosen, SPLITS[split])
+            bad += problems
+            full = np.flatnonzero(usable.counts())
+            counts[f"{split}_empty"] = len(usable.names) - len(full)
+            kept = usable.take(full)
+            counts[split], counts[f"{split}_objects"] = len(kept.names), len(kept.label)
+            if not kept.names:
+                first = f"; the first problem is {bad[0]}" if bad else ""
+                raise ValueError(f"{of_split.path}: no image with objects can be used{first}")
+            names = [f"{SPLITS[split]}/{name}" for name in kept.names]
+            index.write(folder, split, names, kept.image_id, kept.width, kept.height, [sizes[row] for row in full])
+            objects.write(folder, split, kept.counts(), kept.box, kept.label)
+            if split == "val":
+                truth = json.dumps(coco.ground_truth(usable), separators=(",", ":"))
+                (folder / GROUND_TRUTH).write_text(truth, encoding="utf-8")
+        if bad and not self.skip_bad:
+            raise ValueError(self.refusal(bad))
+        classes = "".join(f"{category} {name}\n" for category, name in train.categories)
+        (folder / "classes.txt").write_text(classes, encoding="utf-8")
+        counts["left_out"] = len(bad)
+        images = {f"{split}_images": number for split, number in self.published_images.items()}
+        notes = self.notes(counts) + self.differences(counts, {**(self.published or {}), **images})
+        complete = replace(manifest, counts=counts, notes=notes, matches_published=self.matches(counts))
+        return complete, [f"left out: {line}" for line in [*known, *self.named(bad)]]
+
+    def chosen(self, annotations: Annotations, split: str, train: Annotations) -> npt.NDArray[np.int64]:
+        """Rows of the images to keep: all, or with `subset` some that have objects, spread evenly."""
+        full = np.flatnonzero(annotations.counts())
+        training = int(np.count_nonzero(train.counts()))
+        if self.subset is None or self.subset >= training:
+            return np.arange(len(annotations.names))
+        count = self.subset if split == "train" else max(1, round(self.subset / training * len(full)))
+        return full[np.arange(count) * len(full) // count]
+
+    def checked(self, source: Path, annotations: Annotations, folder: str) -> tuple[Annotations, list[int], list[str]]:
+        """The images that can be used, their bytes, and a line for each of the others."""
+        from workloads.common.images.check import check_files
+
+        paths = [source / folder / name for name in annotations.names]
+        headers = check_files(paths, self.full)
+        good, sizes, problems = [], [], []
+        for row, (path, header) in enumerate(zip(paths, headers, strict=True)):
+            width, height = int(annotations.width[row]), int(annotations.height[row])
+            wrong = _wrong_file(header, width, height)
+            if wrong:
+                problems.append(f"{path}: image {annotations.image_id[row]}: {wrong}")
+            else:
+                good.append(row)
+                sizes.append(path.stat().st_size)
+        return annotations.take(np.array(good, np.int64)), sizes, problems
+
+    def lines(self, manifest: Manifest, destination: Path) -> list[str]:
+        """What to tell after a preparation."""
+        counts, looked = manifest.counts, "decoded" if self.full else "headers and ends checked"
+        return [
+            f"{self.name}: {counts['train']:,} training images with {counts['train_objects']:,} objects and {counts['val']:,} "
+            f"validation images with {counts['val_objects']:,} objects of {counts['classes']:,} classes, {looked}, "
+            f"indexed in {destination}; the images stay in {manifest.source['name']}",
+            f"images without objects: {counts['train_empty']:,} of train are not trained on, {counts['val_empty']:,} of val "
+            f"count in the metric alone",
+            *(f"notice: {note}" for note in manifest.notes),
+        ]
+
+    def verify_split(self, destination: Path, split: str, count: int) -> None:
+        """The objects can be read."""
+        objects.read(destination, split, count)
+
+
+class Coco2017(CocoFolders):
+    """COCO 2017: what SSD's targets are about."""
+
+    name = "coco2017"
+    published: ClassVar = PUBLISHED
+    published_images: ClassVar = PUBLISHED_IMAGES
+
+    def lines(self, manifest: Manifest, destination: Path) -> list[str]:
+        """What was found, and what a reference run needs beside it."""
+        needed = f"a reference run of SSD also needs backbone.weights={BACKBONE.file}, from {BACKBONE.url}"
+        return [*super().lines(manifest, destination), needed]
+
+
+def _read(source: Path, folder: str) -> tuple[Path, bytes]:
+    """Path and content of a split's annotation file."""
+    path = source / "annotations" / f"instances_{folder}.json"
+    if not (source / folder).is_dir():
+        raise ValueError(
+            f"{source}: no folder {folder}; expected are train2017, val2017 and annotations, as downloaded"
+        )
+    try:
+        return path, path.read_bytes()
+    except OSError as error:
+        raise ValueError(
+            f"{path}: {error.strerror}; expected are train2017, val2017 and annotations below {source}, as downloaded"
+        ) from None
+
+
+def _wrong_file(header: Header | str, width: int, height: int) -> str:
+    """What is wrong with an image's file; empty: nothing."""
+    if isinstance(header, str):
+        return header
+    if (header.width, header.height) != (width, height):
+        return f"{header.width} x {header.height} pixels, but {width} x {height} in the annotations"
+    return ""

@@ -1,0 +1,270 @@
+"""Scenes of the demo data sets: textured objects over a smooth background, with clutter, occluders and camera noise.
+
+A canvas is (3, height, width) float32, planes red, green, blue, values 0 … 255. Drawing one object (`draw_object`,
+which returns its mask) is apart from composing a scene. Every choice is a hash of coordinates, and pixels come from
+integer polygon filling and correctly rounded operations: the same image on every machine.
+"""
+
+from __future__ import annotations
+
+import colorsys
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.images.drawing.outlines import OUTLINES
+from workloads.common.images.drawing.textures import TEXTURES, field
+from workloads.common.randomness import bits, fold, integers, normal, uniform
+
+Canvas = npt.NDArray[np.float32]
+Mask = npt.NDArray[np.uint8]
+Colour = tuple[float, float, float]
+
+CLASSES = tuple(OUTLINES)
+MARGIN = 2
+"""Pixels around a polygon's box, for soft edges."""
+FINER = 4
+"""Outlines are filled on a grid that many times finer, then averaged."""
+SUBPIXEL_BITS = 6
+"""Corners are rounded to 1/64 of the finer grid's pixels."""
+_LEVELS: Mask = (np.arange(FINER * FINER + 1) * 255 // (FINER * FINER)).astype(np.uint8)
+NOISE_LEVELS = 256
+BLOCK = 64
+"""Draws hashed at a time."""
+
+
+class Draws:
+    """Random numbers in a row: draw i is the hash of (key, i)."""
+
+    def __init__(self, key: int | np.uint64) -> None:
+        self.key = int(key)
+        self.used = 0
+        self._block: list[float] = []
+
+    def uniform(self, low: float = 0.0, high: float = 1.0) -> float:
+        """In [low, high)."""
+        at = self.used % BLOCK
+        if at == 0:
+            self._block = uniform(bits(self.key, np.arange(self.used, self.used + BLOCK))).tolist()
+        self.used += 1
+        return low + (high - low) * self._block[at]
+
+    def integer(self, low: int, high: int) -> int:
+        """In low … high, both included."""
+        return low + int(self.uniform() * (high - low + 1))
+
+    def chance(self, probability: float) -> bool:
+        """True with `probability`."""
+        return self.uniform() < probability
+
+    def part(self, *coordinates: int) -> Draws:
+        """Draws of their own: what one part of a scene uses cannot shift another."""
+        return Draws(fold(self.key, *coordinates))
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where and how an outline lies: centre and radius in pixels, rotation in radians."""
+
+    x: float
+    y: float
+    radius: float
+    rotation: float = 0.0
+    squeeze: float = 1.0
+    """Height over width, at most 1."""
+    shear: float = 0.0
+
+    def matrix(self) -> npt.NDArray[np.float64]:
+        """(2, 2) from the unit disc to pixels: shear, squeeze, then rotate; rounded to 2⁻¹⁶."""
+        cosine, sine = math.cos(self.rotation), math.sin(self.rotation)
+        scaled = [
+            (cosine, cosine * self.shear - sine * self.squeeze),
+            (sine, sine * self.shear + cosine * self.squeeze),
+        ]
+        return np.asarray(np.rint(np.array(scaled) * self.radius * 65536) / 65536, np.float64)
+
+    def corners(self, outline: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The polygon (n, 2) in pixels."""
+        (a, b), (c, d) = self.matrix().tolist()
+        x, y = outline[:, 0], outline[:, 1]
+        return np.stack([a * x + b * y + self.x, c * x + d * y + self.y], axis=1)
+
+
+@dataclass(frozen=True)
+class Look:
+    """A texture with its two colours, red, green, blue in 0 … 255."""
+
+    texture: str
+    first: Colour
+    second: Colour
+    scale: float = 1.0
+    """Of the texture, over its usual size on an object of that radius."""
+
+
+def hsv(hue: float, saturation: float, value: float) -> Colour:
+    """A colour of 0 … 255; the hue wraps around."""
+    red, green, blue = colorsys.hsv_to_rgb(hue % 1.0, saturation, value)
+    return 255 * red, 255 * green, 255 * blue
+
+
+def choose_pose(draws: Draws, x: float, y: float, radius: float) -> Pose:
+    """Rotation ±30°, squeeze 0.75–1, shear ±0.2."""
+    turn = math.pi / 6
+    return Pose(x, y, radius, draws.uniform(-turn, turn), draws.uniform(0.75, 1.0), draws.uniform(-0.2, 0.2))
+
+
+def choose_look(draws: Draws, kind: int, texture_loyalty: float, hue_loyalty: float) -> Look:
+    """The look of class `kind` (0 … 9): its own texture and hue with the given probabilities, else any."""
+    names = tuple(TEXTURES)
+    texture = names[kind] if draws.chance(texture_loyalty) else names[draws.integer(0, len(names) - 1)]
+    hue = kind / len(CLASSES) + draws.uniform(-0.04, 0.04) if draws.chance(hue_loyalty) else draws.uniform()
+    return _colours(draws, texture, hue, saturation=0.45)
+
+
+def any_look(draws: Draws) -> Look:
+    """A look that belongs to no class; muted, or clutter would outshine objects."""
+    texture = tuple(TEXTURES)[draws.integer(0, len(TEXTURES) - 1)]
+    return _colours(draws, texture, draws.uniform(), saturation=0.1)
+
+
+def _colours(draws: Draws, texture: str, hue: float, saturation: float) -> Look:
+    """Two colours near `hue`, at least that saturated, whose values are 0.3–0.6 apart; texture scale 0.8–1.3."""
+    apart = draws.uniform(0.3, 0.6)
+    dark = draws.uniform(0.15, 1.0 - apart)
+    values = (dark, dark + apart) if draws.chance(0.5) else (dark + apart, dark)
+    first = hsv(hue, draws.uniform(saturation, 1.0), values[0])
+    second = hsv(hue + draws.uniform(-0.1, 0.1), draws.uniform(saturation, 1.0), values[1])
+    return Look(texture, first, second, draws.uniform(0.8, 1.3))
+
+
+def polygon_mask(corners: npt.NDArray[np.float64], height: int, width: int) -> tuple[slice, slice, Mask]:
+    """(rows, columns, coverage 0 … 255) of a polygon: its box within the canvas and the share of each pixel there."""
+    low = np.maximum(np.floor(corners.min(0)).astype(int) - MARGIN, 0)
+    high = np.minimum(np.ceil(corners.max(0)).astype(int) + MARGIN, (width, height))
+    (left, top), (right, bottom) = low.tolist(), high.tolist()
+    mask = np.zeros((max(bottom - top, 0), max(right - left, 0)), np.uint8)
+    if mask.size:
+        fine = np.zeros((mask.shape[0] * FINER, mask.shape[1] * FINER), np.uint8)
+        # OpenCV's coordinates are those of pixel centres.
+        points = np.rint(((corners - low) * FINER - 0.5) * (1 << SUBPIXEL_BITS)).astype(np.int32)
+        cv2.fillPoly(fine, [points], (1,), shift=SUBPIXEL_BITS)
+        mask = _shares(fine)
+    return slice(top, top + mask.shape[0]), slice(left, left + mask.shape[1]), mask
+
+
+def _shares(fine: Mask) -> Mask:
+    """0 … 255 for each square of FINER × FINER zeros and ones."""
+    rows = fine[0::FINER] + fine[1::FINER] + fine[2::FINER] + fine[3::FINER]
+    counts = rows[:, 0::FINER] + rows[:, 1::FINER] + rows[:, 2::FINER] + rows[:, 3::FINER]
+    levels: Mask = _LEVELS[counts]
+    return levels
+
+
+def draw_object(canvas: Canvas, outline: str, pose: Pose, look: Look, key: int) -> Mask:
+    """Paint an object; returns its coverage (height, width) uint8 0 … 255, before anything lies over it."""
+    height, width = canvas.shape[1:]
+    rows, columns, mask = polygon_mask(pose.corners(OUTLINES[outline]), height, width)
+    coverage = np.zeros((height, width), np.uint8)
+    coverage[rows, columns] = mask
+    if mask.size:
+        pixels = pose.radius * look.scale
+        share = TEXTURES[look.texture](*_object_coordinates(pose, rows, columns, pixels), pixels, key)
+        alpha = mask * np.float32(1 / 255)
+        _blend(canvas[:, rows, columns], look, share, alpha)
+    return coverage
+
+
+def _object_coordinates(pose: Pose, rows: slice, columns: slice, unit: float) -> tuple[Canvas, Canvas]:
+    """u, v of the pixels in a box along the rotated axes, in units of `unit` pixels."""
+    cosine = round(math.cos(pose.rotation) * 65536) / 65536 / unit
+    sine = round(math.sin(pose.rotation) * 65536) / 65536 / unit
+    x = np.arange(columns.start, columns.stop) + (0.5 - pose.x)
+    y = (np.arange(rows.start, rows.stop) + (0.5 - pose.y))[:, None]
+    u, v = x * cosine + y * sine, y * cosine - x * sine
+    return u.astype(np.float32), v.astype(np.float32)
+
+
+def _blend(box: Canvas, look: Look, share: Canvas, alpha: Canvas) -> None:
+    """Lay the two colours, mixed by `share`, over `box` (3, h, w) with opacity `alpha`, in place."""
+    for plane, first, second in zip(box, look.first, look.second, strict=True):
+        paint = share * np.float32(second - first)
+        paint += np.float32(first)
+        paint -= plane
+        paint *= alpha
+        plane += paint
+
+
+def paint_polygon(canvas: Canvas, corners: npt.NDArray[np.float64], colour: Colour) -> None:
+    """Lay a polygon (n, 2) of one colour over the canvas."""
+    rows, columns, mask = polygon_mask(corners, *canvas.shape[1:])
+    alpha = mask * np.float32(1 / 255)
+    for plane, value in zip(canvas[:, rows, columns], colour, strict=True):
+        plane += (np.float32(value) - plane) * alpha
+
+
+def background(draws: Draws, height: int, width: int) -> Canvas:
+    """A smooth random field of muted colours through a grid of 3–8 cells a side."""
+    cells = draws.integer(3, 8)
+    base = np.array(hsv(draws.uniform(), draws.uniform(0.0, 0.5), draws.uniform(0.3, 0.8)))
+    spread = draws.integer(20, 90)
+    offsets = integers(bits(draws.part(1).key, np.arange(3 * cells * cells)), 2 * spread + 1) - spread
+    corners = np.clip(offsets.reshape(3, cells, cells) + np.rint(base).astype(np.int64)[:, None, None], 0, 255)
+    return field(corners, height, width).astype(np.float32)
+
+
+def clutter(canvas: Canvas, draws: Draws, count: int) -> None:
+    """`count` strokes, blobs and boxes anywhere; blobs and boxes wear any texture."""
+    height, width = canvas.shape[1:]
+    side = min(height, width)
+    for number in range(count):
+        one = draws.part(number)
+        x, y = one.uniform(0, width), one.uniform(0, height)
+        kind, turn = one.integer(0, 2), one.uniform(0, math.pi)
+        if kind == 0:
+            colour = hsv(one.uniform(), one.uniform(0.0, 1.0), one.uniform(0.2, 0.9))
+            stroke(canvas, one, (x, y), one.uniform(0.2, 0.7) * side, one.uniform(0.02, 0.05) * side, colour)
+        else:
+            pose = Pose(x, y, one.uniform(0.08, 0.2) * side, turn, one.uniform(0.4, 1.0))
+            draw_object(canvas, "disc" if kind == 1 else "square", pose, any_look(one), one.part(0).key)
+
+
+def occluders(canvas: Canvas, draws: Draws, count: int) -> None:
+    """`count` thin lines across the scene."""
+    height, width = canvas.shape[1:]
+    side = min(height, width)
+    for number in range(count):
+        one = draws.part(number)
+        colour = hsv(one.uniform(), one.uniform(0.0, 0.6), one.uniform(0.1, 0.95))
+        middle = (one.uniform(0.2, 0.8) * width, one.uniform(0.2, 0.8) * height)
+        stroke(canvas, one, middle, one.uniform(0.6, 1.4) * side, one.uniform(0.015, 0.04) * side, colour)
+
+
+def stroke(
+    canvas: Canvas, draws: Draws, middle: tuple[float, float], length: float, thickness: float, colour: Colour
+) -> None:
+    """A straight bar in a random direction; all in pixels."""
+    pose = Pose(*middle, length / 1.6, draws.uniform(0, math.pi), thickness / length)
+    paint_polygon(canvas, pose.corners(OUTLINES["square"]), colour)
+
+
+def camera(canvas: Canvas, draws: Draws) -> npt.NDArray[np.uint8]:
+    """Contrast, brightness and Gaussian noise (σ 1–6), then 8 bits: (height, width, 3) blue, green, red."""
+    contrast, brightness, sigma = draws.uniform(0.75, 1.2), draws.uniform(-25, 25), draws.uniform(1, 6)
+    noise = bits(draws.part(1).key, np.arange(-(-canvas.size // 8))).astype("<u8", copy=False).view(np.uint8)
+    image = np.take(_noise_table() * np.float32(sigma), noise[: canvas.size]).reshape(canvas.shape)
+    image += canvas * np.float32(contrast)
+    image += np.float32(127.5 - 127.5 * contrast + brightness)
+    np.clip(image, 0, 255, out=image)
+    planes = np.rint(image, out=image).astype(np.uint8)
+    return np.ascontiguousarray(planes[::-1].transpose(1, 2, 0))
+
+
+@cache
+def _noise_table() -> npt.NDArray[np.float32]:
+    """Standard normal quantiles at the middle of 256 equal cells: a byte is a draw (at most 2.9 in size)."""
+    cells = np.arange(NOISE_LEVELS, dtype=np.uint64) << np.uint64(56)
+    return np.asarray(normal(cells + np.uint64(1 << 55), np.float32), np.float32)
