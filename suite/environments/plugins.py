@@ -30,7 +30,7 @@ CHECK_SECONDS = 300.0
 
 CHECK = """
 import sys
-from suite import registry
+from suite.common import registry
 try:
     registry.load_workload(sys.argv[1])
     trainer = registry.load_trainer(sys.argv[1], sys.argv[2])

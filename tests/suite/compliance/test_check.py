@@ -91,8 +91,8 @@ def test_demo_log_fails_the_reference_rules_by_its_counts():
     [
         (('"value": 0.65,', '"value": 0.6349,'), "eval_accuracy", "best 0.6349 (epoch 3) of 3"),
         (('"status": "success"', '"status": "aborted"'), "run_stop", 'status "aborted"'),
-        (('"key": "epoch_stop", "value": null, "metadata": {"file": "suite/worker/loop.py", "lineno": 1, "epoch_num": 2}',
-          '"key": "epoch_stop", "value": null, "metadata": {"file": "suite/worker/loop.py", "lineno": 1, "epoch_num": 4}'),
+        (('"key": "epoch_stop", "value": null, "metadata": {"file": "suite/loop.py", "lineno": 1, "epoch_num": 2}',
+          '"key": "epoch_stop", "value": null, "metadata": {"file": "suite/loop.py", "lineno": 1, "epoch_num": 4}'),
          "epoch_stop", "epoch_num 4"),
         (('"key": "opt_name", "value": "adam"', '"key": "opt_name", "value": "sgd"'), "opt_name", '"sgd"'),
         (('"key": "train_samples", "value": 82152', '"key": "train_samples", "value": 0'), "train_samples", "0"),

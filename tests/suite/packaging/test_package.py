@@ -432,7 +432,7 @@ def test_code_of_other_commits(tmp_path):
                 source=DATA / "0.7.0" / "resnet.txt")  # fmt: skip
     packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted())
     assert any("the commit that ran is not in this checkout" in note for note in packaged.notes)
-    (loop,) = (tmp_path / "out").rglob("source/suite/loop.py")
+    (loop,) = (tmp_path / "out").rglob("source/suite/worker/loop.py")
     assert loop.read_bytes() == (Path(__file__).parents[3] / "suite" / "worker" / "loop.py").read_bytes()
 
 

@@ -59,7 +59,7 @@ def test_quality_agrees_between_frameworks_and_device_counts(demos):
 
 
 def test_the_stock_checker_accepts_the_logs(demos):
-    rules = PROJECT / "suite" / "rules" / "ncf_demo.yaml"
+    rules = PROJECT / "suite" / "compliance" / "rules" / "ncf_demo.yaml"
     for folder in run_folders(demos[0]):
         command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--ruleset", "0.7.0"]
         command += ["--config", str(rules), "--werror", "--log_output", str(demos[0] / "checker.log")]
