@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -28,6 +29,10 @@ def test_a_run_leaves_what_docs_logs_says(tmp_path):
         *("telemetry.jsonl", "topology.json"),
     }
     assert status(folder)["status"] == "success"
+    (host,) = json.loads((folder / "run.json").read_text())["hosts"]
+    assert (host["name"], host["address"], host["first_replica"]) == (platform.node(), "127.0.0.1", 0)
+    assert host["devices"] == [0]
+    assert host["cores"] == sorted(os.sched_getaffinity(0))
     assert "demo" in done.stdout
     assert "no MLPerf result" in done.stdout
     assert str(folder) in done.stdout.replace("\n", "")
