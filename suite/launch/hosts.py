@@ -45,7 +45,7 @@ class Host:
     name: str
     """As `platform.node()` says there."""
     address: str
-    """Where the other hosts reach it: a name or an IP address, without a port."""
+    """Where the other hosts reach it: a name or an IPv4 address, without a port."""
     replicas: range
     """The global numbers of its devices."""
     devices: tuple[int, ...]
