@@ -235,7 +235,7 @@ class Supervisor:
             "workload": settings.workload,
             "framework": settings.framework,
             "profile": settings.profile,
-            "devices": settings.devices_total,
+            "devices": settings.devices,
         }
         write_atomically(self.folder / "status.json", json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 

@@ -89,7 +89,7 @@ def place_of(run: RunSpec, process: int, processes: int) -> Place:
     Processes and replicas are numbered over all hosts, devices and cores on each host.
     """
     settings = run.settings
-    share = settings.devices_total // processes
+    share = settings.devices // processes
     replicas = range(process * share, (process + 1) * share)
     host = next(host for host in hosts_of(run) if replicas.start in host.replicas)
     assert replicas[-1] in host.replicas, "a process drives devices of one host"
@@ -106,7 +106,7 @@ def place_of(run: RunSpec, process: int, processes: int) -> Place:
         process,
         processes,
         replicas,
-        settings.devices_total,
+        settings.devices,
         devices,
         cores,
         settings.cores_per_device,

@@ -106,7 +106,7 @@ def hosts_of(run: RunSpec, environment: Interpreter | None = None) -> tuple[Host
 
     Raises ValueError if they do not fit together or the run's devices.
     """
-    devices = run.settings.devices_total
+    devices = run.settings.devices
     if not run.hosts:
         return (Host(platform.node(), LOOPBACK, range(devices), tuple(range(devices)), run.cores, environment),)
     hosts = tuple(_from_record(record, environment) for record in run.hosts)

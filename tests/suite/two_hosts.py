@@ -12,7 +12,7 @@ HOSTS = (
 
 
 def make_run(hosts=(), cores=(), folder="", **changes):
-    values = {"device": "cpu", "devices_total": 1, "cores_per_device": 3, "precision": "fp32", **changes}
+    values = {"device": "cpu", "devices": 1, "cores_per_device": 3, "precision": "fp32", **changes}
     settings = Settings(**{**{field.name: "" for field in fields(Settings)}, **values})
     known = {"settings": settings, "facts": Facts(1, 1, {}, ""), "folder": folder, "cores": cores, "hosts": hosts}
     return RunSpec(**{**{field.name: "" for field in fields(RunSpec)}, **known, "schema": SCHEMA})

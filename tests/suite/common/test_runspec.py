@@ -11,7 +11,7 @@ from tests.suite.two_hosts import HOSTS, make_run
 
 @pytest.mark.parametrize("hosts", [(), HOSTS], ids=["this machine", "two hosts"])
 def test_hosts_go_to_disk_and_back(tmp_path, hosts):
-    run = recorded(make_run(hosts, devices_total=8))
+    run = recorded(make_run(hosts, devices=8))
     run.write(tmp_path / "run.json")
     assert read_run(tmp_path / "run.json").hosts == run.hosts
     assert len(run.hosts) == max(1, len(hosts))

@@ -20,7 +20,7 @@ PID_MAXIMUM = 1 << 22
 
 def supervisor(folder, framework, prefix=()):
     """Of a run on this machine and node-b."""
-    run = make_run(({**HOSTS[0], "name": platform.node()}, HOSTS[1]), devices_total=8, folder=str(folder))
+    run = make_run(({**HOSTS[0], "name": platform.node()}, HOSTS[1]), devices=8, folder=str(folder))
     return Supervisor(run, framework, Environment("torch", prefix, "/python"), None)
 
 

@@ -46,7 +46,7 @@ def test_malloc_takes_huge_pages_on_cpu_cores_unless_the_user_says_otherwise(fra
 
 
 def test_pytorch_on_one_host():
-    ((command,),) = commands(PYTORCH, make_run(devices_total=2), (2000, 2001))
+    ((command,),) = commands(PYTORCH, make_run(devices=2), (2000, 2001))
     assert command.name == "launcher"
     assert command.arguments == (
         *("-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"),
@@ -55,7 +55,7 @@ def test_pytorch_on_one_host():
 
 
 def test_pytorch_on_two_hosts():
-    by_host = commands(PYTORCH, make_run(HOSTS, device="cuda", devices_total=8), PORTS)
+    by_host = commands(PYTORCH, make_run(HOSTS, device="cuda", devices=8), PORTS)
     assert [[command.name for command in host] for host in by_host] == [["launcher-node-a"], ["launcher-node-b"]]
     for rank, (command,) in enumerate(by_host):
         assert command.arguments == (
@@ -65,7 +65,7 @@ def test_pytorch_on_two_hosts():
 
 
 def test_tensorflow_on_one_host():
-    (host,) = commands(TENSORFLOW, make_run(devices_total=2), (2000, 2001))
+    (host,) = commands(TENSORFLOW, make_run(devices=2), (2000, 2001))
     assert [command.name for command in host] == ["worker-0", "worker-1"]
     for process, command in enumerate(host):
         assert command.arguments == (*WORKER, "run.json")
@@ -76,7 +76,7 @@ def test_tensorflow_on_one_host():
 
 
 def test_tensorflow_on_two_hosts_knows_every_address():
-    by_host = commands(TENSORFLOW, make_run(HOSTS, device="cuda", devices_total=8), PORTS)
+    by_host = commands(TENSORFLOW, make_run(HOSTS, device="cuda", devices=8), PORTS)
     assert [[command.name for command in host] for host in by_host] == [
         ["worker-0", "worker-1", "worker-2", "worker-3"],
         ["worker-4", "worker-5", "worker-6", "worker-7"],
@@ -89,9 +89,9 @@ def test_tensorflow_on_two_hosts_knows_every_address():
         assert (command.variables["RANK"], command.variables["WORLD_SIZE"]) == (str(process), "8")
 
 
-@pytest.mark.parametrize(("hosts", "devices_total"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
-def test_mxnet_has_one_process_on_each_host(hosts, devices_total):
-    by_host = commands(MXNET, make_run(hosts, device="cuda", devices_total=devices_total), PORTS[:devices_total])
+@pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
+def test_mxnet_has_one_process_on_each_host(hosts, devices):
+    by_host = commands(MXNET, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
     for process, (command,) in enumerate(by_host):
         assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
         rank = (command.variables["RANK"], command.variables["WORLD_SIZE"])
@@ -100,12 +100,12 @@ def test_mxnet_has_one_process_on_each_host(hosts, devices_total):
 
 @pytest.mark.parametrize(("framework", "each"), [(PYTORCH, 4), (TENSORFLOW, 4), (MXNET, 1)])
 def test_every_process_has_its_host(framework, each):
-    hosts = hosts_of(make_run(HOSTS, devices_total=8))
+    hosts = hosts_of(make_run(HOSTS, devices=8))
     assert framework.hosts_of_processes(hosts) == (hosts[0],) * each + (hosts[1],) * each
 
 
 def test_a_place_numbers_devices_as_its_host_does():
-    run = make_run(HOSTS, device="cuda", devices_total=8)
+    run = make_run(HOSTS, device="cuda", devices=8)
     places = [place_of(run, process, 8) for process in range(8)]
     assert [place.host for place in places] == ["node-a"] * 4 + ["node-b"] * 4
     assert [list(place.replicas) for place in places] == [[number] for number in range(8)]
@@ -114,7 +114,7 @@ def test_a_place_numbers_devices_as_its_host_does():
 
 
 def test_a_process_that_drives_a_whole_host():
-    run = make_run(HOSTS, device="cuda", devices_total=8)
+    run = make_run(HOSTS, device="cuda", devices=8)
     place = place_of(run, 1, 2)
     assert (place.host, place.replicas) == ("node-b", range(4, 8))
     assert place.devices == ("cuda:0", "cuda:1", "cuda:2", "cuda:3")
@@ -122,7 +122,7 @@ def test_a_process_that_drives_a_whole_host():
 
 def test_devices_need_not_be_the_first_ones():
     hosts = ({**HOSTS[0], "devices": [2, 3]}, {**HOSTS[1], "devices": [6, 1], "first_replica": 2})
-    run = make_run(hosts, device="cuda", devices_total=4)
+    run = make_run(hosts, device="cuda", devices=4)
     assert [place_of(run, process, 4).devices for process in range(4)] == [
         *(("cuda:2",), ("cuda:3",), ("cuda:6",), ("cuda:1",))
     ]
@@ -130,7 +130,7 @@ def test_devices_need_not_be_the_first_ones():
 
 def test_cores_are_those_of_the_host():
     hosts = ({**HOSTS[0], "cores": list(range(8))}, {**HOSTS[1], "cores": list(range(10, 18))})
-    run = make_run(hosts, devices_total=8, cores_per_device=2)
+    run = make_run(hosts, devices=8, cores_per_device=2)
     assert [place_of(run, process, 8).cores for process in range(8)] == [
         *((0, 1), (2, 3), (4, 5), (6, 7)),
         *((10, 11), (12, 13), (14, 15), (16, 17)),
@@ -140,19 +140,19 @@ def test_cores_are_those_of_the_host():
 
 
 def test_a_single_machine_is_numbered_as_ever():
-    run = make_run(device="cuda", devices_total=4)
+    run = make_run(device="cuda", devices=4)
     assert [place_of(run, process, 4).devices for process in range(4)] == [(f"cuda:{number}",) for number in range(4)]
     assert place_of(run, 0, 1).devices == ("cuda:0", "cuda:1", "cuda:2", "cuda:3")
 
 
 def test_ports_are_free_and_distinct():
-    cluster = meet(hosts_of(make_run(devices_total=8)))
+    cluster = meet(hosts_of(make_run(devices=8)))
     assert len(set(cluster.ports)) == 8
     assert all(1024 <= port < 65536 for port in cluster.ports)
     assert (cluster.master_address, cluster.master_port) == (LOOPBACK, cluster.ports[0])
 
 
 def test_ports_of_another_machine_are_not_guessed():
-    hosts = hosts_of(make_run(({**HOSTS[0], "address": "192.0.2.1"}, HOSTS[1]), devices_total=8))  # RFC 5737: nobody's
+    hosts = hosts_of(make_run(({**HOSTS[0], "address": "192.0.2.1"}, HOSTS[1]), devices=8))  # RFC 5737: nobody's
     with pytest.raises(ValueError, match=r"^host node-a: ports of 192\.0\.2\.1 cannot be probed from here: [^\n]+\Z"):
         meet(hosts)
