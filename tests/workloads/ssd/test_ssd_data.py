@@ -11,7 +11,8 @@ from tests.workloads.ssd.test_ssd_workload import made
 from workloads.api import Facts
 from workloads.common.coco.dataset import CocoFolders
 from workloads.common.coco.facts import read_facts
-from workloads.common.images.jpeg import BadImage, Reader
+from workloads.common.images.files import BadImage
+from workloads.common.images.jpeg import Reader
 from workloads.ssd import boxes, crops
 from workloads.ssd.data import DetectionData
 from workloads.ssd.settings import DEMO_MODEL

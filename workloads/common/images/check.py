@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import local
 
-from workloads.common.images.jpeg import BadImage, Header, Reader, read_header
+from workloads.common.images.files import BadImage
+from workloads.common.images.jpeg import Header, Reader, read_header
 
 FILES_PER_TASK = 64
 HEADER_BYTES = 1 << 14

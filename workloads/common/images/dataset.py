@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from workloads.api import Dataset
 from workloads.common import manifest as manifests
-from workloads.common.images import index
+from workloads.common.images import index, seek
 from workloads.common.manifest import Manifest
 
 MOST_NAMED = 20
@@ -38,7 +38,7 @@ class ImageDataset(Dataset, Generic[Content]):
         self.full = False
         """Decode every image, instead of looking at headers and ends."""
         self.seek_points = True
-        """Note places in the training images where decoding can begin; see `seek_points`."""
+        """Note places in the training images where decoding can begin (`images.seek`)."""
 
     @abstractmethod
     def look(self, source: Path) -> Content:
@@ -81,13 +81,11 @@ class ImageDataset(Dataset, Generic[Content]):
 
     def _seek_points(self, destination: Path, manifest: Manifest) -> list[str]:
         """Make those of the prepared training images; they are no part of the preparation, which stands without them."""
-        from workloads.common.images.seek import points as seek_points
-
         if not self.seek_points:
             return []
         images = index.read(destination, "train", index.root(destination, manifest), manifest.counts["train"])
         try:
-            return seek_points.make(destination, manifest, images)
+            return seek.make_points(destination, manifest, images)
         except OSError as error:
             return [f"notice: {self.name}: no seek points ({error.filename or destination}: {error.strerror or error})"]
         except (ValueError, MemoryError, BrokenExecutor) as error:
@@ -121,8 +119,6 @@ class ImageDataset(Dataset, Generic[Content]):
 
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared form with the manifest by content, and the images with the index by size in bytes."""
-        from workloads.common.images.seek import points as seek_points
-
         manifest = manifests.read(destination)
         if manifest is None:
             raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
@@ -136,7 +132,7 @@ class ImageDataset(Dataset, Generic[Content]):
             for number in range(len(images)):
                 _same_bytes(images.path(number), int(images.bytes[number]))
             lines.append(f"{split}: {len(images):,} images, bytes as recorded")
-        lines += seek_points.verify(destination, manifest)
+        lines += seek.verify_points(destination, manifest)
         lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
         return lines + [f"notice: {note}" for note in manifest.notes]
 

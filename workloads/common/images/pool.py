@@ -48,7 +48,7 @@ class Buffers:
             memory = np.empty(self._bytes, np.uint8)
             self.allocated += 1
         # Not a view of `memory`: NumPy would make its own views refer to `memory` directly, past this array.
-        array = np.frombuffer(memoryview(memory), np.uint8)
+        array = np.frombuffer(memory.data, np.uint8)
         weakref.finalize(array, self._free.append, memory).atexit = False
         return array.reshape(self.shape)
 

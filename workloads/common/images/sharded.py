@@ -22,10 +22,10 @@ import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings
 from workloads.common import manifest as manifests
-from workloads.common.images import index
-from workloads.common.images.jpeg import BadImage, Box, Reader
+from workloads.common.images import index, seek
+from workloads.common.images.files import BadImage
+from workloads.common.images.jpeg import Box, Reader
 from workloads.common.images.pool import Ahead, Buffers, ReaderPool
-from workloads.common.images.seek import points as seek_points
 from workloads.common.randomness import Permutation, stream
 
 DENOMINATORS = (8, 4, 2)
@@ -77,7 +77,7 @@ class ImageData(ABC):
         root = index.root(self.folder, manifest)
         self.images = index.read(self.folder, "train", root, facts.train_samples)
         self.evaluation_images = index.read(self.folder, "val", root, facts.evaluation_samples)
-        self.points = seek_points.read(self.folder, manifest, facts.train_samples)
+        self.points = seek.read_points(self.folder, manifest, facts.train_samples)
         self.pool = ReaderPool(int(settings.options.get("data_threads", 0)) or len(os.sched_getaffinity(0)))
         self._running: weakref.WeakSet[Ahead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
@@ -126,7 +126,7 @@ class ImageData(ABC):
         """The pixels of a crop of a training image; under `scaled`, of one larger than the target, reduced. Raises BadImage."""
         data = reader.read(self.images.path(image), int(self.images.bytes[image]))
         denominator = reduction(box, self.size) if self.scaled else 1
-        points = self.points.of(image) if self.points else None
+        points = self.points.record(image) if self.points else None
         width, height = int(self.images.width[image]), int(self.images.height[image])
         return reader.decode_part(data, box, width, height, denominator, points)
 

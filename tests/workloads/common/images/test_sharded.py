@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.workloads.resnet50 import synthetic_images as synthetic
-from workloads.common.images.jpeg import BadImage
+from workloads.common.images.files import BadImage
 from workloads.common.images.sharded import SUBSTITUTES, reduction
 from workloads.resnet50.data import ImageNetData
 
