@@ -15,7 +15,7 @@ from typing import ClassVar
 from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset
 from workloads.common.manifest import Manifest
-from workloads.resnet50.facts import PUBLISHED
+from workloads.resnet50.facts import IMAGENET
 from workloads.resnet50.folders import Listing, classes_of, list_folders, list_validation
 
 Content = tuple[list[str], dict[str, Listing]]
@@ -116,7 +116,7 @@ class ImageNet(ImageFolders):
     """ILSVRC2012: what ResNet-50's targets are about."""
 
     name = "imagenet"
-    published: ClassVar = PUBLISHED
+    published: ClassVar = IMAGENET.published
 
 
 def _spread(listing: Listing, count: int) -> Listing:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -76,11 +75,9 @@ class ResNet50(Workload):
 
         Refuses a batch that the devices cannot share.
         """
-        from workloads.resnet50 import facts
+        from workloads.resnet50.facts import IMAGENET
 
-        found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
-        counts.check_batch(settings, found)
-        return found
+        return IMAGENET.for_settings(settings)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:

@@ -25,7 +25,7 @@ from workloads.api import (
 )
 from workloads.common import backbones, schedules
 from workloads.common.coco import average_precision
-from workloads.common.coco.facts import GROUND_TRUTH
+from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
 from workloads.common.images import counts, index
 from workloads.common.images.counts import activation_bytes
 from workloads.common.optimizers import Rule
@@ -102,10 +102,7 @@ class SSD(Workload):
 
         Another backbone than the published one is a note.
         """
-        from workloads.common.coco import facts
-
-        found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
-        counts.check_batch(settings, found)
+        found = COCO2017.for_settings(settings)
         return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
 
     @classmethod

@@ -11,7 +11,7 @@ import simplejpeg
 from workloads.api import Facts, Place, Settings
 from workloads.common.randomness import bits, integers, stream
 from workloads.resnet50.dataset import ImageFolders
-from workloads.resnet50.facts import read_facts
+from workloads.resnet50.facts import IMAGENET
 
 CLASSES = 5
 SUBSAMPLINGS = ("420", "444", "422", "440")
@@ -54,7 +54,7 @@ def prepare(folder: Path, train: int = 60, val: int = 23) -> tuple[Path, Facts]:
     """Images and their index: (folder of the index, facts)."""
     destination = folder / "prepared"
     Folders().prepare(write(folder / "images", train, val), destination)
-    return destination, read_facts(destination)
+    return destination, IMAGENET.read(destination)
 
 
 def settings(folder: Path, batch_size_global: int = 12, framework: str = "pytorch", **options: object) -> Settings:

@@ -10,7 +10,7 @@ from tests.workloads.resnet50.synthetic_images import place
 from tests.workloads.ssd.test_ssd_workload import made
 from workloads.api import Facts
 from workloads.common.coco.dataset import CocoFolders
-from workloads.common.coco.facts import read_facts
+from workloads.common.coco.facts import COCO2017
 from workloads.common.images.files import BadImage
 from workloads.common.images.jpeg import Reader
 from workloads.ssd import boxes, crops
@@ -36,7 +36,7 @@ def prepare(folder):
 
 
 def settings(folder, batch=6, devices=1, **options):
-    facts = read_facts(folder)
+    facts = COCO2017.read(folder)
     values = {**made("demo", Facts(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL).settings.hyperparameters}
     workload = made(
         "demo", facts, profile="demo", model=MODEL, devices_total=devices, dataset="made-up", data_dir=str(folder),

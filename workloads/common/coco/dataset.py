@@ -20,7 +20,7 @@ from workloads.common.backbones import RESNET34 as BACKBONE
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import objects
 from workloads.common.coco.annotations import Annotations
-from workloads.common.coco.facts import GROUND_TRUTH, PUBLISHED, PUBLISHED_IMAGES
+from workloads.common.coco.facts import COCO2017, GROUND_TRUTH, PUBLISHED_IMAGES
 from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset
 from workloads.common.images.jpeg import Header
@@ -141,7 +141,7 @@ class Coco2017(CocoFolders):
     """COCO 2017: what SSD's targets are about."""
 
     name = "coco2017"
-    published: ClassVar = PUBLISHED
+    published: ClassVar = COCO2017.published
     published_images: ClassVar = PUBLISHED_IMAGES
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:

@@ -25,7 +25,7 @@ Content = TypeVar("Content")
 class ImageDataset(Dataset, Generic[Content]):
     """A data set of image files; the attributes may be set before `prepare`."""
 
-    published: ClassVar[dict[str, int] | None] = None
+    published: ClassVar[Mapping[str, int] | None] = None
     """Counts of the published data set."""
     things: ClassVar[str]
     """What problems are counted in."""

@@ -12,7 +12,7 @@ from workloads.common import manifest as manifests
 from workloads.common.images import index, seek
 from workloads.common.images.seek import prepared as stored
 from workloads.resnet50.data import ImageNetData
-from workloads.resnet50.facts import read_facts
+from workloads.resnet50.facts import IMAGENET
 
 
 @pytest.fixture
@@ -35,7 +35,9 @@ def prepare(original, folder, **options):
 
 def train(folder, **options):
     """Arrays of two epochs, and how many excerpts were decoded for them."""
-    data = ImageNetData(synthetic.settings(folder, **options), read_facts(folder), synthetic.place(0, range(1), 1), 3)
+    data = ImageNetData(
+        synthetic.settings(folder, **options), IMAGENET.read(folder), synthetic.place(0, range(1), 1), 3
+    )
     arrays = [array.copy() for step in data.train(0, 10) for batch in step for array in batch.arrays.values()]
     data.close()
     return arrays
