@@ -87,10 +87,10 @@ def test_every_epoch_has_every_image_in_another_order(prepared, monkeypatch):
     read, lock = [], threading.Lock()
     original = ImageNetData.part
 
-    def part(self, reader, image, box):
+    def part(self, reader, image, box, shape):
         with lock:
             read.append(image)
-        return original(self, reader, image, box)
+        return original(self, reader, image, box, shape)
 
     monkeypatch.setattr(ImageNetData, "part", part)
     epochs = []

@@ -1,4 +1,4 @@
-"""Counts of image data sets, prepared or published, and what batch sizes they and the devices allow."""
+"""Counts of image data sets, prepared or published; sizes of batches that they and the devices allow; shapes of images."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.api import Facts, Settings
+from workloads.api import Facts, Json, Settings
 from workloads.common import manifest as manifests
+
+Shape = tuple[int, int]
+"""Height and width in pixels, the same for all images of a batch."""
 
 
 @dataclass(frozen=True)
@@ -80,3 +83,14 @@ def check_batch(settings: Settings, facts: Facts) -> None:
 def activation_bytes(values: int, precision: str) -> int:
     """Bytes kept for the backward pass of so many outputs of convolutions: each before and after its batch norm."""
     return 2 * values * (2 if precision in ("bf16", "fp16") else 4)
+
+
+def image_shapes(model: Mapping[str, Json]) -> tuple[Shape, ...]:
+    """The shapes that a model's batches can have.
+
+    `model`: `image_shapes`, a short list of (height, width); or `image_size`, the sides of images that all are square.
+    """
+    if "image_shapes" in model:
+        return tuple((int(height), int(width)) for height, width in model["image_shapes"])
+    side = int(model["image_size"])
+    return ((side, side),)
