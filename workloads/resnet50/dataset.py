@@ -66,8 +66,8 @@ class ImageFolders(ImageDataset[Content]):
         for split, listing in listings.items():
             headers = check_files([source / name for name in listing.names], self.full)
             good = [i for i, header in enumerate(headers) if not isinstance(header, str)]
-            found = [(listing.names[i], header) for i, header in enumerate(headers) if isinstance(header, str)]
-            bad += [f"{source / name}: {what}" for name, what in [*listing.problems, *found]]
+            refused = [(listing.names[i], header) for i, header in enumerate(headers) if isinstance(header, str)]
+            bad += [f"{source / name}: {what}" for name, what in [*listing.problems, *refused]]
             kept, sound = listing.take(good), [header for header in headers if not isinstance(header, str)]
             for header in sound:
                 kinds = {header.kind, header.colours}

@@ -70,10 +70,10 @@ def test_the_index_holds_what_the_files_are(source, tmp_path):
 def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     prepare(source, tmp_path / "p")
     before = (tmp_path / "p" / "manifest.json").stat()
-    assert prepare(source, tmp_path / "p") == [f"made-up: already prepared in {tmp_path / 'p'}"]
+    assert prepare(source, tmp_path / "p") == [f"dummy: already prepared in {tmp_path / 'p'}"]
     assert (tmp_path / "p" / "manifest.json").stat() == before
     (source / "train" / "n00000001" / "train_00001.JPEG").unlink()
-    with pytest.raises(ValueError, match=r"holds made-up prepared from .* other content"):
+    with pytest.raises(ValueError, match=r"holds dummy prepared from .* other content"):
         prepare(source, tmp_path / "p")
     assert (tmp_path / "p" / "manifest.json").stat() == before
 

@@ -30,7 +30,7 @@ SHAPES = backbone.shapes(LAYERS)
 
 
 def arrays():
-    """Made-up weights of the trunk, and some of what is dropped."""
+    """Synthetic weights of the trunk, and some of what is dropped."""
     generator = np.random.default_rng(5)
     found = {}
     for name, shape in SHAPES.items():
@@ -52,7 +52,7 @@ def tar(values=ARRAYS):
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     """A backbone in the form of the published file."""
-    path = tmp_path_factory.mktemp("backbone") / "made-up.pth"
+    path = tmp_path_factory.mktemp("backbone") / "synthetic.pth"
     path.write_bytes(tar())
     return path
 
@@ -92,9 +92,9 @@ def test_the_published_file_is_no_deviation(tmp_path, file, monkeypatch):
     mine = dataclasses.replace(backbone.PUBLISHED, sha256=digest_of(file))
     monkeypatch.setattr(backbone, "PUBLISHED", mine)
     settings = SSD.resolve(settings_of(tmp_path, f"backbone.weights={file}"))
-    assert settings.options["backbone"] == {"file": "made-up.pth", "sha256": digest_of(file)}
+    assert settings.options["backbone"] == {"file": "synthetic.pth", "sha256": digest_of(file)}
     assert backbones.notes(settings, mine) == ()
-    assert backbones.described(settings) == f"made-up.pth sha256:{digest_of(file)}"
+    assert backbones.described(settings) == f"synthetic.pth sha256:{digest_of(file)}"
 
 
 def test_another_file_is_noted(tmp_path, file):
@@ -223,7 +223,7 @@ def test_refusals_on_the_command_line(tmp_path, file, name):
 
 
 def changed(name, value):
-    """The made-up weights with another value; None: without it."""
+    """The synthetic weights with another value; None: without it."""
     found = {key: kept for key, kept in ARRAYS.items() if key != name}
     return found if value is None else {**found, name: value}
 
@@ -372,7 +372,7 @@ def test_initial_weights_are_the_backbones_and_the_heads_drawn(tmp_path, file):
 
 def test_resume_knows_the_content_and_not_the_path(tmp_path, file):
     """Settings of runs whose files differ in place, and in content."""
-    moved, other = tmp_path / "a, b" / "made-up.pth", tmp_path / "made-up.pth"
+    moved, other = tmp_path / "a, b" / "synthetic.pth", tmp_path / "synthetic.pth"
     moved.parent.mkdir()
     moved.write_bytes(file.read_bytes())
     other.write_bytes(tar({**ARRAYS, "bn1.bias": ARRAYS["bn1.bias"] + 1}))

@@ -22,7 +22,7 @@ MODEL = {**DEMO_MODEL, "classes": 3, "jitter": [0.125, 0.5, 0.5, 0.05], "crop_ov
 
 
 class Folders(CocoFolders):
-    name = "made-up"
+    name = "dummy"
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def settings(folder, batch=6, devices=1, **options):
     facts = COCO2017.read(folder)
     values = {**made("demo", Facts(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL).settings.hyperparameters}
     workload = made(
-        "demo", facts, profile="demo", model=MODEL, devices_total=devices, dataset="made-up", data_dir=str(folder),
+        "demo", facts, profile="demo", model=MODEL, devices_total=devices, dataset="dummy", data_dir=str(folder),
         batch_size_global=batch, hyperparameters=values, options={"data_threads": 2, **options},
     )  # fmt: skip
     return workload.settings, facts

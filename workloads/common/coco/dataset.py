@@ -60,15 +60,15 @@ class CocoFolders(ImageDataset[Content]):
 
     def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
         """Check everything and write the arrays below `folder`; the complete manifest, and lines about what was left out."""
-        found = {split: coco.parse(*file) for split, file in content.items()}
-        train, val = found["train"], found["val"]
+        annotations = {split: coco.parse(*file) for split, file in content.items()}
+        train, val = annotations["train"], annotations["val"]
         if train.categories != val.categories:
             raise ValueError(f"{val.path}: other categories than {train.path}; both must be of one data set")
         bad, known = train.problems + val.problems, train.known + val.known
         counts = {"classes": len(train.categories)}
-        for split, of_split in found.items():
-            counts |= {f"{split}_images": len(of_split.names)}
-            chosen = of_split.take(self.chosen(of_split, split, train))
+        for split, annotated in annotations.items():
+            counts |= {f"{split}_images": len(annotated.names)}
+            chosen = annotated.take(self.chosen(annotated, split, train))
             usable, sizes, problems = self.checked(source, chosen, SPLITS[split])
             bad += problems
             full = np.flatnonzero(usable.counts())
@@ -77,7 +77,7 @@ class CocoFolders(ImageDataset[Content]):
             counts[split], counts[f"{split}_objects"] = len(kept.names), len(kept.label)
             if not kept.names:
                 first = f"; the first problem is {bad[0]}" if bad else ""
-                raise ValueError(f"{of_split.path}: no image with objects can be used{first}")
+                raise ValueError(f"{annotated.path}: no image with objects can be used{first}")
             names = [f"{SPLITS[split]}/{name}" for name in kept.names]
             index.write(folder, split, names, kept.image_id, kept.width, kept.height, [sizes[row] for row in full])
             objects.write(folder, split, kept.counts(), kept.box, kept.label)

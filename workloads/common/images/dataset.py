@@ -93,12 +93,12 @@ class ImageDataset(Dataset, Generic[Content]):
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of a result must know."""
-        found = []
+        notes = []
         if self.subset is not None:
-            found.append(f"subset of {counts['train']:,} training images")
+            notes.append(f"subset of {counts['train']:,} training images")
         if counts["left_out"]:
-            found.append(f"{counts['left_out']:,} {self.things} that cannot be used were left out")
-        return found
+            notes.append(f"{counts['left_out']:,} {self.things} that cannot be used were left out")
+        return notes
 
     def differences(self, counts: Mapping[str, int], published: Mapping[str, int]) -> list[str]:
         """A note if the counts of a whole data set are not the published ones."""
@@ -157,8 +157,8 @@ class ImageDataset(Dataset, Generic[Content]):
 
 def _same_bytes(path: str, expected: int) -> None:
     try:
-        found = os.stat(path).st_size
+        size = os.stat(path).st_size
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}; prepare the data again") from None
-    if found != expected:
-        raise ValueError(f"{path}: {found:,} bytes instead of {expected:,}; prepare the data again")
+    if size != expected:
+        raise ValueError(f"{path}: {size:,} bytes instead of {expected:,}; prepare the data again")

@@ -13,7 +13,7 @@ from workloads.ssd.settings import DEMO_MODEL
 
 
 class Folders(CocoFolders):
-    name = "made-up"
+    name = "dummy"
 
 
 @pytest.fixture(scope="module")

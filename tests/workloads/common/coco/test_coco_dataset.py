@@ -21,7 +21,7 @@ from workloads.common.images import index
 
 
 class Folders(CocoFolders):
-    name = "made-up"
+    name = "dummy"
 
 
 @pytest.fixture(scope="module")
@@ -117,11 +117,11 @@ def test_ground_truth_has_all_images_and_the_files_own_ids(source, tmp_path):
 def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     prepare(source, tmp_path / "p")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()}
-    assert prepare(source, tmp_path / "p") == [f"made-up: already prepared in {tmp_path / 'p'}"]
-    with pytest.raises(ValueError, match=r"holds made-up prepared from .* with other content or options"):
+    assert prepare(source, tmp_path / "p") == [f"dummy: already prepared in {tmp_path / 'p'}"]
+    with pytest.raises(ValueError, match=r"holds dummy prepared from .* with other content or options"):
         prepare(source, tmp_path / "p", subset=4)
     synthetic.change(source, lambda content: content["annotations"].pop())
-    with pytest.raises(ValueError, match=r"holds made-up prepared from .* with other content or options"):
+    with pytest.raises(ValueError, match=r"holds dummy prepared from .* with other content or options"):
         prepare(source, tmp_path / "p")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()} == before
 
@@ -161,7 +161,7 @@ def test_verify_finds_what_has_changed(source, tmp_path):
     (tmp_path / "p" / "train_box.npy").write_bytes(b"")
     with pytest.raises(ValueError, match=r"train_box\.npy: 0 bytes instead of"):
         Folders().verify(tmp_path / "p")
-    with pytest.raises(ValueError, match=r"no prepared data in .*; type: suite data prepare made-up --from FOLDER"):
+    with pytest.raises(ValueError, match=r"no prepared data in .*; type: suite data prepare dummy --from FOLDER"):
         Folders().verify(tmp_path / "q")
 
 

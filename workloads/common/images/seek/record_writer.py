@@ -117,7 +117,7 @@ def _check(
 
     Counting bits trusts that codes are what they should be; some damage keeps a decoder going with others.
     """
-    for firsts, width, of_row in _equally_wide(header):
+    for firsts, width, span in _equally_wide(header):
         pieces: list[Piece] = []
         for some in firsts:
             stops = slice(some.start + 1, some.stop + 1, some.step)
@@ -135,7 +135,7 @@ def _check(
         for mine, original in zip(again, coefficients, strict=True):
             shape = mine.shape[1:]
             read = mine.reshape(-1, interval, *shape)[:count, 1:]
-            expected = original.reshape(header.rows, header.columns, *shape)[:, of_row].reshape(count, width, *shape)
+            expected = original.reshape(header.rows, header.columns, *shape)[:, span].reshape(count, width, *shape)
             if not np.array_equal(read, expected):
                 raise NotBaseline("codes that lead elsewhere")
 

@@ -114,7 +114,7 @@ def test_a_folder_that_cannot_be_written_stays_usable(original, tmp_path, small,
 
     monkeypatch.setattr(manifests.tempfile, "mkdtemp", refuse)
     lines = prepare(original, folder)[1]
-    assert lines[1] == f"notice: made-up: no seek points ({folder}: Permission denied)"
+    assert lines[1] == f"notice: dummy: no seek points ({folder}: Permission denied)"
     assert train(folder)
 
 
@@ -178,7 +178,7 @@ def test_a_damaged_manifest_is_said(original, tmp_path, small):
     (folder / "seek").mkdir()
     (folder / "seek" / "manifest.json").write_text("{")
     lines = prepare(original, folder)[1]
-    assert lines[1].startswith("notice: made-up: no seek points (")
+    assert lines[1].startswith("notice: dummy: no seek points (")
     assert "remove" in lines[1]
 
 
