@@ -16,6 +16,7 @@ def made(set_name, facts=IMAGENET, rules="v0.7", **changes):
     """The full workload with one of the sets."""
     values = {name: setting.value for name, setting in SETS[set_name].items()}
     batch = values.pop("batch_size_global")
+    values.pop("lr_scaling")
     settings = Settings(
         workload="resnet50", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
         devices=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
