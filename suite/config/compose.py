@@ -110,13 +110,16 @@ def _overrides_first(arguments: Sequence[str]) -> list[str]:
 
 
 def _schema(workloads: Sequence[str]) -> DictConfig:
-    """SuiteConfig with the keys that options of these workloads have outside `workload`; null: the option's own default."""
+    """SuiteConfig with the keys that options of these workloads have outside `workload`.
+
+    Null in a sweep over several workloads: the default of each.
+    """
     schema: DictConfig = OmegaConf.structured(SuiteConfig)
     for workload in workloads:
-        for key in option_keys(registry.load_workload(workload).Options):
-            group, _, name = key.partition(".")
-            if group in OPTION_GROUPS:
-                OmegaConf.update(schema, f"{group}.{name}", None, force_add=True)
+        for key, item in option_keys(registry.load_workload(workload).Options).items():
+            if key.partition(".")[0] in OPTION_GROUPS:
+                default = item.default if len(workloads) == 1 else None  # of several, not all may have it
+                OmegaConf.update(schema, key, default, force_add=True)
     return schema
 
 
