@@ -86,7 +86,7 @@ class NCFTrainer(ModelTrainer):
         pieces = [_cut(array, self.piece) for array in inputs]
 
         def add_piece(number: tf.Tensor, loss: tf.Tensor, sums: Tensors) -> tuple[tf.Tensor, tf.Tensor, Tensors]:
-            part, sums = self._add_gradients(*(array[number] for array in pieces), scale=scale, sums=sums)
+            part, sums = self._add_gradients(scale, sums, *(array[number] for array in pieces))
             return number + 1, loss + part, sums
 
         count = pieces[0].shape[0]
@@ -99,7 +99,7 @@ class NCFTrainer(ModelTrainer):
         return state[1], state[2]
 
     def _add_gradients(
-        self, user: tf.Tensor, item: tf.Tensor, label: tf.Tensor, weight: tf.Tensor, scale: tf.Tensor, sums: Tensors
+        self, scale: tf.Tensor, sums: Tensors, user: tf.Tensor, item: tf.Tensor, label: tf.Tensor, weight: tf.Tensor
     ) -> Part:
         """Loss of one piece (P,) times `scale`, and `sums` with its gradients times the loss scale added."""
         ids, rows = {"user": user, "item": item}, self.gather_rows(user, item)

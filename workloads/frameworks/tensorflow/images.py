@@ -1,9 +1,9 @@
 """What TensorFlow trainers of image models share: convolutions with batch norm in NHWC, and a trainer around them.
 
 Shapes: B images of a replica, H × W pixels, h × w cells of a map, C channels. Images come as uint8 (B, H, W, 3) and are
-normalised on the device; a model takes any H and W. Outside, parameters carry canonical names and PyTorch's layouts; inside, convolutions are (height,
-width, inputs, outputs). Batch norm is TensorFlow's raw fused operator: it takes epsilon as it is and moves the running variance
-by the unbiased one.
+normalised on the device; a model takes any H and W. Outside, parameters carry canonical names and PyTorch's layouts; inside,
+convolutions are (height, width, inputs, outputs). Batch norm is TensorFlow's raw fused operator: it takes epsilon as it is and
+moves the running variance by the unbiased one.
 """
 
 from __future__ import annotations

@@ -114,15 +114,14 @@ class ModelTrainer(TensorFlowTrainer):
         self.loss_scale = LossScale(self.updates.loss_scaling)
         alone = self.strategy is None
         # Alone a step is one function of three parts; with others the parts are functions, and XLA does not see the sum.
-        part = (lambda python: python) if alone else self._function
-        whole = self._function if alone else functools.partial(tf.function, autograph=False)
+        part: Any = (lambda python: python) if alone else self._function
+        whole: Any = self._function if alone else functools.partial(tf.function, autograph=False)
         self._gradients, self._update = part(self._backward), part(self._apply)
         self._step, self._summed_gradients = whole(self._train), whole(self._reduced)
         self._loss, self._outputs = self._function(self._forward), self._function(self.outputs_of)
 
-    def _function(self, python: Callable[..., Any]) -> Callable[..., Any]:
-        function: Callable[..., Any] = tf.function(python, autograph=False, jit_compile=self.compiled)
-        return function
+    def _function(self, python: Callable[..., Any]) -> Any:
+        return tf.function(python, autograph=False, jit_compile=self.compiled)
 
     def _warm_up(self) -> None:
         """What the run is going to do, once for every shape: kernels are chosen, functions traced."""
@@ -145,7 +144,7 @@ class ModelTrainer(TensorFlowTrainer):
         # The traced function itself: tf.function's look-up by signature costs 0.2 ms a call.
         shapes = tuple(batch.arrays[name].shape for name in self.inputs)
         if shapes not in self._traced:
-            self._traced[shapes] = self._step.get_concrete_function(*tensors)  # type: ignore[attr-defined]
+            self._traced[shapes] = self._step.get_concrete_function(*tensors)
         self._traced[shapes](*tensors)
 
     def _train(self, scalars: tf.Tensor, *inputs: tf.Tensor) -> None:
