@@ -117,18 +117,30 @@ class Updates(Workload):
 
 def expected(workload: Updates) -> dict[str, np.ndarray]:
     """A trainer's state after the steps, in float64."""
-    settings, replicas = workload.chosen, workload.settings.devices
-    weights = {name: np.float64(value) for name, value in workload.initial_weights(1)}
+
+    def gradients(step, weights):
+        parts = [workload.batch(step, replica) for replica in range(workload.settings.devices)]
+        return {
+            name: sum(np.float64(part.arrays[name]).sum(0) for part in parts) / parts[0].weight_global
+            for name in weights
+        }
+
+    return follow(workload, dict(workload.initial_weights(1)), gradients, STEPS)
+
+
+def follow(workload: Workload, weights, gradients_of, steps: int) -> dict[str, np.ndarray]:
+    """A trainer's state after steps from `weights`, in float64.
+
+    `gradients_of(step, weights)`: those of the bare loss, summed over replicas.
+    """
+    settings = workload.optimizer()
+    weights = {name: np.float64(value) for name, value in weights.items()}
     rules = {name: workload.parameter_rule(name) for name in weights}
     trained = [name for name in weights if not rules[name].frozen]
-    slots = {name: (np.zeros(SHAPES[name]), np.zeros(SHAPES[name])) for name in trained}
+    slots = {name: (np.zeros(weights[name].shape), np.zeros(weights[name].shape)) for name in trained}
     scale, taken = optimizers.LossScale(settings.loss_scaling), 0
-    for step in range(STEPS):
-        parts = [workload.batch(step, replica) for replica in range(replicas)]
-        gradients = {
-            name: sum(np.float64(part.arrays[name]).sum(0) for part in parts) / parts[0].weight_global
-            for name in trained
-        }
+    for step in range(steps):
+        gradients = {name: value for name, value in gradients_of(step, weights).items() if name in trained}
         with np.errstate(over="ignore"):
             scaled = {name: np.float32(scale.scale * value) for name, value in gradients.items()}
         if not scale.update(scaled):

@@ -56,7 +56,7 @@ class ModelTrainer(TensorFlowTrainer):
     def _check_pieces(self) -> None:
         """Before the clock: every batch can be cut into as many equal pieces as gradients are accumulated over."""
         count = self.updates.accumulation_steps
-        for specs in self.workload.shapes():
+        for specs in self.workload.shapes() if count > 1 else ():
             size = next(iter(specs.values())).shape[0]
             if size % count:
                 raise ValueError(
@@ -125,15 +125,16 @@ class ModelTrainer(TensorFlowTrainer):
 
     def _warm_up(self) -> None:
         """What the run is going to do, once for every shape: kernels are chosen, functions traced."""
-        passes = {"train": self._warm_up_step, "forward_backward": self.backward, "forward": self.loss}
+        passes: dict[str, Callable[[Batch], object]] = {
+            "train": functools.partial(self.step, learning_rate=0.0),
+            "forward_backward": self.backward,
+            "forward": self.loss,
+        }
         if self.settings.mode in passes:
             for specs in self.workload.shapes():
                 passes[self.settings.mode](self.workload.dummy_batch(specs))
         for specs in self.workload.evaluation_shapes():
             self.outputs(self.workload.dummy_batch(specs))
-
-    def _warm_up_step(self, batch: Batch) -> None:
-        self.step(batch, learning_rate=0.0)
 
     # -- a step ---------------------------------------------------------------------------------------------------
 
@@ -192,10 +193,12 @@ class ModelTrainer(TensorFlowTrainer):
 
     # -- the other modes ------------------------------------------------------------------------------------------
 
-    def backward(self, batch: Batch) -> None:
-        """Loss and summed gradients of a batch, which are dropped; nothing is updated but running statistics."""
-        # Gradients are results of the function: TensorFlow leaves out what nobody takes.
-        self._summed_gradients(tf.constant(np.float32(1 / batch.weight_global)), *_tensors(batch, self.inputs))
+    def backward(self, batch: Batch) -> Tensors:
+        """Scaled gradients of a batch, summed over replicas; nothing is updated but running statistics."""
+        # That the function returns them keeps TensorFlow from leaving them out.
+        scale = tf.constant(np.float32(1 / batch.weight_global))
+        gradients: Tensors = self._summed_gradients(scale, *_tensors(batch, self.inputs))
+        return gradients
 
     def loss(self, batch: Batch) -> None:
         """Loss of a batch without gradients; running statistics move, as in a step."""

@@ -75,8 +75,8 @@ class TensorFlowTrainer(Trainer):
         """One optimizer step; adds this replica's part of the loss (sum of terms / weight_global) to `total`."""
         raise NotImplementedError
 
-    def backward(self, batch: Batch) -> None:
-        """Adds the same part of the loss; computes its gradients and sums them over replicas, without an update."""
+    def backward(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Adds the same part of the loss; its gradients, summed over replicas, without an update."""
         raise NotImplementedError
 
     def loss(self, batch: Batch) -> None:
@@ -122,7 +122,7 @@ class TensorFlowTrainer(Trainer):
         """The loss of each item."""
         return self._run(lambda batch, _: self.loss(batch), steps)
 
-    def _run(self, compute: Callable[[Batch, int], None], steps: Iterable[list[Batch]]) -> TrainStats:
+    def _run(self, compute: Callable[[Batch, int], object], steps: Iterable[list[Batch]]) -> TrainStats:
         """Call `compute(batch, its number)`; the only waits for the device are the look one interval late and the end."""
         self.total.assign(0.0)
         seen: Future[float] | None = None
