@@ -25,7 +25,7 @@ class ResNet(ImageModel):
     def __call__(self, images: tf.Tensor, training: bool) -> tf.Tensor:
         """Logits of normalised images; in training the running statistics move."""
         x = tf.cast(tf.cast(images, tf.float32) - tf.constant(network.MEAN), self.dtype)
-        x = self.trunk(x, self.layers.stem, self.layers.blocks, training)
+        x = self.trunk(x, self.layers, training)
         features = tf.cast(tf.reduce_mean(tf.cast(x, tf.float32), [1, 2]), self.dtype)
         logits = tf.matmul(features, self.parameter("fc.weight"), transpose_b=True) + self.parameter("fc.bias")
         return tf.cast(logits, tf.float32)

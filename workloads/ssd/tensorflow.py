@@ -27,7 +27,7 @@ class Detector(ImageModel):
         """Offsets and logits of the images; in training the running statistics move."""
         mean, deviation = tf.constant(network.MEAN), tf.constant(network.DEVIATION)
         x = tf.cast(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype)
-        x = self.trunk(x, self.layers.stem, self.layers.blocks, training)
+        x = self.trunk(x, self.layers, training)
         maps = [x]
         for pair in self.layers.extras:
             for layer in pair:

@@ -15,13 +15,9 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.api import Array, Batch, TrainStats
+from workloads.common.residual import Convolution, Trunk
 from workloads.frameworks.tensorflow.model import ModelTrainer
 from workloads.frameworks.tensorflow.variables import Model, Shapes
-
-Layer = Any
-"""A workload's network.Convolution."""
-Block = Any
-"""A workload's residual block: `convolutions`, and a `shortcut` or None."""
 
 
 class ImageModel(Model):
@@ -67,10 +63,10 @@ class ImageModel(Model):
             return tf.reshape(product, [*x.shape[:-1], outputs])
         return tf.nn.conv2d(x, weight, 1, "SAME")  # with stride 1 and an odd kernel as much on every side
 
-    def trunk(self, x: tf.Tensor, stem: Layer, blocks: Iterable[Block], training: bool) -> tf.Tensor:
+    def trunk(self, x: tf.Tensor, layers: Trunk, training: bool) -> tf.Tensor:
         """The stem, a max pool and residual blocks: from normalised images (B, H, W, 3) to the last block's map."""
-        x = max_pool(tf.nn.relu(self.unit(x, stem, training)))
-        for block in blocks:
+        x = max_pool(tf.nn.relu(self.unit(x, layers.stem, training)))
+        for block in layers.blocks:
             out = x
             for layer in block.convolutions[:-1]:
                 out = tf.nn.relu(self.unit(out, layer, training))
@@ -79,8 +75,9 @@ class ImageModel(Model):
             x = tf.nn.relu(out + shortcut)
         return x
 
-    def unit(self, x: tf.Tensor, layer: Layer, training: bool) -> tf.Tensor:
+    def unit(self, x: tf.Tensor, layer: Convolution, training: bool) -> tf.Tensor:
         """Convolution and batch norm: (B, h, w, inputs) to (B, h / stride, w / stride, outputs)."""
+        assert layer.norm is not None, f"{layer.name} has a bias"
         x = self.convolve(x, self.parameter(f"{layer.name}.weight"), layer.stride, layer.padding)
         return self.normalise(x, layer.norm, training)
 
