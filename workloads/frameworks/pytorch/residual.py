@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 Norm = Callable[[int], nn.Module]
-"""Channels to the norm behind a convolution."""
+"""Channels to the norm after a convolution."""
 
 
 Layer = Any
@@ -25,7 +25,7 @@ def convolution(layer: Layer) -> nn.Conv2d:
 
 
 class Residual(nn.Module):
-    """Convolutions `conv1`, `conv2`, … each with a norm, ReLU between them and behind the sum with the shortcut."""
+    """Convolutions `conv1`, `conv2`, … each with a norm, ReLU between them and after the sum with the shortcut."""
 
     def __init__(self, block: Block, norm: Norm) -> None:
         super().__init__()
