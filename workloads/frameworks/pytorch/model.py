@@ -206,7 +206,10 @@ class ModelTrainer(PyTorchTrainer):
 
     def gradients(self) -> list[torch.Tensor]:
         """Those that the optimizer will read."""
-        return [parameter.grad for parameter in self.parameters.values() if parameter.requires_grad]
+        found = {name: value.grad for name, value in self.parameters.items() if value.requires_grad}
+        without = [name for name, gradient in found.items() if gradient is None]
+        assert not without, f"no gradient of {without}: every_step_uses_every_parameter is False of such a workload"
+        return list(found.values())
 
     def clear_gradients(self) -> None:
         """All gradients become 0."""
