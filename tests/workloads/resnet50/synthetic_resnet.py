@@ -1,4 +1,4 @@
-"""Small made-up cases for ResNet's tests, the same in every framework's environment."""
+"""Small synthetic cases for ResNet's tests, the same in every framework's environment."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         hyperparameter_set=chosen["set"], hyperparameters=values, hyperparameter_sources={},
         options={"evaluation_batch_size": chosen["batch"], "compile": compile or ("auto" if framework == "mxnet" else "off")},
     )  # fmt: skip
-    facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "made up")
+    facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "synthetic")
     return ResNet50(dataclasses.replace(settings, **changes), facts)
 
 

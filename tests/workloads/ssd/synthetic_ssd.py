@@ -1,4 +1,4 @@
-"""Small made-up cases for SSD's tests, the same in every framework's environment."""
+"""Small synthetic cases for SSD's tests, the same in every framework's environment."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         hyperparameter_set="reference", hyperparameters=values, hyperparameter_sources={},
         options={"evaluation_batch_size": chosen["batch"], "compile": compile or ("auto" if framework == "mxnet" else "off")},
     )  # fmt: skip
-    facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "made up")
+    facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "synthetic")
     return SSD(dataclasses.replace(settings, **changes), facts)
 
 
@@ -70,7 +70,7 @@ def statistics(made: SSD) -> dict[str, np.ndarray]:
 
 
 def batch(made: SSD, step: int, replica: int = 0) -> Batch:
-    """One replica's smooth random images (B, S, S, 3) of a step, with made-up targets of their priors."""
+    """One replica's smooth random images (B, S, S, 3) of a step, with synthetic targets of their priors."""
     settings = made.settings
     size, count = int(settings.model["image_size"]), made.images_per_replica
     first = step * settings.batch_size_global + replica * count
@@ -100,7 +100,7 @@ def targets(numbers: np.ndarray, made: SSD) -> tuple[np.ndarray, np.ndarray]:
 
 
 def outputs(images: int = 4, classes: int = 7, priors: int = 60) -> dict[str, np.ndarray]:
-    """Made-up `logits`, `offsets`, and the `labels` and `wanted` offsets that the loss compares them with.
+    """Synthetic `logits`, `offsets`, and the `labels` and `wanted` offsets that the loss compares them with.
 
     The second image has no positives, the third more than a quarter: its negatives do not suffice.
     """
