@@ -16,7 +16,8 @@ import yaml
 
 from suite.compliance import rule_files as guard
 from suite.compliance.complaints import MISSING, Complaint, explain
-from suite.results.logs.lines import Event, Problem, read_events
+from suite.results.logs.events import Event, Problem
+from suite.results.logs.lines import read_events
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from suite.results.logs.lines import Event, number
+from suite.results.logs.events import Event, number
 from suite.results.text import clean
 
 

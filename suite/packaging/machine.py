@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from suite.packaging.description import FIELDS
-from suite.results.logs.lines import number
+from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.text import clean
 from workloads.api import Json

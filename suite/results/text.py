@@ -1,4 +1,4 @@
-"""Text that came from a log, made fit for a terminal, a Markdown cell or a CSV cell. Logs are not trusted."""
+"""Cleans and escapes text for terminals, Markdown cells and CSV cells: text from logs is not trusted."""
 
 from __future__ import annotations
 

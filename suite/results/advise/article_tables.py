@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.results.advise.text import next_run
-from suite.results.names import TITLES
+from suite.results.names import WORKLOAD_TITLES
 from suite.results.published.figures import ARTICLE, folders, load
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.report.tables import NONE, Remarks, factor, markdown_table
@@ -142,7 +142,7 @@ def tables_markdown(tables: ArticleTables) -> str:
 
 
 def _title(family: Family) -> str:
-    name = TITLES.get(family.first.workload) or clean(family.first.workload, 40) or "unknown workload"
+    name = WORKLOAD_TITLES.get(family.first.workload) or clean(family.first.workload, 40) or "unknown workload"
     return f"{name}: {family.name}"
 
 

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from suite.results.advise.advise import ASSUMPTION, ROUNDING, Advice, Belongs, Choice
-from suite.results.names import TITLES
+from suite.results.names import WORKLOAD_TITLES
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.report.tables import NONE, markdown_table, quantity
 from suite.results.score.bootstrap import count_text
@@ -41,7 +41,7 @@ def energy(joules: float | None) -> str:
 
 def heading(advice: Advice) -> str:
     """Workload, what was measured, and every label."""
-    name = TITLES.get(advice.workload, clean(advice.workload, 40))
+    name = WORKLOAD_TITLES.get(advice.workload, clean(advice.workload, 40))
     tags = [tag for tag in dict.fromkeys((advice.profile, *advice.labels)) if tag and tag != "published"]
     labels = f" ({clean(', '.join(tags), 120)})" if tags else ""
     settings = f", {advice.settings}" if advice.settings else ""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from suite.results.compare.differences import in_tokens, same_target
-from suite.results.names import TITLES
+from suite.results.names import WORKLOAD_TITLES
 from suite.results.published.figures import PublishedResult
 from suite.results.score.measurement import Measurement
 from suite.results.score.scores import TimedRun
@@ -95,7 +95,7 @@ def _judge(item: Measurement, published: Sequence[PublishedResult]) -> Convergen
 def _not_judged(item: Measurement) -> str:
     if item.profile in ("demo", "synthetic"):
         return f"{item.profile} target has no relation to MLPerf"
-    if item.workload not in TITLES:
+    if item.workload not in WORKLOAD_TITLES:
         return f"no published runs of {item.workload}"
     if not item.runs or not all(run.epochs and 0 < run.epochs < math.inf for run in item.runs):
         return "the epochs of single runs are not known"

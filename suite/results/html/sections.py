@@ -11,7 +11,7 @@ from suite.results.compare.differences import differences
 from suite.results.compare.entries import Entry
 from suite.results.html.curves import labels_of
 from suite.results.logs.collect import Run
-from suite.results.names import TITLES, workload_name
+from suite.results.names import WORKLOAD_TITLES, workload_name
 from suite.results.report.tables import NONE, Remarks, Table, factor, minutes, quantity
 from suite.results.score.bootstrap import Interval, count_text
 from suite.results.score.groups import Row
@@ -83,7 +83,7 @@ def cards(rows: Sequence[Row]) -> list[Card]:
 
 
 def _card(workload: str, rows: Sequence[Row]) -> Card:
-    title = TITLES.get(workload, clean(workload, 60) or "unknown workload")
+    title = WORKLOAD_TITLES.get(workload, clean(workload, 60) or "unknown workload")
     timed = [row for row in rows if row.group.to_target and row.score.seconds is not None]
     rated = [row for row in rows if row.score.samples_per_second is not None and row.score.runs_successful]
     attempts = sum(len(row.attempts) for row in rows)
