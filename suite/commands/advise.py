@@ -41,7 +41,7 @@ def _count(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Print the advice; 0. Raises ValueError where there is nothing to advise from."""
     from suite.results.advise.advise import advise, seconds_of
-    from suite.results.advise.text import advice_csv, advice_json, advice_text
+    from suite.results.advise.render import advice_csv, advice_json, advice_text
 
     deadline = None if args.deadline is None else seconds_of(args.deadline)
     found = _measured(args.paths, args.published)
@@ -53,15 +53,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measured(paths: list[Path], published: list[str]) -> list[Measurement]:
-    from suite.results.published.figures import find
-    from suite.results.published.other_logs import measured
+    from suite.results.published.csv_files import find_published_results
+    from suite.results.published.other_logs import measurements_below
 
     if not paths and not published:
         raise ValueError("give a folder with runs (suite advise logs/) or --published dgx1-article")
-    found = measured(paths) if paths else []
+    found = measurements_below(paths) if paths else []
     for name in published:
         try:
-            found += [result.measurement for result in find(name)]
+            found += [result.measurement for result in find_published_results(name)]
         except ValueError as error:
             raise ValueError(str(error).replace("--to ", "--published ", 1)) from None
     return found

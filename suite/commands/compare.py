@@ -32,10 +32,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or write the comparison; 1 if nothing was comparable. Raises ValueError for a user's mistake."""
     from suite.results.compare.compare import Comparison, compare
-    from suite.results.compare.data import csv_text, json_text
     from suite.results.compare.entries import Side, logs_side, published_side
-    from suite.results.compare.text import markdown
-    from suite.results.published.figures import load
+    from suite.results.compare.export import csv_text, json_text
+    from suite.results.compare.markdown import markdown
+    from suite.results.published.csv_files import load_published_results
 
     if args.output is not None and args.output.exists():
         raise ValueError(f"--output {args.output} exists and is not overwritten; give another path")
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         return ours, logs_side(other, "B", args.profile, workloads, of=flag)
 
     ours, theirs = sides()
-    comparison: Comparison = compare(ours, theirs, load())
+    comparison: Comparison = compare(ours, theirs, load_published_results())
     text = {"markdown": markdown, "csv": csv_text, "json": json_text}[args.format](comparison)
     _write(text, args.output)
     return 0 if comparison.comparable else 1

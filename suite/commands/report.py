@@ -53,9 +53,9 @@ def _html(args: argparse.Namespace) -> int:
     if args.format is not None or args.output is not None:
         raise ValueError("--html writes a page of its own: leave out --format and --output, or call suite report twice")
     from suite.results.html.page import write_html  # matplotlib: only here
-    from suite.results.published.figures import find
+    from suite.results.published.csv_files import find_published_results
 
-    published = [] if args.to is None else [item.measurement for item in find(args.to)]
+    published = [] if args.to is None else [item.measurement for item in find_published_results(args.to)]
     write_html(args.paths, args.html, published, args.figures)
     print(args.html)
     return 0

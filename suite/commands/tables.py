@@ -29,11 +29,11 @@ def run(args: argparse.Namespace) -> int:
     """Print or write the tables; 0. Raises ValueError where there is nothing to show or a file would be overwritten."""
     from suite.results.advise.article_csv import results_csv, speedups_csv
     from suite.results.advise.article_tables import article_tables, tables_markdown
-    from suite.results.published.other_logs import measured
+    from suite.results.published.other_logs import measurements_below
 
     if not args.paths and not args.article:
         raise ValueError("give a folder with runs (suite tables logs/) or --article")
-    tables = article_tables(measured(args.paths) if args.paths else [], args.article)
+    tables = article_tables(measurements_below(args.paths) if args.paths else [], args.article)
     if args.output is None:
         csv = f"{results_csv(tables)}\n{speedups_csv(tables)}" if args.format == "csv" else ""
         print(csv or tables_markdown(tables), end="")

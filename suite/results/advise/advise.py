@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from suite.results.score.bootstrap import count_text
-from suite.results.score.family_labels import told_apart
+from suite.results.score.bootstrap import devices_text
+from suite.results.score.family_labels import family_labels
 from suite.results.score.measurement import Measurement, by_family
-from suite.results.score.scaling import Pair, compare
+from suite.results.score.scaling import ScalingPair, scaling_pair
 
 ASSUMPTION = (
     "Assumption, not measured: jobs side by side on different devices do not slow each other down "
@@ -89,7 +89,7 @@ class Advice:
     extrapolated: bool
     """The machine has more devices than any measurement kept busy: its jobs per hour go beyond what was seen."""
     choices: tuple[Choice, ...]
-    pair: Pair | None
+    pair: ScalingPair | None
     """Fewest against most devices; None with one count."""
     belongs: Belongs
     deadline: Deadline | None
@@ -163,7 +163,7 @@ def _settings(families: Sequence[Sequence[Measurement]]) -> list[str]:
     found = [""] * len(families)
     for key in set(keys):
         places = [place for place, other in enumerate(keys) if other == key]
-        for place, text in zip(places, told_apart([families[place][0] for place in places]), strict=True):
+        for place, text in zip(places, family_labels([families[place][0] for place in places]), strict=True):
             found[place] = text
     return found
 
@@ -174,19 +174,21 @@ def _advice(
     machine = devices or max(item.devices for item in family)
     best, notes = _fastest_of_each(family, machine)
     choices = tuple(_choice(item, machine) for item in best)
-    pair = compare(best[0], best[-1]) if len(best) > 1 else None
+    pair = scaling_pair(best[0], best[-1]) if len(best) > 1 else None
     busiest = max(item.devices for item in family)
     if machine > busiest:
         notes.append(
-            f"extrapolated: jobs/h on {count_text(machine)}, when no more than {busiest} were busy in any measurement"
+            f"extrapolated: jobs/h on {devices_text(machine)}, when no more than {busiest} were busy in any measurement"
         )
     if machine not in [item.devices for item in best]:
         measured = ", ".join(str(item.devices) for item in best)
-        notes.append(f"{count_text(machine)} were not measured for one job; only measured counts are used ({measured})")
+        notes.append(
+            f"{devices_text(machine)} were not measured for one job; only measured counts are used ({measured})"
+        )
     if pair is not None:
         notes += pair.flags
     notes += [
-        f"{choice.failed} of {choice.failed + choice.runs} runs on {count_text(choice.devices)} failed; "
+        f"{choice.failed} of {choice.failed + choice.runs} runs on {devices_text(choice.devices)} failed; "
         "the time they took is not counted"
         for choice in choices
         if choice.failed
@@ -215,7 +217,7 @@ def _fastest_of_each(family: Sequence[Measurement], machine: int) -> tuple[list[
             counts.setdefault(item.devices, []).append(item)
     best = [min(items, key=lambda item: (item.score.seconds or 0.0, repr(item))) for items in counts.values()]
     notes = [
-        f"on {count_text(count)} the fastest of {len(items)} settings is used"
+        f"on {devices_text(count)} the fastest of {len(items)} settings is used"
         for count, items in counts.items()
         if len(items) > 1
     ]
@@ -242,7 +244,7 @@ def _choice(item: Measurement, machine: int) -> Choice:
     )
 
 
-def _belongs(choices: Sequence[Choice], pair: Pair | None) -> Belongs:
+def _belongs(choices: Sequence[Choice], pair: ScalingPair | None) -> Belongs:
     if pair is None or pair.total is None:
         return Belongs.UNKNOWN
     most_jobs = max(choice.jobs_per_hour * (1.0 - 1e-9) for choice in choices)

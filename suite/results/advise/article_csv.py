@@ -7,10 +7,10 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 
 from suite.results.advise.article_tables import SUMMARY_TABLE, TABLES, ArticleTables, Family
-from suite.results.published.figures import ARTICLE
+from suite.results.published.csv_files import ARTICLE
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.score.measurement import Measurement
-from suite.results.score.scaling import Pair, PrintedSpeedup
+from suite.results.score.scaling import PrintedSpeedup, ScalingPair
 from suite.results.text import csv_cell
 
 _WHAT = ("table", "workload", "series", "settings", "profile", "labels")
@@ -85,7 +85,9 @@ def speedups_csv(tables: ArticleTables) -> str:
     return _csv(_SPEEDUP_COLUMNS, rows)
 
 
-def _speedup_row(family: Family, pair: Pair, known: Mapping[tuple[str, int, int], PrintedSpeedup]) -> dict[str, object]:
+def _speedup_row(
+    family: Family, pair: ScalingPair, known: Mapping[tuple[str, int, int], PrintedSpeedup]
+) -> dict[str, object]:
     key = (pair.workload, pair.devices_from, pair.devices_to)
     printed = known.get(key) if family.first.origin == ARTICLE else None
     flags = [*([printed.flag] if printed is not None and printed.flag else []), *pair.flags]
@@ -96,7 +98,7 @@ def _speedup_row(family: Family, pair: Pair, known: Mapping[tuple[str, int, int]
         "devices_to": pair.devices_to,
         "batch_size_global_from": pair.before.batch_size_global,
         "batch_size_global_to": pair.after.batch_size_global,
-        "scaling": pair.kind,
+        "scaling": pair.scaling_kind,
         "speedup": pair.total,
         "throughput": pair.throughput,
         "statistical_efficiency": pair.efficiency,

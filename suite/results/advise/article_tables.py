@@ -11,15 +11,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.results.advise.text import next_run
+from suite.results.advise.render import next_run
 from suite.results.names import WORKLOAD_TITLES
-from suite.results.published.figures import ARTICLE, folders, load
+from suite.results.published.csv_files import ARTICLE, load_published_results, published_folders
 from suite.results.report.report import NOT_VERIFIED
-from suite.results.report.tables import NONE, Remarks, factor, markdown_table
-from suite.results.score.bootstrap import count_text
-from suite.results.score.family_labels import told_apart
+from suite.results.report.tables import DASH, Footnotes, markdown_table, two_decimals
+from suite.results.score.bootstrap import devices_text
+from suite.results.score.family_labels import family_labels
 from suite.results.score.measurement import Measurement, by_family
-from suite.results.score.scaling import Pair, PrintedSpeedup, check_printed, interval_text, interval_words, pairs
+from suite.results.score.scaling import (
+    PrintedSpeedup,
+    ScalingPair,
+    check_printed,
+    interval_suffix,
+    interval_text,
+    scaling_pairs,
+)
 from suite.results.text import clean, markdown_escape
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
@@ -36,7 +43,7 @@ class Family:
     """In order of devices."""
     settings: str
     """What tells it apart from other families with the same workload and series."""
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ScalingPair, ...]
 
     @property
     def first(self) -> Measurement:
@@ -76,8 +83,8 @@ def article_tables(found: Sequence[Measurement], with_article: bool = False) -> 
     families = _families(timed)
     printed: Sequence[PrintedSpeedup] = ()
     if with_article:
-        article = [item.measurement for item in load() if item.round == ARTICLE]
-        printed = check_printed(printed_speedups(), pairs(article, intervals=False))
+        article = [item.measurement for item in load_published_results() if item.round == ARTICLE]
+        printed = check_printed(printed_speedups(), scaling_pairs(article, intervals=False))
         families += _families(article)
     if not families:
         raise ValueError(
@@ -93,9 +100,11 @@ def _families(found: Sequence[Measurement]) -> list[Family]:
     settings = [""] * len(groups)
     for key in set(keys):
         places = [place for place, other in enumerate(keys) if other == key]
-        for place, text in zip(places, told_apart([groups[place][0] for place in places]), strict=True):
+        for place, text in zip(places, family_labels([groups[place][0] for place in places]), strict=True):
             settings[place] = text
-    made = [Family(tuple(group), text, tuple(pairs(group))) for group, text in zip(groups, settings, strict=True)]
+    made = [
+        Family(tuple(group), text, tuple(scaling_pairs(group))) for group, text in zip(groups, settings, strict=True)
+    ]
     return sorted(made, key=_order)
 
 
@@ -107,7 +116,7 @@ def _order(family: Family) -> tuple[object, ...]:
 def printed_speedups(places: Iterable[Path] | None = None) -> dict[tuple[str, int, int], float]:
     """Table 7 as the article prints it: (workload, devices from, devices to) to speedup. Raises ValueError for another file."""
     found: dict[tuple[str, int, int], float] = {}
-    for place in places if places is not None else folders():
+    for place in places if places is not None else published_folders():
         path = place / PRINTED
         if not path.is_file():
             continue
@@ -147,23 +156,23 @@ def _title(family: Family) -> str:
 
 
 def _workload_table(family: Family) -> list[str]:
-    remarks = Remarks()
+    footnotes = Footnotes()
     header = ["devices", "batch", "minutes per epoch", "epochs to target", "total minutes", "precision", "runs"]
-    body = [_workload_cells(item, family.measurements, remarks) for item in family.measurements]
+    body = [_workload_cells(item, family.measurements, footnotes) for item in family.measurements]
     table = markdown_table(header, body, [True, False, True, True, True, False, False])
-    below = [markdown_escape(line) for line in remarks.lines()]
+    below = [markdown_escape(line) for line in footnotes.lines()]
     number = TABLES.get(family.first.workload)
     heading = f"## {f'Table {number}. ' if number else ''}{markdown_escape(_title(family))}"
     settings = [markdown_escape(family.settings)] if family.settings else []
     return [heading, *settings, "\n".join([table, *([""] if below else []), *below])]
 
 
-def _workload_cells(item: Measurement, others: Sequence[Measurement], remarks: Remarks) -> list[str]:
+def _workload_cells(item: Measurement, others: Sequence[Measurement], footnotes: Footnotes) -> list[str]:
     score = item.score
     notes = score.notes if item.profile not in ("demo", "synthetic") else ()
     texts = [*(label for label in item.labels if label == "oversubscribed"), *notes, *_own_settings(item, others)]
-    marks = "".join(f" {remarks.mark(clean(text))}" for text in texts)
-    epochs = NONE if score.epochs is None else f"{score.epochs:.4g}"
+    marks = "".join(f" {footnotes.mark(clean(text))}" for text in texts)
+    epochs = DASH if score.epochs is None else f"{score.epochs:.4g}"
     cells = [
         str(item.devices) + marks,
         _batch(item),
@@ -171,7 +180,7 @@ def _workload_cells(item: Measurement, others: Sequence[Measurement], remarks: R
         epochs,
         _minutes(score.seconds),
     ]
-    return [*cells, markdown_escape(clean(item.precision, 20)) or NONE, _runs(item)]
+    return [*cells, markdown_escape(clean(item.precision, 20)) or DASH, _runs(item)]
 
 
 def _own_settings(item: Measurement, others: Sequence[Measurement]) -> list[str]:
@@ -203,7 +212,7 @@ def _runs(item: Measurement) -> str:
 def _minutes(seconds: float | None) -> str:
     """Minutes with four significant digits."""
     if seconds is None:
-        return NONE
+        return DASH
     value = seconds / 60.0
     return f"{value:,.1f}" if value >= 1000 else f"{value:.4g}"
 
@@ -220,14 +229,14 @@ def _summary(tables: ArticleTables) -> list[str]:
         ]
     for family in single:
         name = ", ".join(text for text in (_title(family), family.settings) if text)
-        only = f"measured on {count_text(family.first.devices)} only, so there is no speedup."
+        only = f"measured on {devices_text(family.first.devices)} only, so there is no speedup."
         parts.append(markdown_escape(f"{name}: {only} {next_run(family.first)}"))
     return parts
 
 
 def _speedups(families: Sequence[Family], printed: Sequence[PrintedSpeedup]) -> str:
     """One row for each family, one column for each pair that begins with its fewest devices."""
-    remarks = Remarks()
+    footnotes = Footnotes()
     flags = {(one.workload, one.devices_from, one.devices_to): one.flag for one in printed if one.flag}
     columns = sorted({(pair.devices_from, pair.devices_to) for family in families for pair in _from_fewest(family)})
     body = []
@@ -240,53 +249,53 @@ def _speedups(families: Sequence[Family], printed: Sequence[PrintedSpeedup]) -> 
                 *([flags[(pair.workload, *key)]] if article and (pair.workload, *key) in flags else []),
                 *pair.flags,
             ]
-            text = factor(pair.total) + "".join(f" {remarks.mark(clean(one, 300))}" for one in texts)
+            text = two_decimals(pair.total) + "".join(f" {footnotes.mark(clean(one, 300))}" for one in texts)
             cells[key] = f"{cells[key]}; {text}" if key in cells else text
-        body.append([_row_name(family, remarks), *(cells.get(column, NONE) for column in columns)])
+        body.append([_row_name(family, footnotes), *(cells.get(column, DASH) for column in columns)])
     header = ["workload", *(f"{one} → {other}" for one, other in columns)]
-    below = [markdown_escape(line) for line in remarks.lines()]
+    below = [markdown_escape(line) for line in footnotes.lines()]
     table = markdown_table(header, body, [False, *(True for _ in columns)])
     return "\n".join([table, *([""] if below else []), *below])
 
 
-def _from_fewest(family: Family) -> list[Pair]:
+def _from_fewest(family: Family) -> list[ScalingPair]:
     return [pair for pair in family.pairs if pair.devices_from == family.first.devices]
 
 
-def _row_name(family: Family, remarks: Remarks) -> str:
-    mark = f" {remarks.mark(family.settings)}" if family.settings else ""
+def _row_name(family: Family, footnotes: Footnotes) -> str:
+    mark = f" {footnotes.mark(family.settings)}" if family.settings else ""
     return markdown_escape(f"{clean(family.first.workload, 40)}: {family.name}") + mark
 
 
 def _taken_apart(families: Sequence[Family]) -> list[str]:
     """The table of every pair with its explanations, and the verdicts."""
     header = ("workload", "devices", "batch", "scaling", "speedup", "= throughput", "× efficiency", "per device")
-    remarks = Remarks()
+    footnotes = Footnotes()
     body, verdicts = [], []
     for family in families:
-        name = _row_name(family, remarks)
+        name = _row_name(family, footnotes)
         for pair in family.pairs:
-            body.append([name, *_pair_cells(pair, remarks)])
-            verdicts.append(f"- {name}, {_devices(pair)}: {markdown_escape(pair.verdict)}{interval_words(pair)}")
+            body.append([name, *_pair_cells(pair, footnotes)])
+            verdicts.append(f"- {name}, {_devices(pair)}: {markdown_escape(pair.verdict)}{interval_suffix(pair)}")
     explained = [
         "speedup = throughput (time per epoch) × efficiency (epochs to target); per device: throughput for each device.",
         "batch: global; scaling: strong = same global batch, weak = same batch per device, mixed = neither.",
-        *remarks.lines(),
+        *footnotes.lines(),
     ]
     table = markdown_table([*header, "95 % interval"], body, [False] * 4 + [True] * 4 + [False])
     return ["\n".join([table, "", *(markdown_escape(line) for line in explained)]), "\n".join(verdicts)]
 
 
-def _pair_cells(pair: Pair, remarks: Remarks) -> list[str]:
-    sizes = [f"{size:,}" if size else NONE for size in (pair.before.batch_size_global, pair.after.batch_size_global)]
-    flags = "".join(f" {remarks.mark(clean(flag, 300))}" for flag in pair.flags)
-    mark = f" {remarks.mark(pair.no_interval)}" if pair.interval is None else ""
+def _pair_cells(pair: ScalingPair, footnotes: Footnotes) -> list[str]:
+    sizes = [f"{size:,}" if size else DASH for size in (pair.before.batch_size_global, pair.after.batch_size_global)]
+    flags = "".join(f" {footnotes.mark(clean(flag, 300))}" for flag in pair.flags)
+    mark = f" {footnotes.mark(pair.no_interval)}" if pair.interval is None else ""
     ratios = [pair.total, pair.throughput, pair.efficiency, pair.scaling_efficiency]
-    first = [f"{pair.devices_from} → {pair.devices_to}{flags}", " → ".join(sizes), pair.kind]
-    return [*first, *map(factor, ratios), interval_text(pair) + mark]
+    first = [f"{pair.devices_from} → {pair.devices_to}{flags}", " → ".join(sizes), pair.scaling_kind]
+    return [*first, *map(two_decimals, ratios), interval_text(pair) + mark]
 
 
-def _devices(pair: Pair) -> str:
+def _devices(pair: ScalingPair) -> str:
     """`1 → 8`; with the batch where there are several results on one count."""
     one, other = pair.before.batch_size_global, pair.after.batch_size_global
     batch = f" with batch {one:,} → {other:,}" if pair.flags and one and other else ""

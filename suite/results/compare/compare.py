@@ -13,11 +13,10 @@ from suite.results.compare.convergence import Convergence, convergence, identiti
 from suite.results.compare.differences import Differences, differences, in_tokens, same_target, target_text
 from suite.results.compare.entries import Entry, Side
 from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, Ratio, ratios
-from suite.results.published.figures import PublishedResult
-from suite.results.score.bootstrap import count_text
+from suite.results.published.csv_files import PublishedResult
+from suite.results.score.bootstrap import devices_text
 from suite.results.score.measurement import Measurement
-from suite.results.score.scaling import Pair
-from suite.results.score.scaling import compare as pair_of
+from suite.results.score.scaling import ScalingPair, scaling_pair
 
 _PROFILE_REASONS = {
     "demo": "demo target has no relation to MLPerf (generated data, small model)",
@@ -46,7 +45,7 @@ class Match:
     ratios: tuple[Ratio, ...]
     """Time to target is exactly the product of time per epoch and epochs, where all three are there."""
     refused: tuple[Refusal, ...]
-    pair: Pair
+    pair: ScalingPair
     names: tuple[str, str]
     """What the two are called in sentences: (`ours`, `v0.5/NVIDIA/dgx1_ngc18.11_mxnet`), (`A`, `B`)."""
 
@@ -131,7 +130,7 @@ def _candidates(entry: Entry, theirs: Side) -> list[Entry] | Refusal:
     as_many = [other for other in related if other.measurement.devices == item.devices]
     if not as_many:
         listed = ", ".join(map(str, counts))
-        return Refusal(entry.what, f"{theirs.name} has no result on {count_text(item.devices)}; there are: {listed}")
+        return Refusal(entry.what, f"{theirs.name} has no result on {devices_text(item.devices)}; there are: {listed}")
     return as_many
 
 
@@ -170,7 +169,7 @@ def _nearest(entry: Entry, found: Sequence[Entry]) -> Entry:
 def _match(ours: Entry, theirs: Entry, side: Side, other_side: Side) -> Match:
     names = (side.name, theirs.name if other_side.published else other_side.name)
     refused = tuple(_refusals(ours, theirs))
-    pair = pair_of(theirs.measurement, ours.measurement)
+    pair = scaling_pair(theirs.measurement, ours.measurement)
     kept = ratios(ours.measurement, theirs.measurement, pair, {item.what for item in refused}, _label(ours, theirs))
     missing = tuple(_missing(ours, theirs, {item.quantity for item in kept} | {item.what for item in refused}))
     return Match(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from suite.results.compare.differences import in_tokens, same_target
 from suite.results.names import WORKLOAD_TITLES
-from suite.results.published.figures import PublishedResult
+from suite.results.published.csv_files import PublishedResult
 from suite.results.score.measurement import Measurement
 from suite.results.score.scores import TimedRun
 from suite.results.targets import RUNS_REQUIRED

@@ -9,9 +9,9 @@ from pathlib import Path
 from suite.common.registry import nearest
 from suite.results.logs.collect import Run, collect
 from suite.results.names import workload_name
-from suite.results.published.figures import PublishedResult, find
-from suite.results.published.other_logs import described
-from suite.results.score.bootstrap import count_text
+from suite.results.published.csv_files import PublishedResult, find_published_results
+from suite.results.published.other_logs import with_system_details
+from suite.results.score.bootstrap import devices_text
 from suite.results.score.groups import Row, rows
 from suite.results.score.measurement import Measurement, measurements
 from suite.results.text import clean
@@ -41,7 +41,7 @@ class Entry:
     def what(self) -> str:
         """`ncf on 2 devices (pytorch on dgx1)`."""
         item = self.measurement
-        return f"{item.workload} on {count_text(item.devices)} ({self.name})"
+        return f"{item.workload} on {devices_text(item.devices)} ({self.name})"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Side:
 
 def published_side(name: str) -> Side:
     """The published results that `name` says (results.published.figures.find). Raises ValueError with the nearest names."""
-    found = find(name)
+    found = find_published_results(name)
     title = f"{len(found)} published result{'' if len(found) == 1 else 's'}"
     return Side(name.strip("/"), title, tuple(published_entry(item) for item in found), published=True)
 
@@ -79,7 +79,7 @@ def logs_side(
     Raises ValueError (one line) for a path without logs, no run of a workload or profile, several profiles, no success.
     """
     title = ", ".join(map(str, paths))
-    runs = described(collect(paths))
+    runs = with_system_details(collect(paths))
     runs = _only(runs, "workload", [workload_name(one) for one in workloads], of, title)
     runs = _only(runs, "profile", [profile] if profile else [], of, title)
     profiles = sorted({_kind(run, "profile") for run in runs if run.succeeded})

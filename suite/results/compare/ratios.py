@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from suite.results.score.bootstrap import Interval
 from suite.results.score.measurement import Measurement
-from suite.results.score.scaling import Pair
+from suite.results.score.permutation_test import PermutationTest, permutation_test
+from suite.results.score.scaling import ScalingPair
 from suite.results.score.scores import TimedRun
-from suite.results.score.variation import Variation, permutation_test
 
 TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
 UNITS: Mapping[str, str] = {TIME: "s", EPOCH_TIME: "s", EPOCHS: "epochs", THROUGHPUT: "samples/s"}
@@ -30,13 +30,13 @@ class Ratio:
     ratio: float
     interval: Interval | None
     """95 % bootstrap interval of `ratio` over the runs; None where single runs are unknown or too few."""
-    variation: Variation | None
+    variation: PermutationTest | None
     """Permutation test on the single runs; None where they are unknown."""
     label: str = ""
     """What must stand beside the number."""
 
 
-def ratios(ours: Measurement, theirs: Measurement, pair: Pair, refused: set[str], label: str) -> list[Ratio]:
+def ratios(ours: Measurement, theirs: Measurement, pair: ScalingPair, refused: set[str], label: str) -> list[Ratio]:
     """Ratios of all quantities that both sides have, but the refused ones; `label` stands beside the time per epoch.
 
     `pair` is the speedup from `theirs` to `ours` (suite.results.score.scaling.compare).
@@ -70,7 +70,7 @@ def _usable(value: float | None) -> float:
 
 def _test(
     ours: Sequence[TimedRun], theirs: Sequence[TimedRun], value: Callable[[TimedRun], float | None]
-) -> Variation | None:
+) -> PermutationTest | None:
     one, other = ([found for run in runs if (found := value(run)) is not None] for runs in (ours, theirs))
     complete = len(one) == len(ours) and len(other) == len(theirs)
     return permutation_test(one, other) if complete else None
@@ -92,7 +92,7 @@ def _rate(run: TimedRun) -> float | None:
     return run.samples / run.train_seconds if run.samples and run.train_seconds else None
 
 
-def ratio_words(item: Ratio, ours: str, theirs: str, test: bool = True) -> str:
+def ratio_summary(item: Ratio, ours: str, theirs: str, test: bool = True) -> str:
     """`B is 4.1 % faster (95 %: 2.0 to 6.3 %), more than run-to-run variation (p = 0.008, 5 against 5 runs)`.
 
     `test=False` leaves the words about run-to-run variation out.
@@ -100,7 +100,7 @@ def ratio_words(item: Ratio, ours: str, theirs: str, test: bool = True) -> str:
     better, worse = (ours, theirs) if item.ratio >= 1 else (theirs, ours)
     tail = ""
     if item.variation is not None and test:
-        tail = (", " if item.variation.can_show else "; ") + item.variation.words
+        tail = (", " if item.variation.can_be_significant else "; ") + item.variation.summary
     if abs(item.ratio - 1) < SAME:
         alike = {TIME: "are equally fast to the target", EPOCH_TIME: "are equally fast in each epoch"}
         alike |= {EPOCHS: "need as many epochs", THROUGHPUT: "train as many samples/s"}

@@ -18,17 +18,17 @@ from suite.results.html.runs import run_views
 from suite.results.html.scaling_curves import scaling_charts
 from suite.results.html.sections import beside, cards, overview, speedups, without_empty
 from suite.results.logs.collect import Run, collect
-from suite.results.published.other_logs import described
+from suite.results.published.other_logs import with_system_details
 from suite.results.report.report import (
     NOT_VERIFIED,
-    PROFILE_TEXT,
+    PROFILE_NOTICES,
     failures,
     problems,
+    split_into_tables,
     table_constants,
     table_title,
-    tables,
 )
-from suite.results.report.tables import Table, results
+from suite.results.report.tables import Table, results_table
 from suite.results.score.groups import Row, rows
 from suite.results.score.measurement import Measurement, measurements
 from suite.results.text import clean
@@ -69,7 +69,7 @@ def write_html(
     Raises ValueError, before anything is written, for a path without logs, an `out` that exists, or a folder that is not empty.
     """
     _refuse(out, figures)
-    runs = described(collect(paths))
+    runs = with_system_details(collect(paths))
     charts: list[Chart | ScalingChart] = []
     page = _page(runs, published, charts)
     try:
@@ -113,7 +113,9 @@ def _page(runs: Sequence[Run], published: Sequence[Measurement], charts: list[Ch
     charts += scaling
     with settings():
         first = [_draw(chart, f"s{index}") for index, chart in enumerate(scaling, start=1)]
-        sections = [_section(*one, index, charts) for index, one in enumerate(_titled(tables(found)), start=1)]
+        sections = [
+            _section(*one, index, charts) for index, one in enumerate(_titled(split_into_tables(found)), start=1)
+        ]
     shown = run_views(runs)
     failed = failures(runs, 300)
     return _template().render(
@@ -156,9 +158,9 @@ def _section(table: list[Row], title: str, number: int, charts: list[Chart | Sca
         anchor=f"table-{number}",
         title=title,
         labels=labels_of(table),
-        text=PROFILE_TEXT.get(table[0].group.profile, ""),
+        text=PROFILE_NOTICES.get(table[0].group.profile, ""),
         constants=tuple(table_constants(table)),
-        results=without_empty(results(table)),
+        results=without_empty(results_table(table)),
         speedups=speedups(table),
         figures=tuple(_draw(chart, f"t{number}-{index}") for index, chart in enumerate(drawn, start=1)),
     )

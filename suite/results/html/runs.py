@@ -10,8 +10,8 @@ from pathlib import Path
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
-from suite.results.report.tables import NONE, minutes, quantity
-from suite.results.report.time_fractions import shares
+from suite.results.report.tables import DASH, minutes_text, rate_text
+from suite.results.report.time_fractions import time_fractions
 from suite.results.text import clean
 from workloads.api import Json
 
@@ -67,16 +67,16 @@ def _facts(settings: RunSettings | None, record: RunRecord | None) -> Iterator[s
     if record is None:
         return
     if record.seconds is not None:
-        yield f"{minutes(record.seconds)} min"
+        yield f"{minutes_text(record.seconds)} min"
     if record.epochs_to_target is not None:
         yield f"{record.epochs_to_target:g} epochs"
     yield from (f"{clean(name, 20)} {value:.4g}" for name, value in list(record.quality.items())[:3])
-    yield from (f"{part} %" for part in _shares(record))
+    yield from (f"{part} %" for part in _time_fractions(record))
 
 
-def _shares(record: RunRecord) -> Iterator[str]:
+def _time_fractions(record: RunRecord) -> Iterator[str]:
     """Share of the training time that waited for data; share of evaluations in the time of both."""
-    found = shares(record.throughput)
+    found = time_fractions(record.throughput)
     if found.data_wait is not None:
         yield f"data wait {100 * found.data_wait:.2g}"
     if found.evaluation is not None:
@@ -101,7 +101,7 @@ def _logged(record: RunRecord | None) -> Iterator[tuple[str, object]]:
     yield from ((name, value) for name, value in (*identity, ("platform", record.platform)) if value)
     rates = [item.samples_per_second for item in record.throughput if item.samples_per_second is not None]
     if rates:
-        yield "throughput of the last block", f"{quantity(rates[-1])} samples/s"
+        yield "throughput of the last block", f"{rate_text(rates[-1])} samples/s"
     yield from record.hyperparameters.items()
 
 
@@ -136,7 +136,7 @@ def _text(value: object) -> str:
     if isinstance(value, int | float):
         return f"{value:.12g}"
     if isinstance(value, str):
-        return clean(value, 200) or NONE
+        return clean(value, 200) or DASH
     if isinstance(value, Mapping):
         return clean(", ".join(f"{key} {inner}" for key, inner in list(value.items())[:20]), 200)
     if isinstance(value, tuple):
@@ -144,4 +144,4 @@ def _text(value: object) -> str:
     try:
         return clean(json.dumps(value, ensure_ascii=False), 200)
     except (RecursionError, ValueError):
-        return NONE
+        return DASH

@@ -12,11 +12,11 @@ from suite.results.compare.entries import Entry
 from suite.results.html.curves import labels_of
 from suite.results.logs.collect import Run
 from suite.results.names import WORKLOAD_TITLES, workload_name
-from suite.results.report.tables import NONE, Remarks, Table, factor, minutes, quantity
-from suite.results.score.bootstrap import Interval, count_text
+from suite.results.report.tables import DASH, Footnotes, Table, minutes_text, rate_text, two_decimals
+from suite.results.score.bootstrap import Interval, devices_text
 from suite.results.score.groups import Row
 from suite.results.score.measurement import Measurement, measurements
-from suite.results.score.scaling import Pair, pairs
+from suite.results.score.scaling import ScalingPair, scaling_pairs
 from suite.results.text import clean
 
 MAX_PAIRS = 60
@@ -94,13 +94,13 @@ def _card(workload: str, rows: Sequence[Row]) -> Card:
     labels = labels_of(rows) if rows[0].group.profile else ("logs of other programs",)
     if timed:
         best = min(timed, key=lambda row: row.score.seconds or math.inf)
-        return Card(title, labels, minutes(best.score.seconds or 0.0), "minutes", _sentence(best) + tried)
+        return Card(title, labels, minutes_text(best.score.seconds or 0.0), "minutes", _sentence(best) + tried)
     if rated:
         best = max(rated, key=lambda row: row.score.samples_per_second or 0.0)
         text = f"Best throughput, {_where(best)}{_against(best)}."
         unit = clean(f"{best.group.sample_unit or 'samples'}/s", 30)
-        return Card(title, labels, quantity(best.score.samples_per_second or 0.0), unit, text + tried)
-    return Card(title, labels, NONE, "", "No run did what was asked." + tried)
+        return Card(title, labels, rate_text(best.score.samples_per_second or 0.0), unit, text + tried)
+    return Card(title, labels, DASH, "", "No run did what was asked." + tried)
 
 
 def _sentence(best: Row) -> str:
@@ -114,7 +114,7 @@ def _sentence(best: Row) -> str:
 def _where(row: Row) -> str:
     group = row.group
     parts = [
-        f"on {count_text(group.devices)}" if group.devices is not None else "",
+        f"on {devices_text(group.devices)}" if group.devices is not None else "",
         f"with {clean(group.framework, 30)}" if group.framework else "",
         f"on {clean(group.system, 50)}" if group.system else "",
     ]
@@ -126,7 +126,9 @@ def _against(row: Row) -> str:
     if speedup is None or speedup.baseline_devices == row.group.devices:
         return ""
     ratio = speedup.total if row.group.to_target else speedup.throughput
-    return "" if ratio is None else f", {factor(ratio)} times the speed of {count_text(speedup.baseline_devices)}"
+    return (
+        "" if ratio is None else f", {two_decimals(ratio)} times the speed of {devices_text(speedup.baseline_devices)}"
+    )
 
 
 # --- speedups -----------------------------------------------------------------------------------------------------------
@@ -134,26 +136,26 @@ def _against(row: Row) -> str:
 
 def speedups(rows: Sequence[Row]) -> Table | None:
     """Speedup = throughput x efficiency for every pair of device counts; None where there is no pair."""
-    every = pairs(measurements(rows), intervals=len(rows) <= _MAX_INTERVALS)
+    every = scaling_pairs(measurements(rows), intervals=len(rows) <= _MAX_INTERVALS)
     found = [pair for pair in every if pair.total is not None or pair.throughput is not None]
     if not found:
         return None
-    remarks = Remarks()
+    footnotes = Footnotes()
     header = ("series", "devices", "speedup", "= throughput", "× efficiency", "of linear", "scaling", "in words")
-    body = tuple(tuple(_pair(pair, remarks)) for pair in found[:MAX_PAIRS])
+    body = tuple(tuple(_pair(pair, footnotes)) for pair in found[:MAX_PAIRS])
     below = [
         "speedup = throughput scaling (time per epoch) × statistical efficiency (epochs to target); in brackets 95 % "
         "bootstrap intervals over runs. Of linear: throughput scaling over the ratio of devices. Strong scaling: same global "
         "batch; weak: same batch per device; mixed: neither."
     ]
-    below += remarks.lines()
+    below += footnotes.lines()
     below += [f"and {len(found) - MAX_PAIRS} more pairs"] if len(found) > MAX_PAIRS else []
     return without_empty(Table(header, body, (False, True, True, True, True, True, False, False), tuple(below)))
 
 
 def without_empty(table: Table) -> Table:
     """A table without the columns that say nothing in any row."""
-    kept = [index for index in range(len(table.header)) if any(cells[index] != NONE for cells in table.body)]
+    kept = [index for index in range(len(table.header)) if any(cells[index] != DASH for cells in table.body)]
     return Table(
         header=tuple(table.header[index] for index in kept),
         body=tuple(tuple(cells[index] for index in kept) for cells in table.body),
@@ -162,22 +164,22 @@ def without_empty(table: Table) -> Table:
     )
 
 
-def _pair(pair: Pair, remarks: Remarks) -> Iterator[str]:
+def _pair(pair: ScalingPair, footnotes: Footnotes) -> Iterator[str]:
     marks = [f"no interval: {pair.no_interval}"] if pair.no_interval else []
     marks += [text for text in (*pair.flags, *pair.notes) if text]
-    yield clean(pair.series, 60) + "".join(f" {remarks.mark(clean(text, 160))}" for text in marks)
+    yield clean(pair.series, 60) + "".join(f" {footnotes.mark(clean(text, 160))}" for text in marks)
     yield f"{pair.devices_from} → {pair.devices_to}"
     yield _ratio(pair.total, pair.interval if pair.total is not None else None)
     yield _ratio(pair.throughput, pair.interval_throughput)
     yield _ratio(pair.efficiency, pair.interval_efficiency)
-    yield NONE if pair.scaling_efficiency is None else f"{100 * pair.scaling_efficiency:.0f} %"
-    yield pair.kind
+    yield DASH if pair.scaling_efficiency is None else f"{100 * pair.scaling_efficiency:.0f} %"
+    yield pair.scaling_kind
     yield clean(pair.verdict, 200)
 
 
 def _ratio(value: float | None, interval: Interval | None) -> str:
     if value is None or interval is None:
-        return factor(value)
+        return two_decimals(value)
     return f"{value:.2f} [{interval.low:.2f}–{interval.high:.2f}]"
 
 
@@ -189,20 +191,20 @@ def beside(ours: Sequence[Measurement], published: Sequence[Measurement]) -> Tab
     shared = {item.workload for item in ours} & {item.workload for item in published}
     if not shared:
         return None
-    remarks = Remarks()
+    footnotes = Footnotes()
     lines: list[tuple[str, ...]] = []
     for workload in sorted(shared):
         theirs = _sorted(item for item in published if item.workload == workload)
         mine = _sorted(item for item in ours if item.workload == workload)
         lines += [_beside(item, "") for item in theirs]
-        lines += [_beside(item, _mark(_differences(item, theirs), remarks)) for item in mine]
+        lines += [_beside(item, _mark(_differences(item, theirs), footnotes)) for item in mine]
     header = ("workload", "result", "devices", "minutes", "epochs", "target", "global batch", "clock", "device")
     right = (False, False, True, True, True, False, True, False, False)
-    return Table(header, tuple(lines), right, tuple(remarks.lines()))
+    return Table(header, tuple(lines), right, tuple(footnotes.lines()))
 
 
-def _mark(text: str, remarks: Remarks) -> str:
-    return remarks.mark(text) if text else ""
+def _mark(text: str, footnotes: Footnotes) -> str:
+    return footnotes.mark(text) if text else ""
 
 
 def _sorted(items: Iterable[Measurement]) -> list[Measurement]:
@@ -217,12 +219,12 @@ def _beside(item: Measurement, mark: str) -> tuple[str, ...]:
         clean(item.workload, 40),
         f"{clean(whose, 120)} {mark}".strip(),
         str(item.devices),
-        NONE if item.score.seconds is None else minutes(item.score.seconds),
-        NONE if item.score.epochs is None else f"{item.score.epochs:.3g}",
-        clean(", ".join(f"{name} {value:g}" for name, value in item.targets.items()), 60) or NONE,
-        NONE if item.batch_size_global is None else f"{item.batch_size_global:,}",
-        clean(item.clock, 20) or NONE,
-        clean(item.hardware, 60) or NONE,
+        DASH if item.score.seconds is None else minutes_text(item.score.seconds),
+        DASH if item.score.epochs is None else f"{item.score.epochs:.3g}",
+        clean(", ".join(f"{name} {value:g}" for name, value in item.targets.items()), 60) or DASH,
+        DASH if item.batch_size_global is None else f"{item.batch_size_global:,}",
+        clean(item.clock, 20) or DASH,
+        clean(item.hardware, 60) or DASH,
     )
 
 

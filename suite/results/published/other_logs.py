@@ -12,7 +12,7 @@ from pathlib import Path
 
 from suite.results.logs.collect import Run, collect
 from suite.results.names import framework_name, workload_name
-from suite.results.published.figures import load
+from suite.results.published.csv_files import load_published_results
 from suite.results.score.groups import rows
 from suite.results.score.measurement import Measurement, measurements
 from suite.results.text import clean
@@ -23,9 +23,9 @@ _DESCRIPTION_BYTES = 1 << 20
 _MOST_DEVICES = 1_000_000
 
 
-def measured(paths: Sequence[Path]) -> list[Measurement]:
+def measurements_below(paths: Sequence[Path]) -> list[Measurement]:
     """What the runs below `paths` measured. Raises ValueError for a path without logs, and where no run succeeded."""
-    runs = described(collect(paths))
+    runs = with_system_details(collect(paths))
     found = measurements(rows(runs))
     if not found:
         failed = sum(not run.succeeded for run in runs)
@@ -36,28 +36,28 @@ def measured(paths: Sequence[Path]) -> list[Measurement]:
     return found
 
 
-def described(runs: Sequence[Run]) -> list[Run]:
+def with_system_details(runs: Sequence[Run]) -> list[Run]:
     """Runs of other programs with devices, hardware and framework from what is known of them.
 
     A log that is one of the published runs has what is published of it; any other what its system description says.
     """
     folders = {run.path.parent for run in runs if _is_foreign(run)}
     known = _published_runs() if folders else {}
-    described = {folder: _description(folder, runs, known) for folder in folders}
-    return [_with(run, described[run.path.parent]) if _is_foreign(run) else run for run in runs]
+    with_system_details = {folder: _known_details(folder, runs, known) for folder in folders}
+    return [_fill_in(run, with_system_details[run.path.parent]) if _is_foreign(run) else run for run in runs]
 
 
 def _is_foreign(run: Run) -> bool:
     return run.settings is not None and not run.settings.profile and run.settings.devices is None
 
 
-def _with(run: Run, values: Mapping[str, object]) -> Run:
+def _fill_in(run: Run, values: Mapping[str, object]) -> Run:
     assert run.settings is not None
     kept = {name: value for name, value in values.items() if name == "rules" or not getattr(run.settings, name)}
     return replace(run, settings=replace(run.settings, **kept))  # type: ignore[arg-type]
 
 
-def _description(
+def _known_details(
     folder: Path, runs: Iterable[Run], known: Mapping[tuple[str, int, int], Measurement]
 ) -> dict[str, object]:
     for run in runs:
@@ -79,7 +79,7 @@ def _description(
         system / "entry.json",
         system.parent.parent / "systems" / f"{system.name}.json",
     ):
-        found = _system_description(path)
+        found = _details_from_json(path)
         if found:
             return found
     return {}
@@ -93,13 +93,13 @@ def _identity(workload: str, start_ms: float | None, seconds: float | None) -> t
 def _published_runs() -> dict[tuple[str, int, int], Measurement]:
     return {
         _identity(item.benchmark, run.start_ms, run.seconds): item.measurement
-        for item in load()
+        for item in load_published_results()
         for run in item.measurement.runs
         if run.start_ms
     }
 
 
-def _system_description(path: Path) -> dict[str, object]:
+def _details_from_json(path: Path) -> dict[str, object]:
     """Devices, hardware and framework from `system.json` (v0.6 on) or `entry.json` (v0.5); empty if there is none."""
     try:
         if not path.is_file() or path.stat().st_size > _DESCRIPTION_BYTES:

@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def exact(rows: Sequence[T], option: str, given: str | None, names: Callable[[T], Sequence[str]]) -> list[T]:
+def filter_by_name(rows: Sequence[T], option: str, given: str | None, names: Callable[[T], Sequence[str]]) -> list[T]:
     """The rows one of whose `names` is among the values given, without regard to case."""
     if given is None:
         return list(rows)
@@ -22,7 +22,7 @@ def exact(rows: Sequence[T], option: str, given: str | None, names: Callable[[T]
     return [row for row in rows if any(name.lower() in wanted for name in names(row))]
 
 
-def part(rows: Sequence[T], option: str, given: str | None, texts: Callable[[T], Sequence[str]]) -> list[T]:
+def filter_by_text(rows: Sequence[T], option: str, given: str | None, texts: Callable[[T], Sequence[str]]) -> list[T]:
     """The rows in one of whose `texts` the text given stands, without regard to case."""
     if given is None:
         return list(rows)
@@ -38,7 +38,7 @@ def _unknown(option: str, name: str, known: Mapping[str, str]) -> ValueError:
     return ValueError(f"--{option} {name[:60]}: nothing of what is asked for has it; nearest: {offered}")
 
 
-def counted(rows: Sequence[T], given: str | None, count: Callable[[T], int | None]) -> list[T]:
+def filter_by_chips(rows: Sequence[T], given: str | None, count: Callable[[T], int | None]) -> list[T]:
     """The rows whose number of chips is one of `8`, `1,4,8` or `1-16`."""
     if given is None:
         return list(rows)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, fields
 from suite.results.score.groups import Group, Row
 from suite.results.text import clean, markdown_escape
 
-NONE = "–"
-_ABOVE = (
+DASH = "–"
+_CONSTANT_FIELDS = (
     *("device_name", "framework_version", "nodes", "cores_per_device", "batch_rule", "batch_size_global", "lr_scaling"),
     *("precision", "hyperparameter_set", "rules", "clock", "stop", "mode", "dataset", "data_fingerprint", "targets"),
 )
 """Fields that stand above a table where they are the same in all its rows, and are a column where they are not."""
-_NUMBERS = ("nodes", "cores_per_device", "batch_size_global")
-_WORDS = {
+_NUMERIC_FIELDS = ("nodes", "cores_per_device", "batch_size_global")
+_FIELD_LABELS = {
     "device_name": "device",
     "framework_version": "version",
     "cores_per_device": "cores per device",
@@ -45,21 +45,21 @@ def markdown_table(header: Sequence[str], body: Sequence[Sequence[str]], right: 
     return "\n".join([line(header), line(rule), *(line(row) for row in body)])
 
 
-def constants(rows: Sequence[Row]) -> list[str]:
+def constant_texts(rows: Sequence[Row]) -> list[str]:
     """What is the same in all rows, as `name value` texts."""
     group = rows[0].group
-    own_column = _varying(rows)
-    shown = [name for name in _ABOVE if name not in own_column and not _unsaid(group, name)]
-    texts = [f"{_WORDS.get(name, name)} {_value(group, name)}" for name in shown if name != "framework_version"]
+    own_column = _varying_fields(rows)
+    shown = [name for name in _CONSTANT_FIELDS if name not in own_column and not _is_redundant(group, name)]
+    texts = [f"{_FIELD_LABELS.get(name, name)} {_value(group, name)}" for name in shown if name != "framework_version"]
     if "framework_version" not in own_column:
         versions = {f"{row.group.framework} {row.group.framework_version}" for row in rows if row.group.framework}
-        texts.insert(0, clean(", ".join(sorted(versions)), 200) or NONE)
+        texts.insert(0, clean(", ".join(sorted(versions)), 200) or DASH)
     if not _differs(rows, "deviations") and group.deviations:
         texts.append("leaves the closed rules: " + clean("; ".join(group.deviations), 300))
-    return [text for text in texts if not text.endswith(NONE)]
+    return [text for text in texts if not text.endswith(DASH)]
 
 
-def _unsaid(group: Group, name: str) -> bool:
+def _is_redundant(group: Group, name: str) -> bool:
     """True for a constant that the table says in another way, or that is not worth saying."""
     if name in ("stop", "mode"):
         return group.to_target
@@ -73,7 +73,7 @@ def _differs(rows: Sequence[Row], name: str) -> bool:
 def _value(group: Group, name: str) -> str:
     value = getattr(group, name)
     if value is None or value == "" or value == ():
-        return NONE
+        return DASH
     if name == "targets":
         return clean(", ".join(f"{metric} {target:g}" for metric, target in group.targets), 80)
     if name == "data_fingerprint":
@@ -81,16 +81,16 @@ def _value(group: Group, name: str) -> str:
     return f"{value:,}" if isinstance(value, int) else clean(str(value), 80)
 
 
-def _varying(rows: Sequence[Row]) -> list[str]:
+def _varying_fields(rows: Sequence[Row]) -> list[str]:
     """Fields that need a column of their own."""
-    names = [name for name in _ABOVE if _differs(rows, name)]
+    names = [name for name in _CONSTANT_FIELDS if _differs(rows, name)]
     versions = {(row.group.framework, row.group.framework_version) for row in rows}
     if len(versions) == len({framework for framework, _ in versions}) and "framework_version" in names:
         names.remove("framework_version")  # one version each: said above the table
     return names
 
 
-class Remarks:
+class Footnotes:
     """Remarks below a table, each with a letter that rows point to."""
 
     def __init__(self) -> None:
@@ -123,45 +123,49 @@ class Table:
     """Lines that explain it."""
 
 
-def results_table(rows: Sequence[Row]) -> str:
+def results_markdown(rows: Sequence[Row]) -> str:
     """The Markdown table of rows that belong together, with its remarks."""
-    table = results(rows)
+    table = results_table(rows)
     body = [[markdown_escape(cell) for cell in cells] for cells in table.body]
     below = [markdown_escape(line) for line in table.below]
     return "\n".join([markdown_table(table.header, body, table.right), *([""] if below else []), *below])
 
 
-def results(rows: Sequence[Row]) -> Table:
+def results_table(rows: Sequence[Row]) -> Table:
     """The table of rows that belong together."""
-    remarks, names, to_target = Remarks(), _varying(rows), rows[0].group.to_target
-    header = ["framework", "devices", *(_WORDS.get(name, name) for name in names), "runs"]
+    footnotes, names, to_target = Footnotes(), _varying_fields(rows), rows[0].group.to_target
+    header = ["framework", "devices", *(_FIELD_LABELS.get(name, name) for name in names), "runs"]
     if to_target:
         header += ["minutes", "spread", "epochs", "samples/s", "speedup", "= throughput", "× efficiency"]
     else:
         header += ["samples/s", "throughput scaling"]
-    body = tuple(tuple(_cells(row, names, remarks, rows)) for row in rows)
-    right = [False, True, *(name in _NUMBERS for name in names), False]
+    body = tuple(tuple(_cells(row, names, footnotes, rows)) for row in rows)
+    right = [False, True, *(name in _NUMERIC_FIELDS for name in names), False]
     right += [False, False, True, True, True, True, True] if to_target else [True, True]
-    return Table(tuple(header), body, tuple(right), (*_explain(rows), *remarks.lines()))
+    return Table(tuple(header), body, tuple(right), (*_speedup_footer(rows), *footnotes.lines()))
 
 
-def _cells(row: Row, names: Sequence[str], remarks: Remarks, rows: Sequence[Row]) -> list[str]:
+def _cells(row: Row, names: Sequence[str], footnotes: Footnotes, rows: Sequence[Row]) -> list[str]:
     group, score = row.group, row.score
-    marks = "".join(f" {remarks.mark(text)}" for text in _row_remarks(row, rows))
-    devices = NONE if group.devices is None else str(group.devices)
-    cells = [clean(group.framework, 80) or NONE, devices + marks, *(_value(group, name) for name in names)]
+    marks = "".join(f" {footnotes.mark(text)}" for text in _row_remarks(row, rows))
+    devices = DASH if group.devices is None else str(group.devices)
+    cells = [clean(group.framework, 80) or DASH, devices + marks, *(_value(group, name) for name in names)]
     cells.append(runs_text(row))
-    rate = NONE if score.samples_per_second is None else quantity(score.samples_per_second)
+    rate = DASH if score.samples_per_second is None else rate_text(score.samples_per_second)
     if not group.to_target:
-        return [*cells, rate, factor(row.speedup.throughput if row.speedup else None)]
-    spread = NONE
-    if score.seconds_deviation is not None and score.seconds_minimum is not None and score.seconds_maximum is not None:
-        low, high, deviation = score.seconds_minimum, score.seconds_maximum, score.seconds_deviation
-        spread = f"{minutes(low)}–{minutes(high)} ±{minutes(deviation)}"
+        return [*cells, rate, two_decimals(row.speedup.throughput if row.speedup else None)]
+    spread = DASH
+    if (
+        score.seconds_standard_deviation is not None
+        and score.seconds_minimum is not None
+        and score.seconds_maximum is not None
+    ):
+        low, high, deviation = score.seconds_minimum, score.seconds_maximum, score.seconds_standard_deviation
+        spread = f"{minutes_text(low)}–{minutes_text(high)} ±{minutes_text(deviation)}"
     speedup = row.speedup
     factors = (speedup.total, speedup.throughput, speedup.efficiency) if speedup else (None, None, None)
-    epochs = NONE if score.epochs is None else f"{score.epochs:.1f}"
-    return [*cells, minutes_text(row), spread, epochs, rate, *(factor(value) for value in factors)]
+    epochs = DASH if score.epochs is None else f"{score.epochs:.1f}"
+    return [*cells, score_text(row), spread, epochs, rate, *(two_decimals(value) for value in factors)]
 
 
 def _row_remarks(row: Row, rows: Sequence[Row]) -> list[str]:
@@ -184,7 +188,7 @@ def _same_but_hyperparameters(one: Group, other: Group) -> bool:
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
-def _explain(rows: Sequence[Row]) -> list[str]:
+def _speedup_footer(rows: Sequence[Row]) -> list[str]:
     counts = sorted({row.speedup.baseline_devices for row in rows if row.speedup})
     if not counts:
         return []
@@ -206,25 +210,25 @@ def runs_text(row: Row) -> str:
     return text + (f", {score.runs_failed} failed" if score.runs_failed else "")
 
 
-def minutes_text(row: Row) -> str:
+def score_text(row: Row) -> str:
     """`0.12 (plain mean of 2)`."""
     score = row.score
     if score.seconds is None:
-        return NONE
-    return f"{minutes(score.seconds)} ({score.method} of {score.runs_retained})"
+        return DASH
+    return f"{minutes_text(score.seconds)} ({score.method} of {score.runs_retained})"
 
 
-def minutes(seconds: float) -> str:
+def minutes_text(seconds: float) -> str:
     """Seconds as minutes with two digits behind the point, three below a tenth of a minute."""
     value = seconds / 60.0
     return f"{value:.3f}" if value < 0.1 else f"{value:,.2f}"
 
 
-def quantity(value: float) -> str:
+def rate_text(value: float) -> str:
     """A rate with about three significant digits or more."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def factor(value: float | None) -> str:
+def two_decimals(value: float | None) -> str:
     """A ratio with two digits behind the point."""
-    return NONE if value is None else f"{value:.2f}"
+    return DASH if value is None else f"{value:.2f}"

@@ -10,7 +10,7 @@ from suite.results.score.groups import Row
 
 
 @dataclass(frozen=True)
-class Shares:
+class TimeFractions:
     """Shares of time, 0 to 1; None where the logs do not tell."""
 
     data_wait: float | None
@@ -19,26 +19,26 @@ class Shares:
     """Of the time of training steps and evaluations, that of evaluations."""
 
 
-def shares(blocks: Iterable[Throughput]) -> Shares:
+def time_fractions(blocks: Iterable[Throughput]) -> TimeFractions:
     """Shares over blocks of one or several runs; those that do not give all times are left out."""
     known = [block for block in blocks if block.train_seconds and block.data_wait_seconds is not None]
     training = sum(block.train_seconds or 0.0 for block in known)
     waiting = sum(block.data_wait_seconds or 0.0 for block in known)
     evaluating = sum(block.evaluation_seconds or 0.0 for block in known)
-    return Shares(
+    return TimeFractions(
         waiting / training if training > 0 else None,
         evaluating / (training + evaluating) if evaluating > 0 else None,
     )
 
 
-def of_row(row: Row) -> Shares:
+def row_time_fractions(row: Row) -> TimeFractions:
     """Over the successful runs of a row."""
-    return shares(block for record in _records(row) for block in record.throughput)
+    return time_fractions(block for record in _records(row) for block in record.throughput)
 
 
-def words(table: Sequence[Row]) -> str:
+def time_fractions_line(table: Sequence[Row]) -> str:
     """One line on the rows of a table; empty where no log tells."""
-    found = [of_row(row) for row in table]
+    found = [row_time_fractions(row) for row in table]
     evaluation, data_wait = _range(share.evaluation for share in found), _range(share.data_wait for share in found)
     parts = [f"evaluations took {evaluation} of the time of training and evaluating"] if evaluation else []
     parts += [f"waiting for data took {data_wait} of the time of training"] if data_wait else []

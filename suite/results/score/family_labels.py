@@ -12,13 +12,14 @@ _OWN = ("profile", "framework", "hardware", "precision", "rules", "clock", "targ
 """Fields of a published measurement that are the same within a family."""
 
 
-def told_apart(items: Sequence[Measurement], limit: int = 150) -> list[str]:
+def family_labels(items: Sequence[Measurement], limit: int = 150) -> list[str]:
     """For one measurement of each family: `name value, …` of what is not the same in all; empty where nothing is known."""
-    described = [_fields(item) for item in items]
-    names = list(dict.fromkeys(name for one in described for name in one))
-    differing = [name for name in names if len({one.get(name) for one in described}) > 1]
+    with_system_details = [_fields(item) for item in items]
+    names = list(dict.fromkeys(name for one in with_system_details for name in one))
+    differing = [name for name in names if len({one.get(name) for one in with_system_details}) > 1]
     texts = [
-        ", ".join(f"{_word(name)} {clean(one.get(name) or 'none', 24)}" for name in differing) for one in described
+        ", ".join(f"{_word(name)} {clean(one.get(name) or 'none', 24)}" for name in differing)
+        for one in with_system_details
     ]
     return [clean(text, limit) for text in texts]
 

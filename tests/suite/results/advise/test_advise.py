@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.advise.advise import ASSUMPTION, Belongs, advise, seconds_of
-from suite.results.advise.text import advice_csv, advice_json, advice_text, certainty, duration, energy, verdict
-from suite.results.published.figures import find
+from suite.results.advise.render import advice_csv, advice_json, advice_text, certainty, duration, energy, verdict
+from suite.results.published.csv_files import find_published_results
 from suite.results.score.scores import TimedRun, score
 from tests.suite.results.fake_logs import write_run
-from tests.suite.results.score.test_scaling import measured
+from tests.suite.results.score.test_scaling import make_measurement
 
 
 def suite(*arguments):
@@ -23,13 +23,16 @@ def suite(*arguments):
 
 
 def article(**options):
-    return {one.workload: one for one in advise([row.measurement for row in find("dgx1-article")], **options)}
+    return {
+        one.workload: one
+        for one in advise([row.measurement for row in find_published_results("dgx1-article")], **options)
+    }
 
 
 def times(**seconds):
     """Measurements without single runs: times(n1=100) is 100 s on one device."""
     return [
-        replace(measured(int(name[1:]), ((value, 10.0),)), runs=(), labels=("article",))
+        replace(make_measurement(int(name[1:]), ((value, 10.0),)), runs=(), labels=("article",))
         for name, value in seconds.items()
     ]
 
@@ -90,7 +93,7 @@ def test_deadline_takes_the_fewest_device_hours_that_meet_it():
 
 def test_a_deadline_that_only_the_mean_meets_says_so():
     runs = [(80.0, 10.0), (90.0, 10.0), (100.0, 10.0), (180.0, 10.0)]
-    (one,) = advise([measured(1, runs)], deadline_seconds=100.0)
+    (one,) = advise([make_measurement(1, runs)], deadline_seconds=100.0)
     assert one.deadline.choice.devices == 1
     assert "on average only: its slowest run took 3.0 min" in advice_text([one]).replace("\n  ", " ")
 
@@ -145,7 +148,7 @@ def test_one_count_says_what_to_run_next(tmp_path):
 def test_runs_tell_how_sure_the_speedup_is():
     runs = [(100.0 + 5 * index, 10.0) for index in range(5)]
     near, far = ([(seconds / ratio, epochs) for seconds, epochs in runs] for ratio in (2.0, 1.3))
-    (sure,), (unsure,) = (advise([measured(1, runs), measured(2, other)]) for other in (far, near))
+    (sure,), (unsure,) = (advise([make_measurement(1, runs), make_measurement(2, other)]) for other in (far, near))
     assert "95% interval" in certainty(sure)
     assert "more runs are needed" not in certainty(sure)
     assert certainty(unsure).endswith("that includes 2×, so more runs are needed to tell which queue is faster")
@@ -154,8 +157,8 @@ def test_runs_tell_how_sure_the_speedup_is():
 
 def test_energy_only_where_every_run_has_it():
     timed = tuple(TimedRun(100.0, 10.0, energy_joules=joules) for joules in (7.2e6, 3.6e6))
-    one = replace(measured(1), runs=timed, score=score(timed))
-    two = replace(measured(2), runs=(*timed[:1], TimedRun(50.0, 10.0)), score=score(timed))
+    one = replace(make_measurement(1), runs=timed, score=score(timed))
+    two = replace(make_measurement(2), runs=(*timed[:1], TimedRun(50.0, 10.0)), score=score(timed))
     (advice,) = advise([one, two])
     assert [choice.energy_joules for choice in advice.choices] == [5.4e6, None]
     assert advice.least_energy.devices == 1
@@ -252,7 +255,7 @@ def test_hostile_names_stay_text(tmp_path):
 
 
 def test_order_changes_nothing():
-    rows = [row.measurement for row in find("dgx1-article")]
+    rows = [row.measurement for row in find_published_results("dgx1-article")]
     assert advice_text(advise(rows)) == advice_text(advise(list(reversed(rows))))
 
 

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.results.compare.compare import compare
-from suite.results.compare.data import CSV_COLUMNS, csv_text, json_text
 from suite.results.compare.differences import differences
 from suite.results.compare.entries import logs_side, published_side
-from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, ratio_words
-from suite.results.compare.text import markdown
-from suite.results.published.figures import load
-from suite.results.score.variation import permutation_test
+from suite.results.compare.export import CSV_COLUMNS, csv_text, json_text
+from suite.results.compare.markdown import markdown
+from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, ratio_summary
+from suite.results.published.csv_files import load_published_results
+from suite.results.score.permutation_test import permutation_test
 from tests.suite.results.fake_logs import demo_log, line, write, write_run
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -53,11 +53,11 @@ def runs(root, lengths, job="job", epochs=3, **options):
 
 
 def against(root, name, **options):
-    return compare(logs_side([root], "ours", **options), published_side(name), load())
+    return compare(logs_side([root], "ours", **options), published_side(name), load_published_results())
 
 
 def two_sets(one, other):
-    return compare(logs_side([one], "A"), logs_side([other], "B"), load())
+    return compare(logs_side([one], "A"), logs_side([other], "B"), load_published_results())
 
 
 def known(match):
@@ -191,7 +191,7 @@ def test_difference_larger_than_run_to_run_variation(tmp_path):
     assert time.variation.p == pytest.approx(2 / 252)
     assert time.variation.exact
     assert time.ratio == pytest.approx(11.7 / 12.2, rel=1e-3)
-    words = ratio_words(time, "A", "B")
+    words = ratio_summary(time, "A", "B")
     assert words.startswith("B is 4.3 % (95 %: ")
     assert words.endswith("faster to the target, more than run-to-run variation (p = 0.0079, 5 against 5 runs)")
     assert time.interval.low < time.ratio < time.interval.high < 1
@@ -204,7 +204,7 @@ def test_few_runs_can_show_nothing(tmp_path):
     runs(tmp_path / "b", [6.0, 6.1, 6.2])
     found = two_sets(tmp_path / "a", tmp_path / "b")
     text = "no difference that 3 against 3 runs can show (smallest p these numbers allow: 0.1)"
-    assert found.matches[0].ratio(TIME).variation.words == text
+    assert found.matches[0].ratio(TIME).variation.summary == text
     assert markdown(found).replace("\n  ", " ").count(text) == 1
 
 

@@ -24,7 +24,7 @@ from suite.results.compare.convergence import (
     references,
     verdict,
 )
-from suite.results.published.figures import load
+from suite.results.published.csv_files import load_published_results
 from suite.results.score.scores import TimedRun
 
 RULESETS = ("1.0.0", "1.1.0")
@@ -43,7 +43,7 @@ def records(ruleset, benchmark):
 
 
 def result(name, workload):
-    return next(item for item in load() if item.name == name and item.benchmark == workload)
+    return next(item for item in load_published_results() if item.name == name and item.benchmark == workload)
 
 
 def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **changes):
@@ -63,7 +63,7 @@ def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **chan
 
 
 def judged(item):
-    (found,) = convergence([item], load())
+    (found,) = convergence([item], load_published_results())
     return found
 
 
@@ -127,7 +127,9 @@ def test_verdict_is_that_of_rcp_checker(epochs):
 def test_inside_slower_and_suspiciously_fast():
     """NVIDIA's and others' v0.7 ResNet runs at batch 1,664."""
     same = [
-        one for one in load() if (one.round, one.benchmark) == ("v0.7", "resnet50") and one.row["division"] == "closed"
+        one
+        for one in load_published_results()
+        if (one.round, one.benchmark) == ("v0.7", "resnet50") and one.row["division"] == "closed"
     ]
     point = next(one for one in references(same) if one.batch == 1664)
     words = {}
@@ -185,7 +187,7 @@ def test_published_runs_are_not_held_against_themselves():
 
 
 def test_a_log_submitted_twice_counts_once():
-    pool = [one for one in load() if one.benchmark == "resnet50" and one.round in ("v2.1", "v3.0")]
+    pool = [one for one in load_published_results() if one.benchmark == "resnet50" and one.round in ("v2.1", "v3.0")]
     points = references(pool)
     runs = {(run.start_ms, run.seconds) for one in pool for run in one.measurement.runs if run.epochs is not None}
     total = sum(len(one.measurement.runs) for one in pool)
@@ -197,7 +199,7 @@ def test_demo_unknown_and_fixed_length_are_not_judged():
     assert (demo.verdict, demo.reason) == (NONE, "demo target has no relation to MLPerf")
     assert judged(ours("resnet50", [1] * 5, None)).reason == "the global batch is not known"
     item = ours("resnet50", [1] * 5, 1664)
-    assert convergence([replace(item, score=replace(item.score, seconds=None))], load()) == []
+    assert convergence([replace(item, score=replace(item.score, seconds=None))], load_published_results()) == []
     assert judged(replace(item, runs=(TimedRun(1.0),))).reason == "the epochs of single runs are not known"
 
 

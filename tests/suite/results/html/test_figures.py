@@ -15,8 +15,8 @@ from suite.results.html.export import inline_svg, write_files
 from suite.results.html.figures import draw, number_text, settings, spread
 from suite.results.html.scaling_curves import scaling_charts
 from suite.results.logs.collect import collect
-from suite.results.published.figures import find
-from suite.results.report.report import tables
+from suite.results.published.csv_files import find_published_results
+from suite.results.report.report import split_into_tables
 from suite.results.score.groups import rows
 from suite.results.score.measurement import measurements
 from tests.suite.results.fake_logs import write_run
@@ -32,7 +32,7 @@ def chart(*series, **options):
 
 
 def charts_of(root):
-    (table,) = tables(rows(collect([root])))
+    (table,) = split_into_tables(rows(collect([root])))
     return {one.title: one for one in table_charts(table, 1)}
 
 
@@ -90,7 +90,7 @@ def test_labels_say_what_tells_rows_apart(tmp_path):
     write_run(tmp_path, "b", devices=2)
     write_run(tmp_path, "c", devices=2, precision="bf16")
     write_run(tmp_path, "d", devices=2, keys={"opt_base_learning_rate": 1.0})
-    (table,) = tables(rows(collect([tmp_path])))
+    (table,) = split_into_tables(rows(collect([tmp_path])))
     labels = row_labels(table)
     assert len(set(labels)) == 4
     assert labels[0] == "pytorch, 1 device, fp32, base_learning_rate 0.003"
@@ -115,13 +115,13 @@ def test_one_number_of_devices_is_no_curve_but_stands_beside_published_ones(tmp_
     write_run(tmp_path, "a", devices=2)
     ours = measurements(rows(collect([tmp_path])))
     assert scaling_charts(ours) == []
-    (found,) = scaling_charts(ours, [item.measurement for item in find("dgx1-article")])
+    (found,) = scaling_charts(ours, [item.measurement for item in find_published_results("dgx1-article")])
     assert [(one.published, len(one.paths[0])) for one in found.times] == [(False, 1), (True, 3)]
     assert [one.label for one in found.times] == ["pytorch", "DGX-1 article"]
 
 
 def test_the_article_has_its_own_speedups():
-    article = [item.measurement for item in find("dgx1-article")]
+    article = [item.measurement for item in find_published_results("dgx1-article")]
     (found,) = scaling_charts(article)
     ends = {one.label: one.paths[0][-1] for one in found.speedups}
     assert len(ends) == 6

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from suite.results.compare.compare import Comparison, Match, Refusal
 from suite.results.compare.convergence import Convergence
 from suite.results.compare.entries import Entry
-from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, SAME, TIME, Ratio, ratio_words
+from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, SAME, TIME, Ratio, ratio_summary
 from suite.results.report.report import NOT_VERIFIED
-from suite.results.report.tables import markdown_table, minutes, quantity
-from suite.results.score.bootstrap import count_text
+from suite.results.report.tables import markdown_table, minutes_text, rate_text
+from suite.results.score.bootstrap import devices_text
 from suite.results.text import markdown_cell
 
 _WIDTH = 118
@@ -68,7 +68,7 @@ def _section(match: Match) -> list[str]:
     of_ours = f"{ours} ({match.ours.name})"
     of_theirs = theirs if theirs == match.theirs.name else f"{theirs} ({match.theirs.name})"
     parts = [
-        f"## {_cell(item.workload)} on {count_text(item.devices)}{profile}: {_cell(of_ours)} against {_cell(of_theirs)}"
+        f"## {_cell(item.workload)} on {devices_text(item.devices)}{profile}: {_cell(of_ours)} against {_cell(of_theirs)}"
     ]
     if item.profile in _DEMO_WORDS:
         parts.append(_wrapped(_DEMO_WORDS[item.profile]))
@@ -96,11 +96,11 @@ def _different(match: Match) -> list[str]:
 def _said(match: Match) -> list[str]:
     """Each ratio in words. Where no number of runs can show a difference, that is said once."""
     time, tests = match.ratio(TIME), [one.variation for one in match.ratios if one.variation is not None]
-    shown = not tests or any(test.can_show for test in tests)
-    said = [_cell(ratio_words(one, *match.names, test=shown)) + label(one) for one in match.ratios]
+    shown = not tests or any(test.can_be_significant for test in tests)
+    said = [_cell(ratio_summary(one, *match.names, test=shown)) + label(one) for one in match.ratios]
     if time is not None and abs(time.ratio - 1) >= SAME:
         said.insert(0, f"ratio of times: {match.pair.verdict}")
-    return said if shown else [*said, tests[0].words]
+    return said if shown else [*said, tests[0].summary]
 
 
 def _not_compared(match: Match) -> list[str]:
@@ -127,10 +127,10 @@ def _row(item: Ratio) -> list[str]:
 
 def _value(item: Ratio, value: float) -> str:
     if item.quantity == TIME:
-        return f"{minutes(value)} min"
+        return f"{minutes_text(value)} min"
     if item.quantity == EPOCHS:
         return f"{value:.4g}"
-    return f"{quantity(value)} s" if item.quantity == EPOCH_TIME else f"{quantity(value)}/s"
+    return f"{rate_text(value)} s" if item.quantity == EPOCH_TIME else f"{rate_text(value)}/s"
 
 
 def _convergence(comparison: Comparison) -> list[str]:

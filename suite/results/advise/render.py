@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from suite.results.advise.advise import ASSUMPTION, ROUNDING, Advice, Belongs, Choice
 from suite.results.names import WORKLOAD_TITLES
 from suite.results.report.report import NOT_VERIFIED
-from suite.results.report.tables import NONE, markdown_table, quantity
-from suite.results.score.bootstrap import count_text
+from suite.results.report.tables import DASH, markdown_table, rate_text
+from suite.results.score.bootstrap import devices_text
 from suite.results.score.measurement import Measurement
-from suite.results.score.scaling import times
+from suite.results.score.scaling import ratio_text
 from suite.results.text import clean, csv_cell, markdown_escape
 
 _WIDTH = 118
@@ -32,7 +32,7 @@ def duration(seconds: float) -> str:
 def energy(joules: float | None) -> str:
     """`3.4 kWh`, `52.1 Wh`, `820 J`, or a dash."""
     if joules is None:
-        return NONE
+        return DASH
     for unit, size in (("kWh", 3.6e6), ("Wh", 3600.0)):
         if joules >= size:
             return f"{joules / size:,.1f} {unit}"
@@ -45,7 +45,7 @@ def heading(advice: Advice) -> str:
     tags = [tag for tag in dict.fromkeys((advice.profile, *advice.labels)) if tag and tag != "published"]
     labels = f" ({clean(', '.join(tags), 120)})" if tags else ""
     settings = f", {advice.settings}" if advice.settings else ""
-    machine = count_text(advice.machine_devices) + (", extrapolated" if advice.extrapolated else "")
+    machine = devices_text(advice.machine_devices) + (", extrapolated" if advice.extrapolated else "")
     return f"{name}: {clean(advice.series, 80)}{labels}{settings}; machine of {machine}"
 
 
@@ -53,9 +53,9 @@ def verdict(advice: Advice) -> str:
     """Where the jobs of this workload belong, in one or two sentences."""
     name, few, many = clean(advice.workload, 40), advice.choices[0], advice.choices[-1]
     if advice.pair is None or advice.pair.total is None:
-        only = f"{name} was measured on {count_text(few.devices)} only, so there is nothing to choose from."
+        only = f"{name} was measured on {devices_text(few.devices)} only, so there is nothing to choose from."
         return f"{only} {next_run(few.measurement)}"
-    gain = times(advice.pair.total)
+    gain = ratio_text(advice.pair.total)
     share = many.jobs_per_hour / few.jobs_per_hour
     compared = f"{queue_words(many)} do {share:.0%} of the jobs of {queue_words(few)}"
     if advice.belongs is Belongs.SPREAD:
@@ -64,15 +64,15 @@ def verdict(advice: Advice) -> str:
             f"{compared}."
         )
     if advice.belongs is Belongs.FEWEST:
-        each = "one device" if few.devices == 1 else count_text(few.devices)
+        each = "one device" if few.devices == 1 else devices_text(few.devices)
         sooner = f"only {gain}× sooner" if advice.pair.total >= 1 else f"later, not sooner ({gain}×)"
-        return f"{name} belongs on {each} each: {count_text(many.devices)} finish one job {sooner}; {compared}."
+        return f"{name} belongs on {each} each: {devices_text(many.devices)} finish one job {sooner}; {compared}."
     if advice.belongs is Belongs.SOONER:
         return (
             f"{name} is worth spreading only when a single result is wanted sooner ({gain}× sooner on "
-            f"{count_text(many.devices)}); for a queue {compared}."
+            f"{devices_text(many.devices)}); for a queue {compared}."
         )
-    return f"{name} gives the most jobs on {count_text(advice.queue.devices)} each; {compared}."
+    return f"{name} gives the most jobs on {devices_text(advice.queue.devices)} each; {compared}."
 
 
 def queue_words(choice: Choice) -> str:
@@ -102,8 +102,8 @@ def certainty(advice: Advice) -> str:
     interval, ratio = pair.interval, pair.devices_to / pair.devices_from
     if interval is None:
         return f"how sure: unknown ({pair.no_interval})"
-    bounds = f"{interval.level:.0%} interval {times(interval.low)} to {times(interval.high)}"
-    text = f"how sure: speedup {times(pair.total)}×, {bounds}"
+    bounds = f"{interval.level:.0%} interval {ratio_text(interval.low)} to {ratio_text(interval.high)}"
+    text = f"how sure: speedup {ratio_text(pair.total)}×, {bounds}"
     if interval.low <= ratio <= interval.high:
         return f"{text}; that includes {ratio:.3g}×, so more runs are needed to tell which queue is faster"
     return text
@@ -111,16 +111,16 @@ def certainty(advice: Advice) -> str:
 
 def _answers(advice: Advice) -> Iterator[str]:
     fast, queue, cheap = advice.fastest, advice.queue, advice.cheapest
-    yield f"single job, fastest: {count_text(fast.devices)}, {duration(fast.seconds)}"
+    yield f"single job, fastest: {devices_text(fast.devices)}, {duration(fast.seconds)}"
     assumed = ", assumed not to slow each other down" if queue.jobs_at_once > 1 else ""
-    idle = f", {count_text(queue.idle_devices)} idle" if queue.idle_devices else ""
-    yield f"queue, most jobs: {queue_words(queue)}, {quantity(queue.jobs_per_hour)} jobs/h{idle}{assumed}"
-    yield f"fewest device-hours: {count_text(cheap.devices)}, {hours(cheap.device_hours)} a job"
+    idle = f", {devices_text(queue.idle_devices)} idle" if queue.idle_devices else ""
+    yield f"queue, most jobs: {queue_words(queue)}, {rate_text(queue.jobs_per_hour)} jobs/h{idle}{assumed}"
+    yield f"fewest device-hours: {devices_text(cheap.devices)}, {hours(cheap.device_hours)} a job"
     least = advice.least_energy
     missing = [choice.devices for choice in advice.choices if choice.energy_joules is None]
     if least is not None:
         rest = f" (not measured on {', '.join(map(str, missing))})" if missing else ""
-        yield f"least energy (GPUs): {count_text(least.devices)}, {energy(least.energy_joules)} a job{rest}"
+        yield f"least energy (GPUs): {devices_text(least.devices)}, {energy(least.energy_joules)} a job{rest}"
     if advice.deadline is not None:
         yield _deadline(advice)
 
@@ -130,10 +130,12 @@ def _deadline(advice: Advice) -> str:
     limit, chosen, fast = duration(advice.deadline.seconds), advice.deadline.choice, advice.fastest
     if chosen is None:
         return (
-            f"deadline {limit}: no measured device count meets it; the fastest is {count_text(fast.devices)} with "
+            f"deadline {limit}: no measured device count meets it; the fastest is {devices_text(fast.devices)} with "
             + duration(fast.seconds)
         )
-    text = f"deadline {limit}: {count_text(chosen.devices)}, {duration(chosen.seconds)}, {hours(chosen.device_hours)}: "
+    text = (
+        f"deadline {limit}: {devices_text(chosen.devices)}, {duration(chosen.seconds)}, {hours(chosen.device_hours)}: "
+    )
     text += "the fewest device-hours that meet it"
     if chosen.slowest_seconds is not None and chosen.slowest_seconds > advice.deadline.seconds * ROUNDING:
         text += f"; on average only: its slowest run took {duration(chosen.slowest_seconds)}"
@@ -171,7 +173,7 @@ def _section(advice: Advice) -> str:
 
 
 def _cells(choice: Choice) -> list[str]:
-    figures = [quantity(choice.jobs_per_hour), f"{choice.device_hours:.3g}", energy(choice.energy_joules)]
+    figures = [rate_text(choice.jobs_per_hour), f"{choice.device_hours:.3g}", energy(choice.energy_joules)]
     known = choice.measurement.runs
     runs = (str(choice.runs) if known else "figure") + (f", {choice.failed} failed" if choice.failed else "")
     return [str(choice.devices), duration(choice.seconds), str(choice.jobs_at_once), *figures, runs]

@@ -23,14 +23,14 @@ FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
 """Environment variable with one more folder of such files."""
 SHIPPED = PROJECT / "logs" / "published"
 """Folder of the files that come with the project."""
-OWN_FILE = "own file"
+OWN_FILE_LABEL = "own file"
 """Label of figures that do not come with the project: nobody has looked at them."""
 ARTICLE = "dgx1-article"
 """Origin and `--to` name of the article's tables 1-6."""
 REQUIRED_COLUMNS = ("round", "submitter", "system", "chips", "framework", "benchmark", "minutes")
-_MAX = 1e15
+_LARGEST_NUMBER = 1e15
 """No column holds a larger number."""
-_METRICS: Mapping[str, str] = {
+_METRIC_NAMES: Mapping[str, str] = {
     "resnet50": "top1",
     "ssd": "map",
     "maskrcnn": "BBOX",
@@ -59,7 +59,7 @@ class PublishedResult:
         return f"{self.round}/{self.submitter}/{self.system}"
 
 
-def folders() -> list[Path]:
+def published_folders() -> list[Path]:
     """Where published figures are looked for. Raises ValueError if the user's folder does not exist."""
     extra = os.environ.get(FOLDER_VARIABLE)
     if not extra:
@@ -70,9 +70,9 @@ def folders() -> list[Path]:
     return [SHIPPED, own]
 
 
-def load(places: Sequence[Path] | None = None) -> list[PublishedResult]:
+def load_published_results(places: Sequence[Path] | None = None) -> list[PublishedResult]:
     """All rows of all `results*.csv`, then the article's. Raises ValueError (one line) for a file that does not fit."""
-    return list(_load(tuple(places if places is not None else folders())))
+    return list(_load(tuple(places if places is not None else published_folders())))
 
 
 @functools.cache
@@ -86,12 +86,12 @@ def _load(places: tuple[Path, ...]) -> tuple[PublishedResult, ...]:
                 timed = TimedRun(seconds, _number(path, line, row, "epochs"), started * 1e3)
                 runs.setdefault(_key(row), []).append(timed)
     found = [
-        _result(path, line, row, runs.get(_key(row), []))
+        _round_result(path, line, row, runs.get(_key(row), []))
         for path in _files(places, "results*.csv")
         for line, row in _rows(path, REQUIRED_COLUMNS)
     ]
     found += [
-        _article(path, line, row)
+        _article_result(path, line, row)
         for path in _files(places, "dgx1_scaling.csv")
         for line, row in _rows(path, ("benchmark", "chips", "batch", "minutes_per_epoch", "epochs"))
     ]
@@ -100,14 +100,14 @@ def _load(places: tuple[Path, ...]) -> tuple[PublishedResult, ...]:
 
 def throughput_rows() -> list[Mapping[str, str]]:
     """The rows of all `throughput*.csv`, as text."""
-    needed = ("source", "system", "framework", "model", "chips", "metric", "value", "unit")
-    return [row for path in _files(folders(), "throughput*.csv") for _, row in _rows(path, needed)]
+    required = ("source", "system", "framework", "model", "chips", "metric", "value", "unit")
+    return [row for path in _files(published_folders(), "throughput*.csv") for _, row in _rows(path, required)]
 
 
 def speedup_rows() -> list[Mapping[str, str]]:
     """The article's table 7, as text."""
-    needed = ("benchmark", "chips_from", "chips_to", "speedup_printed")
-    return [row for _, row in _rows(SHIPPED / "dgx1_speedups.csv", needed)]
+    required = ("benchmark", "chips_from", "chips_to", "speedup_printed")
+    return [row for _, row in _rows(SHIPPED / "dgx1_speedups.csv", required)]
 
 
 def _files(places: Iterable[Path], pattern: str) -> Iterator[Path]:
@@ -115,14 +115,14 @@ def _files(places: Iterable[Path], pattern: str) -> Iterator[Path]:
         yield from sorted(place.glob(pattern))
 
 
-def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
+def _rows(path: Path, required: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
     """(line, row) of a CSV file."""
     try:
         with open(path, newline="", encoding="utf-8") as stream:
             reader = csv.DictReader(stream)
-            missing = [name for name in needed if name not in (reader.fieldnames or ())]
+            missing = [name for name in required if name not in (reader.fieldnames or ())]
             if missing:
-                raise ValueError(f"{path}: no column {', '.join(missing)}; it needs {', '.join(needed)}")
+                raise ValueError(f"{path}: no column {', '.join(missing)}; it needs {', '.join(required)}")
             for row in reader:
                 yield reader.line_num, {name: value or "" for name, value in row.items() if name}
     except (OSError, csv.Error, UnicodeDecodeError) as error:
@@ -142,7 +142,7 @@ def _number(path: Path, line: int, row: Mapping[str, str], name: str) -> float |
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value <= _MAX:
+    if not 0 <= value <= _LARGEST_NUMBER:
         raise ValueError(f"{path} line {line}: {name} is {text[:40]!r}; give a number from 0 on, or leave it empty")
     return value
 
@@ -152,7 +152,7 @@ def _count(path: Path, line: int, row: Mapping[str, str], name: str) -> int | No
     return None if value is None else int(value)
 
 
-def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[TimedRun]) -> PublishedResult:
+def _round_result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[TimedRun]) -> PublishedResult:
     benchmark = workload_name(row["benchmark"])
     framework, hardware = framework_name(row["framework"], row["system"]), row.get("accelerator", "")
     minutes, epochs = _number(path, line, row, "minutes"), _number(path, line, row, "epochs")
@@ -185,7 +185,7 @@ def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[TimedR
         clock="v0.5" if row["round"] == "v0.5" else "v0.7",
         targets={} if target is None else _targets(benchmark, target, _number(path, line, row, "target_mask")),
         profile="published",
-        labels=() if path == SHIPPED / "results.csv" else (OWN_FILE,),
+        labels=() if path == SHIPPED / "results.csv" else (OWN_FILE_LABEL,),
         score=Score(
             runs_successful=successful if successful is not None else attempts or 1,
             runs_failed=failed,
@@ -197,7 +197,7 @@ def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[TimedR
             epochs=epochs,
             seconds_minimum=min(times, default=None),
             seconds_maximum=max(times, default=None),
-            seconds_deviation=None,
+            seconds_standard_deviation=None,
             samples_per_second=_number(path, line, row, "throughput"),
         ),
         runs=timed,
@@ -207,11 +207,11 @@ def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[TimedR
 
 
 def _targets(benchmark: str, target: float, mask: float | None) -> dict[str, float]:
-    found = {_METRICS.get(benchmark, "quality"): target}
+    found = {_METRIC_NAMES.get(benchmark, "quality"): target}
     return {**found, "SEGM": mask} if mask is not None else found
 
 
-def _article(path: Path, line: int, row: Mapping[str, str]) -> PublishedResult:
+def _article_result(path: Path, line: int, row: Mapping[str, str]) -> PublishedResult:
     """One row of tables 1-6: one time per epoch and one count of epochs, no single runs, no target."""
     benchmark, devices = workload_name(row["benchmark"]), _count(path, line, row, "chips") or 0
     batch, epochs = _count(path, line, row, "batch"), _number(path, line, row, "epochs") or 0.0
@@ -247,22 +247,22 @@ def _article(path: Path, line: int, row: Mapping[str, str]) -> PublishedResult:
             epochs=epochs,
             seconds_minimum=None,
             seconds_maximum=None,
-            seconds_deviation=None,
+            seconds_standard_deviation=None,
             samples_per_second=None,
         ),
     )
     return PublishedResult(ARTICLE, "Microway", "dgx1", benchmark, row, measurement)
 
 
-def find(name: str, results: Sequence[PublishedResult] | None = None) -> list[PublishedResult]:
+def find_published_results(name: str, results: Sequence[PublishedResult] | None = None) -> list[PublishedResult]:
     """The rows that `ROUND/SUBMITTER/SYSTEM` names, without regard to case; ROUND, or ROUND/SUBMITTER, name all below.
 
     A system may be given by the beginning of its name (`v0.5/NVIDIA/dgx1` is every `dgx1_…` of one node, not `dgx1_n24_…` or
     `dgx1_multi_…`). Raises ValueError with the nearest names for one that does not exist.
     """
-    known = load() if results is None else list(results)
+    known = load_published_results() if results is None else list(results)
     parts = [part for part in name.strip().strip("/").lower().split("/") if part]
-    chosen = [item for item in known if _named(item, parts)]
+    chosen = [item for item in known if _matches_name(item, parts)]
     if chosen and parts:
         return chosen
     names = sorted({item.name for item in known} | {item.round for item in known})
@@ -273,7 +273,7 @@ def find(name: str, results: Sequence[PublishedResult] | None = None) -> list[Pu
     )
 
 
-def _named(item: PublishedResult, parts: Sequence[str]) -> bool:
+def _matches_name(item: PublishedResult, parts: Sequence[str]) -> bool:
     own = [item.round.lower(), item.submitter.lower(), item.system.lower()]
     if len(parts) > 3 or parts[:2] != own[: len(parts[:2])]:
         return False

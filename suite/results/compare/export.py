@@ -10,8 +10,8 @@ from dataclasses import asdict
 
 from suite.results.compare.compare import Comparison, Match
 from suite.results.compare.convergence import Convergence
-from suite.results.compare.ratios import EPOCHS, SAME, TIME, ratio_words
-from suite.results.compare.text import label, result_name
+from suite.results.compare.markdown import label, result_name
+from suite.results.compare.ratios import EPOCHS, SAME, TIME, ratio_summary
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.text import csv_cell
 from workloads.api import Json
@@ -52,7 +52,7 @@ def _lines(comparison: Comparison) -> list[dict[str, object]]:
             }
             values |= {
                 "theirs_value": one.theirs,
-                "verdict": ratio_words(one, *names) + label(one),
+                "verdict": ratio_summary(one, *names) + label(one),
                 "differences": differs,
             }
             if one.interval is not None:
@@ -113,7 +113,7 @@ def _json_match(match: Match) -> Mapping[str, Json]:
         "known_on_one_side": [asdict(item) for item in match.differences.unknown],
         "caveats": list(match.caveats),
         "verdict": match.pair.verdict if time is not None and abs(time.ratio - 1) >= SAME else None,
-        "ratios": [{**asdict(item), "words": ratio_words(item, *names)} for item in match.ratios],
+        "ratios": [{**asdict(item), "words": ratio_summary(item, *names)} for item in match.ratios],
         "refused": [asdict(item) for item in match.refused],
     }
 

@@ -20,7 +20,7 @@ SEED = 20_181_212
 """Fixed, so that a comparison made twice says the same."""
 SIGNIFICANCE = 0.05
 """Below this p value a difference is more than run-to-run variation."""
-_BATCH = 10_000
+_ASSIGNMENTS_AT_A_TIME = 10_000
 """Random deals held in memory at a time."""
 _TIE = 1e-9
 """Sums nearer than this part of the sum of all values are equal: tables round to microseconds."""
@@ -28,7 +28,7 @@ _Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Variation:
+class PermutationTest:
     """The two-sided test of one quantity."""
 
     p: float
@@ -40,28 +40,30 @@ class Variation:
     runs_theirs: int
 
     @property
-    def larger(self) -> bool:
+    def significant(self) -> bool:
         """True if the difference is more than run-to-run variation."""
         return self.p < SIGNIFICANCE
 
     @property
-    def can_show(self) -> bool:
+    def can_be_significant(self) -> bool:
         """False if so few runs can give no p value below SIGNIFICANCE."""
         return self.smallest_p < SIGNIFICANCE
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """What the test says, without by how much."""
         counts = f"{self.runs_ours} against {self.runs_theirs} runs"
-        if not self.can_show:
+        if not self.can_be_significant:
             return f"no difference that {counts} can show (smallest p these numbers allow: {self.smallest_p:.2g})"
         about = "" if self.exact else "about "
-        if self.larger:
+        if self.significant:
             return f"more than run-to-run variation (p = {about}{self.p:.2g}, {counts})"
         return f"not more than run-to-run variation (p = {about}{self.p:.2g}, {counts})"
 
 
-def permutation_test(ours: Sequence[float], theirs: Sequence[float], resamples: int = RESAMPLES) -> Variation | None:
+def permutation_test(
+    ours: Sequence[float], theirs: Sequence[float], resamples: int = RESAMPLES
+) -> PermutationTest | None:
     """Test the difference of the means of two sets of runs; None if a set is empty or holds a value that is no number.
 
     The p value is twice that of the smaller tail, at most 1. With random deals the one seen is counted among them.
@@ -71,12 +73,12 @@ def permutation_test(ours: Sequence[float], theirs: Sequence[float], resamples: 
     values: _Floats = np.array([*ours, *theirs], dtype=np.float64)
     ways = math.comb(len(values), len(ours))
     exact = ways <= resamples
-    sums = _all_deals(values, len(ours)) if exact else _random_deals(values, len(ours), resamples)
+    sums = _all_assignment_sums(values, len(ours)) if exact else _random_assignment_sums(values, len(ours), resamples)
     seen = float(values[: len(ours)].sum())
     tolerance = _TIE * float(np.abs(values).sum())
     extra = 0 if exact else 1
     tails = [int((sums <= seen + tolerance).sum()), int((sums >= seen - tolerance).sum())]
-    return Variation(
+    return PermutationTest(
         p=min(1.0, 2 * (min(tails) + extra) / (len(sums) + extra)),
         smallest_p=min(1.0, 2 / ways if exact else 2 / (resamples + 1)),
         exact=exact,
@@ -85,7 +87,7 @@ def permutation_test(ours: Sequence[float], theirs: Sequence[float], resamples: 
     )
 
 
-def _all_deals(values: _Floats, count: int) -> _Floats:
+def _all_assignment_sums(values: _Floats, count: int) -> _Floats:
     """The sum of the first side in every way of choosing `count` of `values`; shape (ways,).
 
     With fixed sizes and a fixed total the difference of the means grows with this sum.
@@ -95,12 +97,12 @@ def _all_deals(values: _Floats, count: int) -> _Floats:
     return sums
 
 
-def _random_deals(values: _Floats, count: int, resamples: int) -> _Floats:
+def _random_assignment_sums(values: _Floats, count: int, resamples: int) -> _Floats:
     """The same for `resamples` random choices; shape (resamples,)."""
     random = np.random.default_rng(SEED)
     parts: list[_Floats] = []
-    for start in range(0, resamples, _BATCH):
-        rows = min(_BATCH, resamples - start)
+    for start in range(0, resamples, _ASSIGNMENTS_AT_A_TIME):
+        rows = min(_ASSIGNMENTS_AT_A_TIME, resamples - start)
         dealt = random.permuted(np.broadcast_to(values, (rows, len(values))), axis=1)
         parts.append(dealt[:, :count].sum(axis=1))
     return np.concatenate(parts)
