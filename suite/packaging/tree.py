@@ -97,8 +97,8 @@ def _result_folders(folder: Path) -> list[Path]:
 
 def _names(folder: Path) -> list[str]:
     """Every system that has results or a description."""
-    with_system_details = (folder / SYSTEMS).glob("*.json") if (folder / SYSTEMS).is_dir() else ()
-    return sorted({path.name for path in _folders(folder / RESULTS)} | {path.stem for path in with_system_details})
+    described_systems = (folder / SYSTEMS).glob("*.json") if (folder / SYSTEMS).is_dir() else ()
+    return sorted({path.name for path in _folders(folder / RESULTS)} | {path.stem for path in described_systems})
 
 
 def _structure(folder: Path, werror: bool) -> Verdict:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from suite.results.score.bootstrap import devices_text
 from suite.results.score.family_labels import family_labels
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.score.scaling import ScalingPair, scaling_pair
+from suite.results.text import devices_text
 
 ASSUMPTION = (
     "Assumption, not measured: jobs side by side on different devices do not slow each other down "

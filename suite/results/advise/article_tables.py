@@ -16,7 +16,6 @@ from suite.results.names import WORKLOAD_TITLES
 from suite.results.published.csv_files import ARTICLE, load_published_results, published_folders
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.report.tables import DASH, Footnotes, markdown_table, two_decimals
-from suite.results.score.bootstrap import devices_text
 from suite.results.score.family_labels import family_labels
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.score.scaling import (
@@ -27,7 +26,7 @@ from suite.results.score.scaling import (
     interval_text,
     scaling_pairs,
 )
-from suite.results.text import clean, markdown_escape
+from suite.results.text import clean, devices_text, markdown_escape
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
 """The article's number of each workload's table."""

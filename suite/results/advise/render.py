@@ -12,10 +12,9 @@ from suite.results.advise.advise import ASSUMPTION, ROUNDING, Advice, Belongs, C
 from suite.results.names import WORKLOAD_TITLES
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.report.tables import DASH, markdown_table, rate_text
-from suite.results.score.bootstrap import devices_text
 from suite.results.score.measurement import Measurement
 from suite.results.score.scaling import ratio_text
-from suite.results.text import clean, csv_cell, markdown_escape
+from suite.results.text import clean, csv_cell, devices_text, markdown_escape
 
 _WIDTH = 118
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")

@@ -14,9 +14,9 @@ from suite.results.compare.differences import Differences, differences, in_token
 from suite.results.compare.entries import Entry, Side
 from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, Ratio, ratios
 from suite.results.published.csv_files import PublishedResult
-from suite.results.score.bootstrap import devices_text
 from suite.results.score.measurement import Measurement
 from suite.results.score.scaling import ScalingPair, scaling_pair
+from suite.results.text import devices_text
 
 _PROFILE_REASONS = {
     "demo": "demo target has no relation to MLPerf (generated data, small model)",

@@ -11,10 +11,9 @@ from suite.results.logs.collect import Run, collect
 from suite.results.names import workload_name
 from suite.results.published.csv_files import PublishedResult, find_published_results
 from suite.results.published.other_logs import with_system_details
-from suite.results.score.bootstrap import devices_text
 from suite.results.score.groups import Row, rows
 from suite.results.score.measurement import Measurement, measurements
-from suite.results.text import clean
+from suite.results.text import clean, devices_text
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from suite.results.compare.entries import Entry
 from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, SAME, TIME, Ratio, ratio_summary
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.report.tables import markdown_table, minutes_text, rate_text
-from suite.results.score.bootstrap import devices_text
-from suite.results.text import markdown_cell
+from suite.results.text import devices_text, markdown_cell
 
 _WIDTH = 118
 _MOST_SOURCES = 5

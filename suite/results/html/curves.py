@@ -13,7 +13,7 @@ from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import telemetry
 from suite.results.names import workload_name
 from suite.results.score.groups import Group, Row
-from suite.results.text import clean
+from suite.results.text import clean, devices_text
 
 _TELEMETRY_RUNS = 3
 """Runs of a series whose telemetry is drawn."""
@@ -55,8 +55,8 @@ def _label(values: Mapping[str, object], names: Sequence[str]) -> str:
 
 
 def _word(name: str, value: object) -> str:
-    if name == "devices":
-        return f"{value} device" if value == 1 else f"{value} devices"
+    if name == "devices" and isinstance(value, int):
+        return devices_text(value)
     if name == "batch_size_global":
         return f"batch {value:,}"
     if name.startswith(("opt_", "model_")):

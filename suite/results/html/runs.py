@@ -12,7 +12,7 @@ from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.report.tables import DASH, minutes_text, rate_text
 from suite.results.report.time_fractions import time_fractions
-from suite.results.text import clean
+from suite.results.text import clean, devices_text
 from workloads.api import Json
 
 MAX_RUNS = 400
@@ -63,7 +63,7 @@ def _facts(settings: RunSettings | None, record: RunRecord | None) -> Iterator[s
     if settings is not None:
         yield from (clean(text, 40) for text in (settings.workload, settings.framework) if text)
         if settings.devices is not None:
-            yield f"{settings.devices} device{'' if settings.devices == 1 else 's'}"
+            yield devices_text(settings.devices)
     if record is None:
         return
     if record.seconds is not None:

@@ -13,11 +13,11 @@ from suite.results.html.curves import labels_of
 from suite.results.logs.collect import Run
 from suite.results.names import WORKLOAD_TITLES, workload_name
 from suite.results.report.tables import DASH, Footnotes, Table, minutes_text, rate_text, two_decimals
-from suite.results.score.bootstrap import Interval, devices_text
+from suite.results.score.bootstrap import Interval
 from suite.results.score.groups import Row
 from suite.results.score.measurement import Measurement, measurements
 from suite.results.score.scaling import ScalingPair, scaling_pairs
-from suite.results.text import clean
+from suite.results.text import clean, devices_text
 
 MAX_PAIRS = 60
 """Lines of one table of speedups."""
@@ -159,8 +159,8 @@ def without_empty(table: Table) -> Table:
     return Table(
         header=tuple(table.header[index] for index in kept),
         body=tuple(tuple(cells[index] for index in kept) for cells in table.body),
-        right=tuple(table.right[index] for index in kept),
-        below=table.below,
+        right_aligned=tuple(table.right_aligned[index] for index in kept),
+        footer=table.footer,
     )
 
 

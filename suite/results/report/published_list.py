@@ -1,4 +1,4 @@
-"""`suite published list`: published figures filtered, as a Markdown table with notes or as CSV."""
+"""`suite published list`: published results, filtered, as a Markdown table with notes or as CSV."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from suite.results.text import csv_cell, markdown_cell
 
 KINDS = ("results", "throughput", "speedups")
 _DISAGREES = 0.01
-"""A printed speedup this far from the one of tables 1-6 is marked."""
+"""A printed speedup that differs from tables 1-6 by more than this (relative) gets a note."""
 _FOOTER = (
     "Minutes to target, computed from published logs (logs/published/README.md); no results of this suite. "
     "Not verified by MLCommons Association."
@@ -31,7 +31,7 @@ _FOOTER = (
 
 @dataclass(frozen=True)
 class Filters:
-    """What to list; None: everything. Several values are separated by commas."""
+    """Values to list by; None: all. Several values are separated by commas."""
 
     round: str | None = None
     submitter: str | None = None
@@ -53,60 +53,60 @@ class Column:
     cell: Callable[[Mapping[str, str]], str]
 
 
-def _text_column(name: str, right: bool = False) -> Column:
+def _column(name: str, right: bool = False) -> Column:
     return Column(name, right, lambda row: row.get(name, ""))
 
 
 _RESULTS = (
     *(
-        _text_column("round"),
-        _text_column("submitter"),
-        _text_column("system"),
-        _text_column("chips", True),
-        _text_column("framework"),
+        _column("round"),
+        _column("submitter"),
+        _column("system"),
+        _column("chips", True),
+        _column("framework"),
     ),
     *(
-        _text_column("benchmark"),
-        _text_column("minutes", True),
+        _column("benchmark"),
+        _column("minutes", True),
         Column("runs", True, lambda row: _runs(row)),
-        _text_column("epochs", True),
+        _column("epochs", True),
     ),
     *(Column("batch", True, lambda row: _batch(row)), Column("target", True, lambda row: _target(row))),
     Column("throughput", True, lambda row: _rate(row)),
 )
 _THROUGHPUT = (
     *(
-        _text_column("source"),
-        _text_column("system"),
-        _text_column("framework"),
-        _text_column("model"),
-        _text_column("batch"),
-        _text_column("chips", True),
+        _column("source"),
+        _column("system"),
+        _column("framework"),
+        _column("model"),
+        _column("batch"),
+        _column("chips", True),
     ),
     *(
-        _text_column("metric"),
-        _text_column("value", True),
-        _text_column("unit"),
-        _text_column("qualifier"),
-        _text_column("kind"),
+        _column("metric"),
+        _column("value", True),
+        _column("unit"),
+        _column("qualifier"),
+        _column("kind"),
     ),
 )
 _SPEEDUPS = (
     *(
-        _text_column("benchmark"),
-        _text_column("chips_from", True),
-        _text_column("chips_to", True),
-        _text_column("speedup_printed", True),
+        _column("benchmark"),
+        _column("chips_from", True),
+        _column("chips_to", True),
+        _column("speedup_printed", True),
     ),
-    *(_text_column("speedup_from_tables", True), _text_column("text_claim", True)),
+    *(_column("speedup_from_tables", True), _column("text_claim", True)),
 )
 
 
 def listing(kind: str, filters: Filters, form: str) -> str:
-    """The list as text. Raises ValueError, one line, for a value that nothing has and a filter that means nothing."""
+    """The list as text. Raises ValueError (one line) for a value that matches nothing or a filter that does not apply."""
     rows, columns = {"results": _results, "throughput": _throughputs, "speedups": _speedups}[kind](filters)
     if not rows:
-        raise ValueError("no published figure has all of that at once; leave one of the options out")
+        raise ValueError("no published result matches all of these options; leave one of them out")
     return _csv(rows, columns) if form == "csv" else _markdown(rows, columns, kind)
 
 
@@ -134,7 +134,7 @@ def _frameworks(item: PublishedResult) -> tuple[str, ...]:
 
 
 def _result_row(item: PublishedResult) -> Mapping[str, str]:
-    """The columns as text; those of the article in the names of the rounds' file."""
+    """The columns as text; the article's columns get the names that the file of the rounds uses."""
     row = {**item.row, "round": item.round, "submitter": item.submitter, "system": item.system}
     row |= {"framework": item.measurement.framework, "benchmark": item.benchmark}
     notes = [*item.measurement.labels, row.get("note", "")]
@@ -190,8 +190,8 @@ def _speedups(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Colum
     }
     found = []
     for row in speedup_rows():
-        one, many = (seconds.get((row["benchmark"], int(row[name]))) for name in ("chips_from", "chips_to"))
-        computed = one / many if one and many else None
+        few, many = (seconds.get((row["benchmark"], int(row[name]))) for name in ("chips_from", "chips_to"))
+        computed = few / many if few and many else None
         note = ""
         if computed is not None and abs(float(row["speedup_printed"]) / computed - 1) > _DISAGREES:
             note = f"printed {row['speedup_printed']}, {two_decimals(computed)} by its own tables 1-6"
@@ -221,7 +221,7 @@ def _markdown(rows: Sequence[Mapping[str, str]], columns: Sequence[Column], kind
 
 
 def _shown(column: Column, row: Mapping[str, str]) -> str:
-    """A cell for reading: times with two digits behind the point, no trailing zeros of counts."""
+    """A cell for reading: times with two decimals, counts without trailing zeros."""
     text = column.cell(row)
     if column.name == "minutes" and text:
         value = float(text)
@@ -230,7 +230,7 @@ def _shown(column: Column, row: Mapping[str, str]) -> str:
 
 
 def _csv(rows: Sequence[Mapping[str, str]], columns: Sequence[Column]) -> str:
-    """Every column as the files have it, then division, unit of the batch, notes and source where there are such."""
+    """Every column as in the files, then division, unit of the batch, notes and source where the files have them."""
     names = [column.name for column in columns]
     more = [
         name

@@ -1,4 +1,4 @@
-"""`suite report`: everything that the logs below some folders say, as Markdown or CSV."""
+"""`suite report`: results of all runs below some folders, as Markdown or CSV."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from suite.results.text import clean, csv_cell, markdown_escape
 NOT_VERIFIED = "Not verified by MLCommons Association."
 PROFILE_NOTICES: Mapping[str, str] = {
     "demo": "This is a demo and no MLPerf result: generated data, small model, target without relation to MLPerf.",
-    "synthetic": "Made-up data: throughput only, no MLPerf result.",
+    "synthetic": "Synthetic data: throughput only, no MLPerf result.",
     "": "Logs of other programs.",
 }
 _MAX_FILES = 30
@@ -40,13 +40,13 @@ def report_text(paths: Sequence[Path]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def split_into_tables(found: Sequence[Row]) -> list[list[Row]]:
-    """`rows` cut into tables."""
-    return [list(members) for _, members in groupby(found, key=_table_key)]
+def split_into_tables(ordered_rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows split into tables."""
+    return [list(members) for _, members in groupby(ordered_rows, key=_table_key)]
 
 
 def _table_key(row: Row) -> tuple[object, ...]:
-    """Rows with the same value share a table: profiles, workloads, systems and kinds of scaling never mix."""
+    """Key of the table that a row belongs to: profiles, workloads, systems and kinds of scaling never mix."""
     group = row.group
     place = (group.profile, group.workload, group.system, group.device, group.device_name, group.sample_unit)
     return (*place, group.batch_rule, group.to_target, group.stop, group.mode)
@@ -95,7 +95,7 @@ def _framework_devices(row: Row) -> tuple[object, ...]:
 
 
 def table_constants(table: Sequence[Row]) -> list[str]:
-    """What is the same in all rows, as plain `name value` texts."""
+    """The fields that are equal in all rows, as plain `name value` texts."""
     unit = table[0].group.sample_unit
     return constant_texts(table) + ([f"samples are {clean(unit, 80)}"] if unit not in ("", "samples") else [])
 
@@ -116,7 +116,7 @@ def failures(runs: Sequence[Run], reason_length: int = 70) -> list[tuple[str, st
 
 
 def _shortened_from_left(text: str, limit: int) -> str:
-    """The last `limit` characters: the end of a path tells runs apart."""
+    """The last `limit` characters of a path: its end is what differs between runs."""
     return text if len(text) <= limit else "…" + text[1 - limit :]
 
 
@@ -126,16 +126,16 @@ def _problems(runs: Sequence[Run]) -> list[str]:
 
 
 def problems(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """(file, what could not be read in it, with line numbers), as plain text."""
+    """(file, its problems with line numbers) of the logs that could not be read in full, as plain text."""
     files = [(run.path, run.reading.problems) for run in runs if run.reading is not None and run.reading.problems]
-    found = []
+    lines = []
     for path, texts in files[:_MAX_FILES]:
-        said = [clean(str(problem), 120) for problem in texts[:_MAX_PROBLEMS]]
+        listed = [clean(str(problem), 120) for problem in texts[:_MAX_PROBLEMS]]
         more = [f"and {len(texts) - _MAX_PROBLEMS} more"] if len(texts) > _MAX_PROBLEMS else []
-        found.append((clean(str(path), 200), "; ".join([*said, *more])))
+        lines.append((clean(str(path), 200), "; ".join([*listed, *more])))
     if len(files) > _MAX_FILES:
-        found.append((f"and {len(files) - _MAX_FILES} more files", ""))
-    return found
+        lines.append((f"and {len(files) - _MAX_FILES} more files", ""))
+    return lines
 
 
 def report_csv(paths: Sequence[Path]) -> str:
@@ -159,8 +159,8 @@ CSV_COLUMNS: Sequence[str] = (*(item.name for item in fields(Group)), *_MEASURE_
 
 
 def _csv_row(row: Row) -> dict[str, object]:
-    group, score, speedup, shares = row.group, row.score, row.speedup, row_time_fractions(row)
-    with_system_details = {item.name: _csv_value(getattr(group, item.name)) for item in fields(Group)}
+    group, score, speedup, fractions = row.group, row.score, row.speedup, row_time_fractions(row)
+    settings = {item.name: _csv_value(getattr(group, item.name)) for item in fields(Group)}
     measured = {
         "runs_successful": score.runs_successful,
         "runs_failed": score.runs_failed,
@@ -175,14 +175,14 @@ def _csv_row(row: Row) -> dict[str, object]:
         "epochs_to_target": score.epochs,
         "seconds_per_epoch": score.seconds_per_epoch,
         "samples_per_second": score.samples_per_second,
-        "data_wait_share": shares.data_wait,
-        "evaluation_share": shares.evaluation,
+        "data_wait_share": fractions.data_wait,
+        "evaluation_share": fractions.evaluation,
         "speedup_total": speedup.total if speedup else None,
         "speedup_throughput": speedup.throughput if speedup else None,
         "statistical_efficiency": speedup.efficiency if speedup else None,
         "baseline_devices": speedup.baseline_devices if speedup else None,
     }
-    return {**with_system_details, **measured}
+    return {**settings, **measured}
 
 
 def _csv_value(value: object) -> object:

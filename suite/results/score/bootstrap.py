@@ -1,4 +1,4 @@
-"""Bootstrap over runs: how far a ratio of two scores would move if the runs were drawn again."""
+"""Bootstrap confidence intervals over runs for the ratio of two scores."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import numpy.typing as npt
 
 from suite.results.score.measurement import Measurement
 from suite.results.score.scores import TimedRun
+from suite.results.text import devices_text
 
 RESAMPLES = 10_000
-"""Bootstrap resamples of the runs of each side."""
+"""Bootstrap resamples of the runs of each of the two measurements."""
 CONFIDENCE_LEVEL = 0.95
 MINIMUM_RUNS = 3
-"""Single runs that each side needs for an interval; two give three different resamples, which say nothing."""
+"""Single runs that each measurement needs for an interval; two give only three different resamples."""
 SEED = 20_181_212
-"""Fixed, so that a table made twice from the same logs is the same."""
+"""Fixed, so that the same logs always give the same table."""
 _DRAWS_AT_A_TIME = 1 << 20
-"""Draws at a time."""
+"""Indices drawn at a time, which bounds the memory."""
 _Floats = npt.NDArray[np.float64]
 
 
@@ -35,7 +36,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class _ResampledMeans:
-    """Means of the resamples of one side, each (RESAMPLES,)."""
+    """Means of the resamples of one measurement, each (RESAMPLES,)."""
 
     seconds: _Floats | None
     epochs: _Floats | None
@@ -52,19 +53,20 @@ class RatioIntervals:
 
 
 class Bootstrap:
-    """Resamples each measurement once for each side of a pair, and remembers that."""
+    """Resamples each measurement once as baseline and once as compared measurement, and caches the result."""
 
     def __init__(self) -> None:
         self._cache: dict[tuple[int, int], tuple[Measurement, _ResampledMeans]] = {}
 
     def intervals(self, before: Measurement, after: Measurement) -> tuple[str, RatioIntervals]:
-        """(why there is no interval, intervals); both sides are resampled independently. Order of runs changes nothing."""
+        """(why there is no interval, intervals). The two are resampled independently; the order of runs changes nothing."""
         why = _why_no_interval(before) or _why_no_interval(after)
         if why:
             return why, RatioIntervals()
         with np.errstate(all="ignore"):  # a log may hold numbers whose sums overflow
-            found = _ratio_intervals(self._resampled_means(before, 0), self._resampled_means(after, 1))
-        return ("", found) if found.total or found.throughput else ("the runs hold numbers out of range", found)
+            intervals = _ratio_intervals(self._resampled_means(before, 0), self._resampled_means(after, 1))
+        in_range = intervals.total or intervals.throughput
+        return "" if in_range else "the runs hold numbers out of range", intervals
 
     def _resampled_means(self, item: Measurement, side: int) -> _ResampledMeans:
         key = (id(item), side)
@@ -73,15 +75,10 @@ class Bootstrap:
         return self._cache[key][1]
 
 
-def devices_text(devices: int) -> str:
-    """`1 device`, `8 devices`."""
-    return f"{devices} device" if devices == 1 else f"{devices} devices"
-
-
 def scored_runs(item: Measurement) -> tuple[list[TimedRun], int, int] | None:
-    """(runs that the score was drawn from, how many of the fastest and of the slowest it drops), by the score's own rule.
+    """(runs that the score is the mean of, how many of the fastest and of the slowest it drops), by the score's own rule.
 
-    None if the score does not come out of the runs that way: no single runs are known, or another rule made it.
+    None if the runs do not reproduce the score: no single runs are known, or another rule made it.
     """
     runs = sorted(item.runs, key=lambda run: (run.start_ms, run.seconds))
     kept = item.score.runs_retained
@@ -97,7 +94,7 @@ def scored_runs(item: Measurement) -> tuple[list[TimedRun], int, int] | None:
 
 
 def _why_no_interval(item: Measurement) -> str:
-    """Why the runs of `item` give no interval; empty if they do."""
+    """Why the runs of `item` are not enough for an interval; empty if they are."""
     if not item.runs:
         return f"no single runs are known on {devices_text(item.devices)}"
     if len(item.runs) < MINIMUM_RUNS:
@@ -128,7 +125,7 @@ def _resample(item: Measurement, random: np.random.Generator) -> _ResampledMeans
 
 
 def _drawn_indices(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
-    """Indices of drawn runs, (resamples, runs), in blocks that together have RESAMPLES rows and never fill the memory."""
+    """Indices of drawn runs, (resamples, runs), in blocks of bounded size with RESAMPLES rows in all."""
     left = RESAMPLES
     while left:
         rows = min(left, max(1, _DRAWS_AT_A_TIME // runs))
@@ -157,8 +154,8 @@ def _ratio_intervals(before: _ResampledMeans, after: _ResampledMeans) -> RatioIn
     return RatioIntervals(_interval(total), _interval(total / efficiency), _interval(efficiency))
 
 
-def _interval(intervals: _Floats) -> Interval | None:
-    if not np.isfinite(intervals).all():
+def _interval(ratios: _Floats) -> Interval | None:
+    if not np.isfinite(ratios).all():
         return None
-    low, high = np.quantile(intervals, [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
+    low, high = np.quantile(ratios, [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
     return Interval(float(low), float(high))

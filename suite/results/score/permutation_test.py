@@ -1,7 +1,7 @@
-"""Is a difference between two sets of runs larger than what runs vary by themselves?
+"""Permutation test: is a difference between two sets of runs larger than run-to-run variation?
 
-A permutation test on the difference of the means: were the runs of both sides alike, every way of dealing them to the two sides
-would be as likely as the one seen (Ernst, Permutation Methods, Statistical Science 19 (2004), 676-685).
+The statistic is the difference of the means: if both sets came from one distribution, every assignment of the runs to the two
+sets would be as likely as the observed one (Ernst, Permutation Methods, Statistical Science 19 (2004), 676-685).
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ import numpy as np
 import numpy.typing as npt
 
 RESAMPLES = 100_000
-"""Random deals where there are more ways than this; otherwise all of them are counted."""
+"""Random assignments if there are more possible ones than this; otherwise all are counted."""
 SEED = 20_181_212
-"""Fixed, so that a comparison made twice says the same."""
+"""Fixed, so that the same runs always give the same p value."""
 SIGNIFICANCE = 0.05
 """Below this p value a difference is more than run-to-run variation."""
 _ASSIGNMENTS_AT_A_TIME = 10_000
-"""Random deals held in memory at a time."""
+"""Random assignments held in memory at a time."""
 _TIE = 1e-9
-"""Sums nearer than this part of the sum of all values are equal: tables round to microseconds."""
+"""Sums closer than this fraction of the sum of all values count as equal: tables round to microseconds."""
 _Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class PermutationTest:
-    """The two-sided test of one quantity."""
+    """Result of the two-sided test for one quantity."""
 
     p: float
     smallest_p: float
     """The smallest p value that so many runs can give."""
     exact: bool
-    """True if all deals were counted."""
+    """True if all assignments were counted."""
     runs_ours: int
     runs_theirs: int
 
@@ -51,7 +51,7 @@ class PermutationTest:
 
     @property
     def summary(self) -> str:
-        """What the test says, without by how much."""
+        """The result in words, without the size of the difference."""
         counts = f"{self.runs_ours} against {self.runs_theirs} runs"
         if not self.can_be_significant:
             return f"no difference that {counts} can show (smallest p these numbers allow: {self.smallest_p:.2g})"
@@ -64,23 +64,23 @@ class PermutationTest:
 def permutation_test(
     ours: Sequence[float], theirs: Sequence[float], resamples: int = RESAMPLES
 ) -> PermutationTest | None:
-    """Test the difference of the means of two sets of runs; None if a set is empty or holds a value that is no number.
+    """Test the difference of the means of two sets of runs; None if a set is empty or holds a value that is not finite.
 
-    The p value is twice that of the smaller tail, at most 1. With random deals the one seen is counted among them.
+    The p value is twice that of the smaller tail, at most 1. With random assignments the observed one is counted too.
     """
     if not ours or not theirs or not all(map(math.isfinite, (*ours, *theirs))):
         return None
     values: _Floats = np.array([*ours, *theirs], dtype=np.float64)
-    ways = math.comb(len(values), len(ours))
-    exact = ways <= resamples
+    assignments = math.comb(len(values), len(ours))
+    exact = assignments <= resamples
     sums = _all_assignment_sums(values, len(ours)) if exact else _random_assignment_sums(values, len(ours), resamples)
-    seen = float(values[: len(ours)].sum())
+    observed = float(values[: len(ours)].sum())
     tolerance = _TIE * float(np.abs(values).sum())
     extra = 0 if exact else 1
-    tails = [int((sums <= seen + tolerance).sum()), int((sums >= seen - tolerance).sum())]
+    tails = [int((sums <= observed + tolerance).sum()), int((sums >= observed - tolerance).sum())]
     return PermutationTest(
         p=min(1.0, 2 * (min(tails) + extra) / (len(sums) + extra)),
-        smallest_p=min(1.0, 2 / ways if exact else 2 / (resamples + 1)),
+        smallest_p=min(1.0, 2 / assignments if exact else 2 / (resamples + 1)),
         exact=exact,
         runs_ours=len(ours),
         runs_theirs=len(theirs),
@@ -88,7 +88,7 @@ def permutation_test(
 
 
 def _all_assignment_sums(values: _Floats, count: int) -> _Floats:
-    """The sum of the first side in every way of choosing `count` of `values`; shape (ways,).
+    """Sum of the first set for every choice of `count` of `values`, shape (assignments,).
 
     With fixed sizes and a fixed total the difference of the means grows with this sum.
     """
@@ -98,11 +98,11 @@ def _all_assignment_sums(values: _Floats, count: int) -> _Floats:
 
 
 def _random_assignment_sums(values: _Floats, count: int, resamples: int) -> _Floats:
-    """The same for `resamples` random choices; shape (resamples,)."""
+    """Sum of the first set for `resamples` random choices, shape (resamples,)."""
     random = np.random.default_rng(SEED)
     parts: list[_Floats] = []
     for start in range(0, resamples, _ASSIGNMENTS_AT_A_TIME):
         rows = min(_ASSIGNMENTS_AT_A_TIME, resamples - start)
-        dealt = random.permuted(np.broadcast_to(values, (rows, len(values))), axis=1)
-        parts.append(dealt[:, :count].sum(axis=1))
+        permuted = random.permuted(np.broadcast_to(values, (rows, len(values))), axis=1)
+        parts.append(permuted[:, :count].sum(axis=1))
     return np.concatenate(parts)

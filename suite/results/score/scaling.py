@@ -1,4 +1,4 @@
-"""Speedups taken apart: total = time-per-epoch ratio x epochs ratio, for every pair of device counts, with an interval."""
+"""Speedups decomposed for every pair of device counts: total = time-per-epoch ratio x epochs ratio, with an interval."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from suite.results.score.bootstrap import CONFIDENCE_LEVEL, Bootstrap, RatioIntervals, devices_text
-from suite.results.score.bootstrap import Interval as Interval
+from suite.results.score.bootstrap import CONFIDENCE_LEVEL, Bootstrap, Interval, RatioIntervals
 from suite.results.score.measurement import Measurement, by_family
+from suite.results.text import devices_text
 
 PRINTED_TOLERANCE = 0.003
-"""A printed speedup may differ this much (relative) from its own tables: rounding of the article's figures."""
+"""Relative difference allowed between a printed speedup and its own tables: the article's figures are rounded."""
 SAME_EPOCHS = 0.005
 """Epochs ratios nearer to 1 than this print as 1.00 and are called the same."""
 _ROUNDING = 1e-6
-"""A ratio so little below 1 is not called slower."""
+"""A ratio below 1 by no more than this is not called slower."""
 
 
 @dataclass(frozen=True)
 class ScalingPair:
-    """Two measurements of one family on different numbers of devices. Ratios above 1: more devices are better."""
+    """The speedup between two measurements of one family on different numbers of devices. Above 1: more devices are better."""
 
     before: Measurement
     after: Measurement
@@ -39,16 +39,16 @@ class ScalingPair:
     scaling_kind: str
     """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither), `unknown`."""
     flags: tuple[str, ...]
-    """What else differs between the two, or makes the choice of the two ambiguous."""
+    """Warnings: what else differs between the two, or why the choice of the two is ambiguous."""
 
     @property
     def workload(self) -> str:
-        """The suite's name."""
+        """The suite's name of the workload."""
         return self.before.workload
 
     @property
     def series(self) -> str:
-        """What the two have in common, in words."""
+        """Name shared by both measurements."""
         return self.before.series
 
     @property
@@ -63,17 +63,17 @@ class ScalingPair:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of either side: they must stand beside every number."""
+        """Labels of either measurement, to show beside every number."""
         return tuple(dict.fromkeys((*self.before.labels, *self.after.labels)))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """In what the scores of the two sides are not official."""
+        """Why the scores of the two measurements are not official."""
         return tuple(dict.fromkeys((*self.before.score.notes, *self.after.score.notes)))
 
     @property
     def scaling_efficiency(self) -> float | None:
-        """Throughput ratio for each device: 1 is linear scaling."""
+        """Throughput ratio over the ratio of devices: 1 is linear scaling."""
         return None if self.throughput is None else self.throughput / (self.devices_to / self.devices_from)
 
     @property
@@ -95,7 +95,7 @@ def scaling_pairs(measurements: Iterable[Measurement], intervals: bool = True) -
 
 
 def scaling_pair(before: Measurement, after: Measurement, flags: Iterable[str] = ()) -> ScalingPair:
-    """The pair of two given measurements; the caller answers for their belonging together."""
+    """The speedup from `before` to `after`; the caller decides that the two may be compared."""
     return _make_pair(before, after, tuple(flags), Bootstrap())
 
 
@@ -171,13 +171,13 @@ def scaling_kind(before: Measurement, after: Measurement) -> str:
 
 
 def _difference_flags(before: Measurement, after: Measurement) -> Iterator[str]:
-    """What must be equal for a speedup and is not, in words."""
-    words = {"clock": "clock rule", "precision": "precision", "rules": "rules", "profile": "profile"}
-    words |= {"hardware": "hardware", "framework": "framework", "batch_unit": "unit of the batch"}
-    for name, word in words.items():
+    """One text for each property that should be equal for a speedup and is not."""
+    labels = {"clock": "clock rule", "precision": "precision", "rules": "rules", "profile": "profile"}
+    labels |= {"hardware": "hardware", "framework": "framework", "batch_unit": "unit of the batch"}
+    for name, label in labels.items():
         one, other = getattr(before, name), getattr(after, name)
         if one != other:
-            yield f"{word} differs: {one or 'unknown'} and {other or 'unknown'}"
+            yield f"{label} differs: {one or 'unknown'} and {other or 'unknown'}"
     if dict(before.targets) != dict(after.targets):
         yield f"target differs: {_targets(before)} and {_targets(after)}"
 
@@ -186,18 +186,18 @@ def _targets(item: Measurement) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in sorted(item.targets.items())) or "unknown"
 
 
-# --- words --------------------------------------------------------------------------------------------------------------
+# --- text --------------------------------------------------------------------------------------------------------------
 
 
 def ratio_text(value: float, more_digits: int = 0) -> str:
-    """A ratio as it is printed: `15.8`, `1.76`, `0.63`; `more_digits` behind the point than usual."""
+    """A ratio for printing: `15.8`, `1.76`, `0.63`; with `more_digits` decimals than usual."""
     if value < 0.1:
         return f"{value:.{2 + more_digits}g}"
     return f"{value:.{(1 if value >= 1.995 else 2) + more_digits}f}"
 
 
 def speedup_text(total: float | None, throughput: float | None, efficiency: float | None) -> str:
-    """Speedup in words; the printed factors multiply to the printed total. One below 1 is divided by (`÷ 1.6× more epochs`)."""
+    """A speedup and its factors in words, which multiply to the printed total; a factor below 1 is printed as a divisor."""
     if total is None:
         if throughput is None:
             return "not measured"
@@ -205,7 +205,7 @@ def speedup_text(total: float | None, throughput: float | None, efficiency: floa
         ratio = throughput if throughput >= 1 else 1 / throughput
         return f"{ratio_text(ratio)}× {word} training (samples/s); runs of fixed length say nothing about epochs"
     if throughput is None or efficiency is None:
-        return f"{ratio_text(total)}×; epochs are not known, so it cannot be taken apart"
+        return f"{ratio_text(total)}×; epochs are not known, so it cannot be decomposed"
     texts = (_factors_text(throughput, efficiency, digits) for digits in range(6))
     fitting = [
         text
@@ -216,13 +216,13 @@ def speedup_text(total: float | None, throughput: float | None, efficiency: floa
 
 
 def _factors_text(throughput: float, efficiency: float, digits: int) -> tuple[str, float]:
-    """(words, product of the printed numbers)."""
+    """(factors in words, product of the printed numbers)."""
     parts: list[str] = []
     divided: list[str] = []
     product = 1.0
     same = abs(efficiency - 1) < (SAME_EPOCHS if digits < 2 else SAME_EPOCHS / 10)
-    words = [(throughput, "faster epochs", "slower epochs"), (efficiency, "fewer epochs", "more epochs")]
-    for ratio, above, below in words[:1] if same else words:
+    factors = [(throughput, "faster epochs", "slower epochs"), (efficiency, "fewer epochs", "more epochs")]
+    for ratio, above, below in factors[:1] if same else factors:
         text, better = ratio_text(max(ratio, 1 / ratio), digits), ratio > 1 - _ROUNDING
         product = product * float(text) if better else product / float(text)
         (parts if better else divided).append(f"{text}× {above if better else below}")
@@ -231,7 +231,7 @@ def _factors_text(throughput: float, efficiency: float, digits: int) -> tuple[st
 
 
 def interval_text(pair: ScalingPair) -> str:
-    """`7.64–8.21`, or a dash."""
+    """The interval of a speedup, `7.64–8.21`; a dash if there is none."""
     if pair.interval is None:
         return "–"
     digits = 1 if pair.interval.low >= 10 else 2
@@ -239,7 +239,7 @@ def interval_text(pair: ScalingPair) -> str:
 
 
 def interval_suffix(pair: ScalingPair) -> str:
-    """` (95 % interval 7.64–8.21)`, or nothing."""
+    """The interval as a suffix, ` (95 % interval 7.64–8.21)`; empty if there is none."""
     return (
         "" if pair.interval is None else f" ({CONFIDENCE_LEVEL:.0%} interval {interval_text(pair)})".replace("%", " %")
     )
@@ -250,18 +250,18 @@ def interval_suffix(pair: ScalingPair) -> str:
 
 @dataclass(frozen=True)
 class PrintedSpeedup:
-    """A speedup that somebody printed, held against the pair that it belongs to."""
+    """A speedup that an article printed, beside the one computed from its tables."""
 
     workload: str
     devices_from: int
     devices_to: int
     printed: float
     computed: float | None
-    """Of the printer's own tables; None if they lack the pair."""
+    """From the article's own tables; None if they lack one of the device counts."""
 
     @property
     def flag(self) -> str:
-        """What is wrong with it in words; empty if it agrees."""
+        """How the two disagree, in words; empty if they agree."""
         if self.computed is None:
             return f"{self.printed:g} printed, and its own tables do not have both device counts"
         if abs(self.printed / self.computed - 1) <= PRINTED_TOLERANCE:
@@ -272,6 +272,6 @@ class PrintedSpeedup:
 def check_printed(
     printed: Mapping[tuple[str, int, int], float], family_pairs: Iterable[ScalingPair]
 ) -> list[PrintedSpeedup]:
-    """Hold printed speedups, by (workload, devices from, devices to), against computed pairs."""
+    """Compare printed speedups, by (workload, devices from, devices to), with computed pairs."""
     computed = {(pair.workload, pair.devices_from, pair.devices_to): pair.total for pair in family_pairs}
     return [PrintedSpeedup(*key, printed=value, computed=computed.get(key)) for key, value in printed.items()]

@@ -1,4 +1,4 @@
-"""Score of several equal runs: the mean that the rules ask for, its spread, and the epochs of the same runs."""
+"""Score of several equal runs: the mean that the rules require, its spread, and the mean epochs of the same runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST_CONVERGED = 50
 
 @dataclass(frozen=True)
 class TimedRun:
-    """One run that did what was asked."""
+    """Time, epochs and samples of one successful run."""
 
     seconds: float
     epochs: float | None = None
@@ -29,7 +29,7 @@ class TimedRun:
 
 @dataclass(frozen=True)
 class Score:
-    """Result of a group of equal runs. None: nothing to compute it from."""
+    """Score of a group of equal runs. A field is None if it cannot be computed."""
 
     runs_successful: int
     runs_failed: int
@@ -39,7 +39,7 @@ class Score:
     runs_retained: int
     """Runs that the means are taken over."""
     notes: tuple[str, ...]
-    """In what this is not the official score, or how a failed run was counted."""
+    """Why this is not the official score, or how a failed run was counted."""
     seconds: float | None
     """Mean time to train of the retained runs."""
     epochs: float | None

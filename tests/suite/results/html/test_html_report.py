@@ -123,7 +123,7 @@ def test_what_was_not_measured_has_no_section(tmp_path):
     found = page(root, tmp_path)
     absent = (
         "Time to target over devices",
-        "Speedups taken apart",
+        "Speedups decomposed",
         "Runs without success",
         "Lines that could not",
         "Beside",

@@ -132,7 +132,7 @@ def test_verdict(factors, words):
 
 
 def test_verdict_of_what_cannot_be_taken_apart():
-    assert speedup_text(7.31, None, None) == "7.3×; epochs are not known, so it cannot be taken apart"
+    assert speedup_text(7.31, None, None) == "7.3×; epochs are not known, so it cannot be decomposed"
     assert speedup_text(None, 3.68, None).startswith("3.7× faster training (samples/s)")
     assert speedup_text(None, 0.5, None).startswith("2.0× slower training (samples/s)")
     assert speedup_text(None, None, None) == "not measured"
