@@ -32,33 +32,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or write the comparison; 1 if nothing was comparable. Raises ValueError for a user's mistake."""
     from suite.results.compare.compare import Comparison, compare
-    from suite.results.compare.entries import Side, logs_side, published_side
-    from suite.results.compare.export import csv_text, json_text
-    from suite.results.compare.markdown import markdown
+    from suite.results.compare.entries import ResultSet, published_result_set, result_set_from_logs
+    from suite.results.compare.export import comparison_csv, comparison_json
+    from suite.results.compare.markdown import comparison_markdown
     from suite.results.published.csv_files import load_published_results
 
     if args.output is not None and args.output.exists():
         raise ValueError(f"--output {args.output} exists and is not overwritten; give another path")
     workloads = [name for name in args.workload.split(",") if name]
 
-    def sides() -> tuple[Side, Side | None]:
+    def result_sets() -> tuple[ResultSet, ResultSet | None]:
         theirs, other = None, args.to_logs
         if args.to is not None:
             try:
-                theirs = published_side(args.to)
+                theirs = published_result_set(args.to)
             except ValueError:
                 if not Path(args.to).exists():
                     raise
                 other = [Path(args.to)]
         if not other:
-            return logs_side(args.logs, "ours", args.profile, workloads), theirs
-        ours = logs_side(args.logs, "A", args.profile, workloads)
-        flag = "--to" if args.to_logs is None else "--to-logs"
-        return ours, logs_side(other, "B", args.profile, workloads, of=flag)
+            return result_set_from_logs(args.logs, "ours", args.profile, workloads), theirs
+        ours = result_set_from_logs(args.logs, "A", args.profile, workloads)
+        argument = "--to" if args.to_logs is None else "--to-logs"
+        return ours, result_set_from_logs(other, "B", args.profile, workloads, argument=argument)
 
-    ours, theirs = sides()
+    ours, theirs = result_sets()
     comparison: Comparison = compare(ours, theirs, load_published_results())
-    text = {"markdown": markdown, "csv": csv_text, "json": json_text}[args.format](comparison)
+    text = {"markdown": comparison_markdown, "csv": comparison_csv, "json": comparison_json}[args.format](comparison)
     _write(text, args.output)
     return 0 if comparison.comparable else 1
 

@@ -65,7 +65,7 @@ def test_several_values_and_part_of_a_system():
         ({"workload": "resnet51"}, "nearest: resnet50"),
         ({"framework": "pytroch"}, "nearest: pytorch"),
         ({"system": "dgx9_ngc"}, "nearest: dgx"),
-        ({"chips": "7"}, "there is 0, 1, 2, 4, 6, 8"),
+        ({"chips": "7"}, "existing: 0, 1, 2, 4, 6, 8"),
         ({"chips": "8-1"}, "a range such as 1-16"),
         ({"chips": "many"}, "a range such as 1-16"),
         ({"division": "ajar"}, "--division ajar"),
