@@ -40,10 +40,10 @@ def _count(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Print the advice; 0. Raises ValueError where there is nothing to advise from."""
-    from suite.results.advise.advise import advise, seconds_of
+    from suite.results.advise.advise import advise, parse_deadline
     from suite.results.advise.render import advice_csv, advice_json, advice_text
 
-    deadline = None if args.deadline is None else seconds_of(args.deadline)
+    deadline = None if args.deadline is None else parse_deadline(args.deadline)
     found = _measured(args.paths, args.published)
     if args.workload is not None:
         found = _of_workload(found, args.workload)

@@ -13,15 +13,23 @@ from suite.results.score.measurement import Measurement
 from suite.results.score.scaling import PrintedSpeedup, ScalingPair
 from suite.results.text import csv_cell
 
-_WHAT = ("table", "workload", "series", "settings", "profile", "labels")
+_COMMON_COLUMNS = ("table", "workload", "series", "settings", "profile", "labels")
 _RESULT_COLUMNS = (
-    *(*_WHAT, "devices", "batch_size_global", "batch_size_per_device", "batch_unit", "batch_rule", "minutes_per_epoch"),
+    *(
+        *_COMMON_COLUMNS,
+        "devices",
+        "batch_size_global",
+        "batch_size_per_device",
+        "batch_unit",
+        "batch_rule",
+        "minutes_per_epoch",
+    ),
     *("epochs_to_target", "total_minutes", "precision", "runs_successful", "runs_failed", "runs_required"),
     *("score_method", "score_notes", "verification"),
 )
 _SPEEDUP_COLUMNS = (
     *(
-        *_WHAT,
+        *_COMMON_COLUMNS,
         "devices_from",
         "devices_to",
         "batch_size_global_from",
@@ -42,7 +50,7 @@ def results_csv(tables: ArticleTables) -> str:
     return _csv(_RESULT_COLUMNS, rows)
 
 
-def _what(family: Family, table: object) -> dict[str, object]:
+def _common_columns(family: Family, table: object) -> dict[str, object]:
     first = family.first
     return {
         "table": table,
@@ -58,7 +66,7 @@ def _result_row(family: Family, item: Measurement) -> dict[str, object]:
     score, size = item.score, item.batch_size_global
     per_epoch = score.seconds_per_epoch
     return {
-        **_what(family, TABLES.get(item.workload)),
+        **_common_columns(family, TABLES.get(item.workload)),
         "labels": csv_cell("; ".join(dict.fromkeys((*family.labels, *item.labels)))),
         "devices": item.devices,
         "batch_size_global": size,
@@ -93,7 +101,7 @@ def _speedup_row(
     flags = [*([printed.flag] if printed is not None and printed.flag else []), *pair.flags]
     interval = pair.interval
     return {
-        **_what(family, SUMMARY_TABLE),
+        **_common_columns(family, SUMMARY_TABLE),
         "devices_from": pair.devices_from,
         "devices_to": pair.devices_to,
         "batch_size_global_from": pair.before.batch_size_global,

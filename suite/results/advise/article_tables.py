@@ -1,7 +1,8 @@
 """Tables 1-7 of the DGX-1 scaling article, for our own results and for the article's.
 
 Tables 1-6, one for each workload: devices, batch, time per epoch, epochs to target, total time, precision. Table 7: speedups
-over the fewest devices, and every pair of device counts taken apart. Families (profile, hardware, batch rule, …) never mix.
+over the fewest devices, and the decomposition for every pair of device counts. Families (profile, hardware, batch rule, …)
+never mix.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.results.advise.render import next_run
+from suite.results.advise.render import next_run_text
 from suite.results.names import WORKLOAD_TITLES
 from suite.results.published.csv_files import ARTICLE, load_published_results, published_folders
 from suite.results.report.report import NOT_VERIFIED
@@ -31,54 +32,54 @@ from suite.results.text import clean, devices_text, markdown_escape
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
 """The article's number of each workload's table."""
 SUMMARY_TABLE = 7
-PRINTED = "dgx1_speedups.csv"
+PRINTED_SPEEDUPS_FILE = "dgx1_speedups.csv"
 
 
 @dataclass(frozen=True)
 class Family:
-    """Measurements on different numbers of devices that belong into one table."""
+    """Measurements on different numbers of devices that share a table."""
 
     measurements: tuple[Measurement, ...]
     """In order of devices."""
     settings: str
-    """What tells it apart from other families with the same workload and series."""
+    """Settings that distinguish it from other families with the same workload and series."""
     pairs: tuple[ScalingPair, ...]
 
     @property
     def first(self) -> Measurement:
-        """On the fewest devices."""
+        """The measurement on the fewest devices."""
         return self.measurements[0]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Everything that must stand beside a number: the profile and the labels."""
+        """The profile and the labels, to show beside every number."""
         profile = () if self.first.profile == "published" else (self.first.profile,)
         return tuple(dict.fromkeys((*profile, *(label for item in self.measurements for label in item.labels))))
 
     @property
     def name(self) -> str:
-        """Series and labels, in words; `settings` must stand near it."""
+        """Series and labels as text; `settings` must be shown near it."""
         labels = f" ({clean(', '.join(self.labels), 120)})" if self.labels else ""
         return clean(self.first.series, 80) + labels
 
 
 @dataclass(frozen=True)
 class ArticleTables:
-    """What the tables are made of."""
+    """The content of tables 1-7."""
 
     families: tuple[Family, ...]
     fixed_length: int
     """Measurements without a time to target, which these tables cannot hold."""
     printed: tuple[PrintedSpeedup, ...]
-    """The article's own table 7 against its tables 1-6; empty where it was not asked for."""
+    """The article's own table 7 checked against its tables 1-6; empty unless requested."""
 
 
-def article_tables(found: Sequence[Measurement], with_article: bool = False) -> ArticleTables:
-    """The tables of `found`, in the article's order of workloads; `with_article` puts the article's own behind them.
+def article_tables(items: Sequence[Measurement], with_article: bool = False) -> ArticleTables:
+    """The tables of `items`, in the article's order of workloads; `with_article` appends the article's own.
 
     Raises ValueError if there is no time to target at all.
     """
-    timed = [item for item in found if item.score.seconds and item.devices > 0]
+    timed = [item for item in items if item.score.seconds and item.devices > 0]
     families = _families(timed)
     printed: Sequence[PrintedSpeedup] = ()
     if with_article:
@@ -90,11 +91,11 @@ def article_tables(found: Sequence[Measurement], with_article: bool = False) -> 
             "no run was trained to a target, and these tables are of times to target; "
             "throughput of runs of fixed length: suite report DIR"
         )
-    return ArticleTables(tuple(families), len(found) - len(timed), tuple(printed))
+    return ArticleTables(tuple(families), len(items) - len(timed), tuple(printed))
 
 
-def _families(found: Sequence[Measurement]) -> list[Family]:
-    groups = by_family(found)
+def _families(items: Sequence[Measurement]) -> list[Family]:
+    groups = by_family(items)
     keys = [(group[0].workload, group[0].series) for group in groups]
     settings = [""] * len(groups)
     for key in set(keys):
@@ -114,20 +115,20 @@ def _order(family: Family) -> tuple[object, ...]:
 
 def printed_speedups(places: Iterable[Path] | None = None) -> dict[tuple[str, int, int], float]:
     """Table 7 as the article prints it: (workload, devices from, devices to) to speedup. Raises ValueError for another file."""
-    found: dict[tuple[str, int, int], float] = {}
+    speedups: dict[tuple[str, int, int], float] = {}
     for place in places if places is not None else published_folders():
-        path = place / PRINTED
+        path = place / PRINTED_SPEEDUPS_FILE
         if not path.is_file():
             continue
         try:
             with open(path, newline="", encoding="utf-8") as stream:
                 for row in csv.DictReader(stream):
                     key = (row["benchmark"], int(row["chips_from"]), int(row["chips_to"]))
-                    found[key] = float(row["speedup_printed"])
+                    speedups[key] = float(row["speedup_printed"])
         except (KeyError, ValueError, TypeError, OSError, csv.Error) as error:
-            wanted = "benchmark, chips_from, chips_to, speedup_printed"
-            raise ValueError(f"{path}: not a table of speedups with the columns {wanted} ({error})") from None
-    return found
+            columns = "benchmark, chips_from, chips_to, speedup_printed"
+            raise ValueError(f"{path}: not a table of speedups with the columns {columns} ({error})") from None
+    return speedups
 
 
 # --- Markdown -----------------------------------------------------------------------------------------------------------
@@ -183,7 +184,7 @@ def _workload_cells(item: Measurement, others: Sequence[Measurement], footnotes:
 
 
 def _own_settings(item: Measurement, others: Sequence[Measurement]) -> list[str]:
-    """Logged hyperparameters that tell `item` apart from other measurements on as many devices."""
+    """Logged hyperparameters that distinguish `item` from other measurements on the same number of devices."""
     twins = [other for other in others if other.devices == item.devices]
     common = set.intersection(*(set(twin.hyperparameters.items()) for twin in twins))
     own = [f"{key} {value}" for key, value in sorted(item.hyperparameters.items()) if (key, value) not in common]
@@ -223,13 +224,13 @@ def _summary(tables: ArticleTables) -> list[str]:
     if paired:
         parts += [
             _speedups(paired, tables.printed),
-            "### Taken apart: every pair of device counts",
-            *_taken_apart(paired),
+            "### Decomposition: every pair of device counts",
+            *_decompositions(paired),
         ]
     for family in single:
         name = ", ".join(text for text in (_title(family), family.settings) if text)
         only = f"measured on {devices_text(family.first.devices)} only, so there is no speedup."
-        parts.append(markdown_escape(f"{name}: {only} {next_run(family.first)}"))
+        parts.append(markdown_escape(f"{name}: {only} {next_run_text(family.first)}"))
     return parts
 
 
@@ -266,8 +267,8 @@ def _row_name(family: Family, footnotes: Footnotes) -> str:
     return markdown_escape(f"{clean(family.first.workload, 40)}: {family.name}") + mark
 
 
-def _taken_apart(families: Sequence[Family]) -> list[str]:
-    """The table of every pair with its explanations, and the verdicts."""
+def _decompositions(families: Sequence[Family]) -> list[str]:
+    """The table of every pair of device counts with its footnotes, and the speedups in words."""
     header = ("workload", "devices", "batch", "scaling", "speedup", "= throughput", "× efficiency", "per device")
     footnotes = Footnotes()
     body, verdicts = [], []

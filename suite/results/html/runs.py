@@ -1,4 +1,4 @@
-"""Every run with its settings and environment, as plain text for the page. Logs and files beside them are not trusted."""
+"""The list of runs on the page, with settings and environment, as plain text. Logs and their folders are not trusted."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from suite.results.text import clean, devices_text
 from workloads.api import Json
 
 MAX_RUNS = 400
-"""Runs that are shown with their settings; the tables count all."""
+"""Runs shown with their settings; the tables count all."""
 _MAX_LINES = 80
 """Lines of one list: a log may hold any number of keys."""
 _ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cleared")
-"""What of `run.json` (docs/logs.md) says where the run took place."""
+"""Keys of `run.json` (docs/logs.md) about the environment of the run."""
 Lines = tuple[tuple[str, str], ...]
 """(name, value), both clean."""
 
 
 @dataclass(frozen=True)
 class RunView:
-    """One run: a line of facts, and lists that open below it."""
+    """One run on the page: a summary line and lists that open below it."""
 
     name: str
     status: str
@@ -38,7 +38,7 @@ class RunView:
 
 
 def run_views(runs: Sequence[Run]) -> list[RunView]:
-    """The first MAX_RUNS runs."""
+    """The first MAX_RUNS runs, prepared for the page."""
     return [_view(run) for run in runs[:MAX_RUNS]]
 
 
@@ -75,12 +75,12 @@ def _facts(settings: RunSettings | None, record: RunRecord | None) -> Iterator[s
 
 
 def _time_fractions(record: RunRecord) -> Iterator[str]:
-    """Share of the training time that waited for data; share of evaluations in the time of both."""
-    found = time_fractions(record.throughput)
-    if found.data_wait is not None:
-        yield f"data wait {100 * found.data_wait:.2g}"
-    if found.evaluation is not None:
-        yield f"evaluation {100 * found.evaluation:.2g}"
+    """Percentages of the training time spent waiting for data, and of the time spent in evaluations."""
+    fractions = time_fractions(record.throughput)
+    if fractions.data_wait is not None:
+        yield f"data wait {100 * fractions.data_wait:.2g}"
+    if fractions.evaluation is not None:
+        yield f"evaluation {100 * fractions.evaluation:.2g}"
 
 
 def _settings(settings: RunSettings | None) -> Lines:
@@ -116,7 +116,7 @@ def _environment(folder: Path) -> Iterator[tuple[str, object]]:
 
 
 def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
-    """`versions.numpy` and the like; deeper than `depth` and lists come as JSON."""
+    """Nested objects as (`versions numpy`, value) pairs; lists, and objects deeper than `depth`, stay as they are."""
     if isinstance(value, Mapping) and depth > 0:
         for key, inner in list(value.items())[:_MAX_LINES]:
             yield from _flat(f"{name} {key}", inner, depth - 1)

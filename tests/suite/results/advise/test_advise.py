@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results.advise.advise import ASSUMPTION, Belongs, advise, seconds_of
-from suite.results.advise.render import advice_csv, advice_json, advice_text, certainty, duration, energy, verdict
+from suite.results.advise.advise import ASSUMPTION, Placement, advise, parse_deadline
+from suite.results.advise.render import (
+    advice_csv,
+    advice_json,
+    advice_text,
+    certainty_text,
+    duration_text,
+    energy_text,
+    recommendation_text,
+)
 from suite.results.published.csv_files import find_published_results
 from suite.results.score.scores import TimedRun, score
 from tests.suite.results.fake_logs import write_run
@@ -40,30 +48,34 @@ def times(**seconds):
 def test_where_the_workloads_of_the_article_belong():
     found = article()
     assert {name: one.belongs for name, one in found.items()} == {
-        "ncf": Belongs.FEWEST,
-        "resnet50": Belongs.SPREAD,
-        "gnmt": Belongs.SPREAD,
-        "transformer": Belongs.SPREAD,
-        "maskrcnn": Belongs.SOONER,
-        "ssd": Belongs.SOONER,
+        "ncf": Placement.FEWEST,
+        "resnet50": Placement.SPREAD,
+        "gnmt": Placement.SPREAD,
+        "transformer": Placement.SPREAD,
+        "maskrcnn": Placement.SOONER,
+        "ssd": Placement.SOONER,
     }
     spread = [found[name].pair.total for name in ("resnet50", "gnmt", "transformer")]
     assert spread == pytest.approx([9.7, 10.4, 15.8], abs=0.05)
     assert all(one.fastest.devices == 8 for one in found.values())
-    assert {name: one.queue.devices for name, one in found.items() if one.belongs is not Belongs.SPREAD} == {
+    assert {name: one.queue.devices for name, one in found.items() if one.belongs is not Placement.SPREAD} == {
         "ncf": 1,
         "maskrcnn": 1,
         "ssd": 1,
     }
-    assert all(one.queue.devices == 8 for one in found.values() if one.belongs is Belongs.SPREAD)
+    assert all(one.queue.devices == 8 for one in found.values() if one.belongs is Placement.SPREAD)
 
 
 def test_words_for_the_article():
     found = article()
-    assert verdict(found["ncf"]).startswith("ncf belongs on one device each: 8 devices finish one job only 2.8× sooner")
-    assert verdict(found["ncf"]).endswith("35% of the jobs of eight 1-device jobs side by side.")
-    assert verdict(found["resnet50"]).startswith("resnet50 gains even in throughput when spread: 9.7× on 8×")
-    assert "only when a single result is wanted sooner (7.2× sooner on 8 devices)" in verdict(found["ssd"])
+    assert recommendation_text(found["ncf"]).startswith(
+        "ncf belongs on one device each: 8 devices finish one job only 2.8× sooner"
+    )
+    assert recommendation_text(found["ncf"]).endswith("35% of the jobs of eight 1-device jobs side by side.")
+    assert recommendation_text(found["resnet50"]).startswith(
+        "resnet50 gains even in throughput when spread: 9.7× on 8×"
+    )
+    assert "only when a single result is wanted sooner (7.2× sooner on 8 devices)" in recommendation_text(found["ssd"])
     text = advice_text(list(found.values()))
     assert text.count("(article)") == 6
     assert "Not verified by MLCommons Association." in text
@@ -110,7 +122,7 @@ def test_a_machine_of_another_size_uses_measured_counts_only():
     assert "extrapolated: jobs/h on 16 devices, when no more than 8 were busy in any measurement" in wide.notes
     assert "article; extrapolated" in advice_csv([wide])
     assert "extrapolated" not in advice_csv([article()["resnet50"]])
-    assert wide.belongs is Belongs.SPREAD
+    assert wide.belongs is Placement.SPREAD
 
 
 def test_too_small_a_machine_is_one_line():
@@ -120,19 +132,19 @@ def test_too_small_a_machine_is_one_line():
 
 def test_most_jobs_in_between():
     (one,) = advise(times(n1=100.0, n4=20.0, n8=18.0))
-    assert (one.belongs, one.queue.devices) == (Belongs.BETWEEN, 4)
-    assert "most jobs on 4 devices each" in verdict(one)
+    assert (one.belongs, one.queue.devices) == (Placement.BETWEEN, 4)
+    assert "most jobs on 4 devices each" in recommendation_text(one)
 
 
 def test_exactly_linear_is_spread_because_the_first_result_comes_sooner():
     (one,) = advise(times(n1=80.0, n8=10.0))
-    assert (one.belongs, one.queue.devices) == (Belongs.SPREAD, 8)
+    assert (one.belongs, one.queue.devices) == (Placement.SPREAD, 8)
 
 
 def test_slower_with_more_devices_is_not_called_sooner():
     (one,) = advise(times(n1=10.0, n2=20.0))
-    assert one.belongs is Belongs.FEWEST
-    assert "later, not sooner (0.50×)" in verdict(one)
+    assert one.belongs is Placement.FEWEST
+    assert "later, not sooner (0.50×)" in recommendation_text(one)
 
 
 def test_one_count_says_what_to_run_next(tmp_path):
@@ -149,10 +161,10 @@ def test_runs_tell_how_sure_the_speedup_is():
     runs = [(100.0 + 5 * index, 10.0) for index in range(5)]
     near, far = ([(seconds / ratio, epochs) for seconds, epochs in runs] for ratio in (2.0, 1.3))
     (sure,), (unsure,) = (advise([make_measurement(1, runs), make_measurement(2, other)]) for other in (far, near))
-    assert "95% interval" in certainty(sure)
-    assert "more runs are needed" not in certainty(sure)
-    assert certainty(unsure).endswith("that includes 2×, so more runs are needed to tell which queue is faster")
-    assert certainty(article()["ncf"]) == "how sure: unknown (no single runs are known on 1 device)"
+    assert "95% interval" in certainty_text(sure)
+    assert "more runs are needed" not in certainty_text(sure)
+    assert certainty_text(unsure).endswith("that includes 2×, so more runs are needed to tell which queue is faster")
+    assert certainty_text(article()["ncf"]) == "how sure: unknown (no single runs are known on 1 device)"
 
 
 def test_energy_only_where_every_run_has_it():
@@ -263,13 +275,13 @@ def test_order_changes_nothing():
     ("text", "seconds"), [("2h", 7200), ("90m", 5400), ("3600s", 3600), ("1h30m", 5400), ("1.5h", 5400)]
 )
 def test_deadlines(text, seconds):
-    assert seconds_of(text) == seconds
+    assert parse_deadline(text) == seconds
 
 
 @given(st.text(max_size=12).filter(lambda text: text[-1:] not in ("h", "m", "s")))
 def test_other_deadlines_are_one_line(text):
     with pytest.raises(ValueError, match=r"\A[^\n]*such as 2h, 90m or 3600s\Z"):
-        seconds_of(text)
+        parse_deadline(text)
 
 
 def test_a_run_of_no_time_is_left_out():
@@ -283,9 +295,9 @@ def test_no_choice_beats_the_advice(seconds, machine):
     assert one.fastest.seconds == min(seconds.values())
     assert one.queue.jobs_per_hour == pytest.approx(max((machine // k) * 3600 / s for k, s in seconds.items()))
     assert one.cheapest.device_hours == pytest.approx(min(k * s / 3600 for k, s in seconds.items()))
-    assert (one.belongs is Belongs.UNKNOWN) == (len(seconds) == 1)
+    assert (one.belongs is Placement.UNKNOWN) == (len(seconds) == 1)
 
 
 def test_units():
-    assert [duration(value) for value in (0.25, 38.04, 130.0, 7300.0)] == ["0.25 s", "38.0 s", "2.2 min", "2.0 h"]
-    assert [energy(value) for value in (None, 820.0, 7200.0, 7.2e6)] == ["–", "820 J", "2.0 Wh", "2.0 kWh"]
+    assert [duration_text(value) for value in (0.25, 38.04, 130.0, 7300.0)] == ["0.25 s", "38.0 s", "2.2 min", "2.0 h"]
+    assert [energy_text(value) for value in (None, 820.0, 7200.0, 7.2e6)] == ["–", "820 J", "2.0 Wh", "2.0 kWh"]

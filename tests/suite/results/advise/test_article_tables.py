@@ -85,9 +85,9 @@ def test_tables_of_our_runs_by_hand(tmp_path):
         ],
     ]
     assert cells(text, ["workload", "1 → 2", "1 → 4"]) == [["ncf: pytorch on laptop (demo, cpu)", "2.00", "3.00"]]
-    apart = cells(text, ["workload", "devices", "batch", "scaling"])
-    assert [row[1] for row in apart] == ["1 → 2", "1 → 4", "2 → 4"]
-    assert apart[1][2:] == ["4,096 → 4,096", "strong", "3.00", "2.00", "1.50", "0.50", "– (a)"]
+    decomposition = cells(text, ["workload", "devices", "batch", "scaling"])
+    assert [row[1] for row in decomposition] == ["1 → 2", "1 → 4", "2 → 4"]
+    assert decomposition[1][2:] == ["4,096 → 4,096", "strong", "3.00", "2.00", "1.50", "0.50", "– (a)"]
     assert "(a) too few runs on 1 device: 1, and 3 are needed" in text
     assert "1 → 4: 3.0× = 2.0× faster epochs × 1.50× fewer epochs" in text
 
@@ -95,10 +95,10 @@ def test_tables_of_our_runs_by_hand(tmp_path):
 def test_intervals_stand_in_the_table_and_behind_the_verdict(tmp_path):
     sweep(tmp_path, runs=4)
     text = tables_markdown(article_tables(measurements_below([tmp_path])))
-    apart = cells(text, ["workload", "devices", "batch", "scaling"])
-    low, high = map(float, apart[1][-1].split("–"))
+    decomposition = cells(text, ["workload", "devices", "batch", "scaling"])
+    low, high = map(float, decomposition[1][-1].split("–"))
     assert 2.9 < low < 3.0 < high < 3.1
-    assert f"fewer epochs (95 % interval {apart[1][-1]})" in text
+    assert f"fewer epochs (95 % interval {decomposition[1][-1]})" in text
 
 
 def test_weak_and_strong_scaling_have_tables_of_their_own(tmp_path):
@@ -108,8 +108,8 @@ def test_weak_and_strong_scaling_have_tables_of_their_own(tmp_path):
     text = tables_markdown(article_tables(measurements_below([tmp_path])))
     assert text.count("## Table 6.") == 2
     assert "batch rule per_device:64" in text
-    apart = cells(text, ["workload", "devices", "batch", "scaling"])
-    assert sorted(row[3] for row in apart) == ["strong"] * 3 + ["weak"]
+    decomposition = cells(text, ["workload", "devices", "batch", "scaling"])
+    assert sorted(row[3] for row in decomposition) == ["strong"] * 3 + ["weak"]
 
 
 def test_several_settings_on_a_count_are_marked(tmp_path):
@@ -125,7 +125,7 @@ def test_one_count_says_what_to_run_next(tmp_path):
     write_run(tmp_path, "a", devices=1)
     text = tables_markdown(article_tables(measurements_below([tmp_path])))
     assert "measured on 1 device only, so there is no speedup. Run next: python run_suite.py workload=ncf" in text
-    assert "Taken apart" not in text
+    assert "Decomposition" not in text
 
 
 def test_profiles_never_mix(tmp_path):

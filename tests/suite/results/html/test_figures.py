@@ -9,10 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.html import theme
-from suite.results.html.charts import MAX_POINTS, Chart, ScalingChart, Series, average, choose, finite, thin
+from suite.results.html.charts import (
+    MAX_POINTS,
+    Chart,
+    ScalingChart,
+    Series,
+    downsample,
+    downsample_mean,
+    evenly_chosen,
+    finite_points,
+)
 from suite.results.html.curves import blocks, file_name, row_labels, table_charts
 from suite.results.html.export import inline_svg, write_files
-from suite.results.html.figures import draw, number_text, settings, spread
+from suite.results.html.figures import draw, number_text, settings, spread_labels
 from suite.results.html.scaling_curves import scaling_charts
 from suite.results.logs.collect import collect
 from suite.results.published.csv_files import find_published_results
@@ -134,7 +143,7 @@ def test_the_article_has_its_own_speedups():
 
 @given(POINTS)
 def test_thin_keeps_the_ends_and_the_order(points):
-    kept = thin(points)
+    kept = downsample(points)
     assert len(kept) == min(len(points), MAX_POINTS)
     assert (kept[0], kept[-1]) == (points[0], points[-1])
     places = [points.index(point) for point in kept]
@@ -143,7 +152,7 @@ def test_thin_keeps_the_ends_and_the_order(points):
 
 @given(POINTS)
 def test_average_keeps_the_mean(points):
-    kept = average(points)
+    kept = downsample_mean(points)
     assert len(kept) <= MAX_POINTS
     if len(points) % (math.ceil(len(points) / MAX_POINTS)) == 0:
         mean = math.fsum(y for _, y in points) / len(points)
@@ -151,15 +160,15 @@ def test_average_keeps_the_mean(points):
 
 
 def test_what_cannot_be_drawn_is_left_out():
-    assert finite([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)]) == ((1, 2),)
+    assert finite_points([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)]) == ((1, 2),)
     paths = [((float(index), 0.0),) for index in range(100)]
-    assert len(choose([*paths, ()])) == 40
-    assert (choose(paths)[0], choose(paths)[-1]) == (paths[0], paths[-1])
+    assert len(evenly_chosen([*paths, ()])) == 40
+    assert (evenly_chosen(paths)[0], evenly_chosen(paths)[-1]) == (paths[0], paths[-1])
 
 
 @given(st.lists(st.floats(0, 200), min_size=1, max_size=12), st.floats(1, 15))
 def test_labels_are_spread_without_overlap(heights, gap):
-    placed = spread(sorted(heights), gap, 200)
+    placed = spread_labels(sorted(heights), gap, 200)
     assert all(after - before >= gap - 1e-6 for before, after in pairwise(placed))
     assert max(placed) <= 200
 
@@ -245,7 +254,7 @@ def test_page_figures_take_their_colours_from_the_page_and_files_have_their_own(
 
 def test_every_colour_of_the_figures_is_in_the_style_sheet_twice():
     sheet = (Path(theme.__file__).parent / "templates" / "page.css").read_text()
-    for colour, name in theme.VARIABLES.items():
+    for colour, name in theme.CSS_VARIABLES.items():
         values = re.findall(rf"{name}: (#[0-9a-f]{{6}})", sheet)
         assert len(values) == 2
         assert values[0] == colour
@@ -261,7 +270,7 @@ def test_text_has_a_contrast_of_four_and_a_half_on_light_and_dark():
     sheet = (Path(theme.__file__).parent / "templates" / "page.css").read_text()
     for index in range(2):
         paper = luminance(re.findall(r"--paper: (#[0-9a-f]{6})", sheet)[index])
-        for name in ("ink", "muted", "bad", "link", *(f"c{slot}" for slot in range(len(theme.SLOTS)))):
+        for name in ("ink", "muted", "bad", "link", *(f"c{slot}" for slot in range(len(theme.SERIES_COLOURS)))):
             text = luminance(re.findall(rf"--{name}: (#[0-9a-f]{{6}})", sheet)[index])
             assert (max(paper, text) + 0.05) / (min(paper, text) + 0.05) >= 4.5, (name, index)
 
