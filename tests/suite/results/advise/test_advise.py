@@ -58,12 +58,12 @@ def test_where_the_workloads_of_the_article_belong():
     spread = [found[name].pair.total for name in ("resnet50", "gnmt", "transformer")]
     assert spread == pytest.approx([9.7, 10.4, 15.8], abs=0.05)
     assert all(one.fastest.devices == 8 for one in found.values())
-    assert {name: one.queue.devices for name, one in found.items() if one.belongs is not Placement.SPREAD} == {
+    assert {name: one.most_jobs.devices for name, one in found.items() if one.belongs is not Placement.SPREAD} == {
         "ncf": 1,
         "maskrcnn": 1,
         "ssd": 1,
     }
-    assert all(one.queue.devices == 8 for one in found.values() if one.belongs is Placement.SPREAD)
+    assert all(one.most_jobs.devices == 8 for one in found.values() if one.belongs is Placement.SPREAD)
 
 
 def test_words_for_the_article():
@@ -132,13 +132,13 @@ def test_too_small_a_machine_is_one_line():
 
 def test_most_jobs_in_between():
     (one,) = advise(times(n1=100.0, n4=20.0, n8=18.0))
-    assert (one.belongs, one.queue.devices) == (Placement.BETWEEN, 4)
+    assert (one.belongs, one.most_jobs.devices) == (Placement.BETWEEN, 4)
     assert "most jobs on 4 devices each" in recommendation_text(one)
 
 
 def test_exactly_linear_is_spread_because_the_first_result_comes_sooner():
     (one,) = advise(times(n1=80.0, n8=10.0))
-    assert (one.belongs, one.queue.devices) == (Placement.SPREAD, 8)
+    assert (one.belongs, one.most_jobs.devices) == (Placement.SPREAD, 8)
 
 
 def test_slower_with_more_devices_is_not_called_sooner():
@@ -293,7 +293,7 @@ def test_a_run_of_no_time_is_left_out():
 def test_no_choice_beats_the_advice(seconds, machine):
     (one,) = advise(times(**{f"n{count}": value for count, value in seconds.items()}), devices=machine)
     assert one.fastest.seconds == min(seconds.values())
-    assert one.queue.jobs_per_hour == pytest.approx(max((machine // k) * 3600 / s for k, s in seconds.items()))
+    assert one.most_jobs.jobs_per_hour == pytest.approx(max((machine // k) * 3600 / s for k, s in seconds.items()))
     assert one.cheapest.device_hours == pytest.approx(min(k * s / 3600 for k, s in seconds.items()))
     assert (one.belongs is Placement.UNKNOWN) == (len(seconds) == 1)
 

@@ -21,7 +21,7 @@ from suite.results.html.charts import (
 )
 from suite.results.html.curves import blocks, file_name, row_labels, table_charts
 from suite.results.html.export import inline_svg, write_files
-from suite.results.html.figures import draw, number_text, settings, spread_labels
+from suite.results.html.figures import draw, matplotlib_settings, number_text, spread_labels
 from suite.results.html.scaling_curves import scaling_charts
 from suite.results.logs.collect import collect
 from suite.results.published.csv_files import find_published_results
@@ -46,7 +46,7 @@ def charts_of(root):
 
 
 def svg(shown, name="f"):
-    with settings():
+    with matplotlib_settings():
         return inline_svg(draw(shown), name, shown.title)
 
 
@@ -203,7 +203,7 @@ def test_hostile_text_is_drawn_as_it_is(tmp_path):
         for element in tree.iter()
         if element.tag not in ("svg", "g", "path", "text", "defs", "use", "clipPath", "rect")
     ]
-    with settings():
+    with matplotlib_settings():
         write_files(draw(shown), tmp_path, "a")
 
 
@@ -243,12 +243,12 @@ def test_page_figures_take_their_colours_from_the_page_and_files_have_their_own(
     assert not re.search(r"#[0-9a-f]{6}", re.sub(r">[^<]*<", "><", text))
     assert {"--c0", "--ink", "--muted", "--grid"} <= set(re.findall(r"var\((--[a-z0-9]+)\)", text))
     assert "#0a62a4" in text  # a name is left as it is
-    with settings():
+    with matplotlib_settings():
         write_files(draw(shown), tmp_path, "a")
     written = (tmp_path / "a.svg").read_text()
     assert "stroke: #0a62a4" in written
     assert "stroke: var(" not in written
-    with settings(), pytest.raises(FileExistsError):
+    with matplotlib_settings(), pytest.raises(FileExistsError):
         write_files(draw(shown), tmp_path, "a")
 
 
