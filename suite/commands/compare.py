@@ -1,11 +1,9 @@
-"""`suite compare LOGS… [--to NAME | --to-logs OTHER…]`: results side by side, and whether they converge as published runs."""
+"""`suite compare LOGS… [--to NAME | --to-logs OTHER…]`: compares results, and their convergence with published runs."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-
-SUMMARY = "our results beside published ones, or two sets of ours"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--to",
         metavar="ROUND/SUBMITTER/SYSTEM",
         help="published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all); "
-        "what is no published result, but a path, is taken as --to-logs",
+        "an existing path that is no published result is taken as --to-logs",
     )
     other.add_argument("--to-logs", nargs="+", type=Path, metavar="OTHER", help="another set of runs")
     parser.add_argument("--workload", default="", metavar="NAME,…", help="only these workloads")

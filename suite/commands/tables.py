@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-SUMMARY = "tables 1-7 of the DGX-1 scaling article for our results"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite tables`."""
@@ -26,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the tables; 0. Raises ValueError where there is nothing to show or a file would be overwritten."""
+    """Print or write the tables; 0. Raises ValueError if there is nothing to show or a file would be overwritten."""
     from suite.results.advise.article_csv import results_csv, speedups_csv
     from suite.results.advise.article_tables import article_tables, tables_markdown
     from suite.results.published.other_logs import measurements_below
