@@ -20,7 +20,7 @@ from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
 from suite.packaging.recorded_machine import description_fields, recorded_machine
 from suite.packaging.scripts import write_scripts
 from suite.packaging.write import PackageOptions, package
-from suite.plan.jobs import resolve_settings
+from suite.plan.settings import resolve_settings
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
 from suite.worker.loop import log_identity

@@ -10,8 +10,9 @@ import pytest
 
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import place_of
+from suite.worker.evaluation import merge
 from suite.worker.heartbeat import Heart
-from suite.worker.loop import Loop, merge, one_line
+from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from tests.helpers import TOY, events
 from workloads.api import Diverged, Facts, Settings
@@ -21,7 +22,7 @@ import toy
 
 SETTINGS = {
     **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "clock": "v0.7", "device": "cpu"},
-    **{"devices_total": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32"},
+    **{"devices": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32"},
     **{
         "batch_size_global": 64,
         "batch_rule": "set",

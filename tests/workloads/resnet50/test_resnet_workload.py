@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from tests.workloads.resnet50 import synthetic_resnet
-from workloads.api import Batch, Facts, Settings
-from workloads.common.optimizers import Rule
+from workloads.api import Batch, Facts, ParameterRule, Settings
 from workloads.resnet50.settings import REFERENCE_MODEL, SETS
 from workloads.resnet50.workload import ResNet50
 
@@ -19,7 +18,7 @@ def made(set_name, facts=IMAGENET, rules="v0.7", **changes):
     batch = values.pop("batch_size_global")
     settings = Settings(
         workload="resnet50", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
-        devices_total=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
+        devices=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
         batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="imagenet", data_dir="",
         model=REFERENCE_MODEL, targets={"top1": 0.759}, hyperparameter_set=set_name, hyperparameters=values,
         hyperparameter_sources={}, options={},
@@ -62,17 +61,17 @@ def test_evaluation_schedules(name, epochs):
 
 def test_rules_of_the_optimizers():
     sgd, lars = made("nvidia_v0.5_dgx1"), made("nvidia_v0.7_dgx1")
-    assert sgd.rule("layer1.0.conv1.weight") == Rule(1e-4, False)
-    assert sgd.rule("fc.bias") == Rule(1e-4, False)  # the reference decays it
-    assert sgd.rule("layer1.0.downsample.1.weight") == sgd.rule("bn1.bias") == Rule(0.0, False)
-    assert lars.rule("fc.weight") == Rule(1e-4, True)
-    assert lars.rule("fc.bias") == lars.rule("bn1.weight") == Rule(0.0, False)
+    assert sgd.parameter_rule("layer1.0.conv1.weight") == ParameterRule(1e-4, False)
+    assert sgd.parameter_rule("fc.bias") == ParameterRule(1e-4, False)  # the reference decays it
+    assert sgd.parameter_rule("layer1.0.downsample.1.weight") == sgd.parameter_rule("bn1.bias") == ParameterRule(0.0, False)
+    assert lars.parameter_rule("fc.weight") == ParameterRule(1e-4, True)
+    assert lars.parameter_rule("fc.bias") == lars.parameter_rule("bn1.weight") == ParameterRule(0.0, False)
 
 
 def test_target_follows_the_rules():
-    assert ResNet50.defaults("reference", "v0.5").targets == {"top1": 0.749}
-    assert ResNet50.defaults("reference", "v0.7").targets == {"top1": 0.759}
-    assert ResNet50.defaults("demo", "v0.7").targets == {"top1": 0.8}
+    assert ResNet50.defaults("reference", "v0.5", {}).targets == {"top1": 0.749}
+    assert ResNet50.defaults("reference", "v0.7", {}).targets == {"top1": 0.759}
+    assert ResNet50.defaults("demo", "v0.7", {}).targets == {"top1": 0.8}
 
 
 def test_every_field_of_every_set_has_a_source():
@@ -87,7 +86,7 @@ def test_every_field_of_every_set_has_a_source():
 
 def test_batch_must_fit_devices_and_data():
     with pytest.raises(ValueError, match=r"1664 cannot be shared equally by 3 devices .*; type batch=global:1665"):
-        made("nvidia_v0.5_dgx1", devices_total=3)
+        made("nvidia_v0.5_dgx1", devices=3)
     with pytest.raises(ValueError, match=r"1664 is larger than the data set \(1000 images\); type batch=global:1000"):
         made("nvidia_v0.5_dgx1", facts=Facts(1000, 10, {"classes": 10}, "small"))
 

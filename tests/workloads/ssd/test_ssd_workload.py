@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from suite.worker.loop import Loop, merge
-from workloads.api import Batch, Facts, Settings
-from workloads.common.optimizers import Rule
+from suite.worker.evaluation import merge
+from suite.worker.loop import Loop
+from workloads.api import Batch, Facts, ParameterRule, Settings
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
 from workloads.ssd.workload import SSD
 
@@ -24,7 +24,7 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
     values.pop("lr_scaling")
     settings = Settings(
         workload="ssd", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
-        devices_total=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
+        devices=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
         batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="coco2017", data_dir="",
         model=REFERENCE_MODEL, targets={"map": 0.230}, hyperparameter_set=set_name, hyperparameters=values,
         hyperparameter_sources={}, options={},
@@ -33,7 +33,7 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
 
 
 def demo():
-    changes = {"profile": "demo", "model": DEMO_MODEL, "devices_total": 1, "dataset": "coco-demo"}
+    changes = {"profile": "demo", "model": DEMO_MODEL, "devices": 1, "dataset": "coco-demo"}
     return made("demo", Facts(2000, 300, {"classes": 10}, "made up"), **changes)
 
 
@@ -94,11 +94,11 @@ def test_evaluations_are_those_of_the_rules(rules, epochs):
 
 
 def test_targets_follow_the_rules():
-    assert SSD.defaults("reference", "v0.5").targets == {"map": 0.212}
-    assert SSD.defaults("reference", "v0.7").targets == {"map": 0.230}
-    assert SSD.defaults("demo", "v0.7").targets == {"map": 0.23}
+    assert SSD.defaults("reference", "v0.5", {}).targets == {"map": 0.212}
+    assert SSD.defaults("reference", "v0.7", {}).targets == {"map": 0.230}
+    assert SSD.defaults("demo", "v0.7", {}).targets == {"map": 0.23}
     with pytest.raises(ValueError, match="profile=fast: ssd has reference, demo, synthetic"):
-        SSD.defaults("fast", "v0.7")
+        SSD.defaults("fast", "v0.7", {})
 
 
 def test_every_field_of_every_set_has_a_source():
@@ -126,7 +126,7 @@ def test_the_articles_sets(name, batch, rate):
 def test_everything_is_decayed():
     workload = made("reference")
     for name in ("conv1.weight", "bn1.bias", "class1.bias"):
-        assert workload.rule(name) == Rule(5e-4, False)
+        assert workload.parameter_rule(name) == ParameterRule(5e-4, False)
 
 
 def test_deviations():
@@ -168,7 +168,7 @@ def test_log_keys():
 
 def test_batch_must_fit_devices_and_data():
     with pytest.raises(ValueError, match=r"1024 cannot be shared equally by 3 devices .*; type batch=global:1023"):
-        made("reference", devices_total=3)
+        made("reference", devices=3)
     with pytest.raises(ValueError, match=r"1024 is larger than the data set \(1000 images\); type batch=global:1000"):
         made("reference", facts=Facts(1000, 10, {"classes": 10}, "small"))
 

@@ -341,8 +341,8 @@ def test_command(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--to", "v0.5"], "add --html OUT"),
-        (["--figures", "x"], "add --html OUT"),
+        (["--to", "v0.5"], "need --html OUT"),
+        (["--figures", "x"], "need --html OUT"),
         (["--html", "x.html", "--format", "csv"], "leave out --format"),
         (["--html", "x.html", "--to", "v0.5/NVIDIA/dgx7"], "nearest"),
     ],
