@@ -22,6 +22,7 @@ from suite.config.help import help_text
 from suite.config.options import SuiteConfig
 from suite.config.overrides import CONF
 from suite.environments.plugins import Plugin, activate
+from workloads.api import OPTION_GROUPS, option_keys
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def compose(arguments: Sequence[str]) -> Request:
         return Request((), False)
     if not (flags.hydra_help or flags.info or flags.shell_completion):
         overrides.check(flags.overrides, multirun=flags.multirun)
-    _store()
+    _store(overrides.chosen_workloads(flags.overrides))
     jobs: list[Composed] = []
 
     @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
@@ -108,10 +109,21 @@ def _overrides_first(arguments: Sequence[str]) -> list[str]:
     return [argument for argument in arguments if argument not in flags] + flags
 
 
-def _store() -> None:
+def _schema(workloads: Sequence[str]) -> DictConfig:
+    """SuiteConfig with the keys that options of these workloads have outside `workload`; null: the option's own default."""
+    schema: DictConfig = OmegaConf.structured(SuiteConfig)
+    for workload in workloads:
+        for key in option_keys(registry.load_workload(workload).Options):
+            group, _, name = key.partition(".")
+            if group in OPTION_GROUPS:
+                OmegaConf.update(schema, f"{group}.{name}", None, force_add=True)
+    return schema
+
+
+def _store(workloads: Sequence[str]) -> None:
     """Tell Hydra the schema, and the workloads and frameworks of installed packages that have no file below conf/."""
     store = ConfigStore.instance()
-    store.store(name="suite_config", node=SuiteConfig)
+    store.store(name="suite_config", node=_schema(workloads))
     for name in overrides.group_choices("workload"):
         if not (CONF / "workload" / f"{name}.yaml").exists():
             store.store(group="workload", name=name, node=_default_options(name))

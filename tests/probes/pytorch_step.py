@@ -15,8 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from suite.common.registry import load_trainer
-from workloads.api import Place
-from workloads.common.optimizers import Rule
+from workloads.api import ParameterRule, Place
 from workloads.frameworks.pytorch.optimizers import Lars
 
 MADE_UP = {"resnet50": "resnet50.resnet_made_up", "ssd": "ssd.ssd_made_up"}
@@ -63,7 +62,7 @@ def copies_of_lars():
         parameters = {name: torch.zeros(3, 3, device="cuda") for name in ("weight", "bias")}
         for parameter in parameters.values():
             parameter.grad = torch.zeros_like(parameter)
-        optimizer = Lars(parameters, lambda name: Rule(1e-4, name == "weight"), 0.9, 0.001)
+        optimizer = Lars(parameters, lambda name: ParameterRule(1e-4, name == "weight"), 0.9, 0.001)
         with Watch() as watch:
             optimizer.step(0.1)
     return [

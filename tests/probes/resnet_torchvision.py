@@ -54,7 +54,7 @@ def main():
         losses.append(value.item())
         rate = made.learning_rate(step)
         for name, weight in current.items():
-            gradient, rule = parameters[name].grad.numpy(), made.rule(name)
+            gradient, rule = parameters[name].grad.numpy(), made.parameter_rule(name)
             if made.uses_lars:
                 update = optimizers.lars(
                     weight, velocities[name], gradient, rate, values["momentum"], values["lars_coefficient"], rule

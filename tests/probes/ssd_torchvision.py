@@ -105,7 +105,7 @@ def main():
         if step == 0:
             found |= {f"gradient/{name}": parameter.grad.numpy().copy() for name, parameter in parameters.items()}
         for name, weight in current.items():
-            gradient, decay = parameters[name].grad.numpy(), made.rule(name).decay
+            gradient, decay = parameters[name].grad.numpy(), made.parameter_rule(name).decay
             current[name], velocities[name] = optimizers.sgd(
                 weight, velocities[name], gradient, made.learning_rate(step), momentum, decay
             )

@@ -8,7 +8,7 @@ from suite.common import registry
 from suite.config.compose import compose
 from suite.launch.base import place_of
 from suite.machine import devices
-from suite.plan.jobs import resolve_settings
+from suite.plan.settings import resolve_settings
 from workloads.ncf.data import EVALUATION_USERS_PER_BATCH, evaluation_users_per_batch
 from workloads.ncf.settings import SETS
 from workloads.ncf.workload import NCF

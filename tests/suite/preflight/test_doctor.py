@@ -218,7 +218,8 @@ def test_a_cpu_run_starts_nothing_and_is_quick(tmp_path, monkeypatch):
 
 
 def test_warnings_are_printed_once_and_the_sweep_goes_on(tmp_path):
-    code = "import sys; from suite.control import controller; from suite.preflight import doctor; doctor.preflight = lambda need: ['x: [y]; z']; "
+    code = "import sys; from suite.control import controller; from suite.preflight import doctor; "
+    code += "doctor.preflight = lambda need: ['x: [y]; z']; "
     code += "sys.exit(controller.main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "-m", *TOY_RUN, "gpus=1", "seed=1,2"]
     done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=300)

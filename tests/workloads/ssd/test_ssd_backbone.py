@@ -12,8 +12,8 @@ import pytest
 from suite.common import registry
 from suite.common.runspec import read_run
 from suite.config.compose import compose
-from suite.plan.jobs import resolve_settings
 from suite.plan.resume import identity
+from suite.plan.settings import resolve_settings
 from tests.frameworks_probe import command, run
 from tests.helpers import events, only, run_suite, suite
 from tests.workloads.common import synthetic_torch_files as made
