@@ -13,12 +13,14 @@ from workloads.api import OptimizerSettings
 from workloads.frameworks.mxnet.flat import Layout
 from workloads.frameworks.mxnet.optimizers.adam import Adam, SkippingAdam
 from workloads.frameworks.mxnet.optimizers.base import Optimizer
-from workloads.frameworks.mxnet.optimizers.momentum import Lars, Sgd
+from workloads.frameworks.mxnet.optimizers.momentum import Lars, Sgd, SkippingSgd
 from workloads.frameworks.mxnet.optimizers.rmsprop import RmsProp
 
 __all__ = ["Optimizer", "build_optimizer"]
 
 _KINDS: Mapping[str, type[Optimizer]] = {"sgd": Sgd, "lars": Lars, "adam": Adam, "rmsprop": RmsProp}
+_SKIPPING: Mapping[str, type[Optimizer]] = {**_KINDS, "sgd": SkippingSgd, "adam": SkippingAdam}
+"""Under dynamic loss scaling, where the host does not know which steps are taken."""
 
 
 def build_optimizer(
@@ -30,7 +32,5 @@ def build_optimizer(
     """
     if settings.name not in _KINDS:
         raise ValueError(f"optimizer {settings.name}: mxnet has {', '.join(_KINDS)}")
-    kind = _KINDS[settings.name]
-    if kind is Adam and settings.loss_scaling.mode == "dynamic":
-        kind = SkippingAdam
-    return kind(settings, layout, weights, gradients)
+    kinds = _SKIPPING if settings.loss_scaling.mode == "dynamic" else _KINDS
+    return kinds[settings.name](settings, layout, weights, gradients)

@@ -68,14 +68,6 @@ class Sgd(Momentum):
         """The parameter's last rate that was not 0."""
         return self._last_rate * self.layout.rules[name].rate_multiple
 
-    def update(self, rate: float) -> None:
-        """As Optimizer's; a buffer that a skipped step leaves alone must have the new rate's scale before it."""
-        if self.loss_scale.dynamic and rate not in (0.0, self._last_rate):
-            for buffer in self.buffers:
-                buffer *= rate / self._last_rate
-            self._last_rate = rate
-        super().update(rate)
-
     def apply(self, rate: float) -> None:
         """One operator for each rule and context."""
         scale = rate or self._last_rate
@@ -94,6 +86,19 @@ class Sgd(Momentum):
         """As before the first step."""
         super().reset()
         self._last_rate = 1.0
+
+
+class SkippingSgd(Momentum):
+    """SGD under dynamic loss scaling: the buffer holds -v, so that a skipped step leaves it as it is whatever the rate does."""
+
+    def apply(self, rate: float) -> None:
+        """The buffer by SGD's operator at rate 1, whose weights are thrown away; then the weights."""
+        constants = {"lr": 1.0, "momentum": self.settings.momentum, "rescale_grad": self.loss_scale.rescale}
+        for rule, part in self.layout.stretches():
+            for weights, gradients, buffers in self.vectors:
+                weight, gradient, buffer = weights[part], gradients[part], buffers[part]
+                mx.nd.sgd_mom_update(weight, gradient, buffer, wd=rule.decay, **constants, out=gradient)
+                weight += (rate * rule.rate_multiple) * buffer
 
 
 class Lars(Momentum):
