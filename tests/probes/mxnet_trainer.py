@@ -45,6 +45,7 @@ SHAPES = {
 DYNAMIC = LossScaling("dynamic", 2.0**16, growth_interval=3, maximum=2.0**17)
 CASES = {
     "sgd": {"name": "sgd", "momentum": 0.9},
+    "whole": {"name": "sgd", "momentum": 0.9},
     "lars": {"name": "lars", "momentum": 0.9},
     "adam": {"name": "adam"},
     "rmsprop": {"name": "rmsprop"},
@@ -53,7 +54,8 @@ CASES = {
     "dynamic_sgd": {"name": "sgd", "momentum": 0.9, "loss_scaling": DYNAMIC, "clip_norm": 0.5},
     "dynamic_adam": {"name": "adam", "loss_scaling": DYNAMIC, "clip_norm": 0.5},
 }
-ACCUMULATION = 2
+WHOLE = ("whole", "unused")
+"""Cases whose batches are computed at once; those of the others in two pieces."""
 
 
 class Small(Workload):
@@ -97,9 +99,10 @@ class Small(Workload):
 class Tokens(Small):
     """Sentences of two lengths; `short.bias` is used by the shorter ones alone."""
 
-    def __init__(self, case, devices=1, accumulation=ACCUMULATION, **changes):
+    def __init__(self, case, devices=1, accumulation=0, **changes):
         self.case, self.lars = case, CASES[case]["name"] == "lars"
         self.every_step_uses_every_parameter = case != "unused"
+        accumulation = accumulation or (1 if case in WHOLE else 2)
         super().__init__(devices, updates=OptimizerSettings(**CASES[case], accumulation_steps=accumulation), **changes)
 
     def parameter_rule(self, parameter):

@@ -4,7 +4,7 @@ import pytest
 
 from tests.workloads.frameworks.mxnet.probes import probe
 
-CASES = ("sgd", "lars", "adam", "rmsprop", "frozen", "unused", "dynamic_sgd", "dynamic_adam")
+CASES = ("sgd", "whole", "lars", "adam", "rmsprop", "frozen", "unused", "dynamic_sgd", "dynamic_adam")
 TOLERANCE = 5e-5
 """MXNet's logarithms of softmax and their gradients are 1e-6 off in float32; ten steps carry that on."""
 
@@ -14,7 +14,7 @@ def tokens(request):
     return request.param, probe("mxnet_trainer.py")["tokens"][request.param]
 
 
-def test_tokens_of_two_lengths_in_two_pieces_follow_numpy(tokens):
+def test_tokens_of_two_lengths_follow_numpy(tokens):
     _, found = tokens
     assert found["losses"] < TOLERANCE
     assert found["weights"] < TOLERANCE
