@@ -220,8 +220,9 @@ class Loop:
         begin = time.perf_counter()
         scores = evaluate(self.workload, self.trainer, data, self.heart, self.run_spec.setup_watchdog_seconds)
         self.scores = scores or {}
+        met = scores is not None and self.workload.met(scores)
         with alive(self.heart, self.run_spec.setup_watchdog_seconds):  # the others wait for process 0's scores
-            reached = self.trainer.broadcast(float(self.workload.met(self.scores))) > 0.5
+            reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
         value = self.workload.logged_quality(self.scores) if self.scores else None
         self.log.event("eval_accuracy", value, epoch_num=epoch)

@@ -125,13 +125,13 @@ class SSD(ImageWorkload):
             found.append(f"target {settings.targets['map']}")
         base = BASE_RATES.get(settings.rules, BASE_RATES["v0.7"])
         if not _is_whole(values.learning_rate / base):
-            found.append(f"learning rate {values['learning_rate']}, no multiple of {base}")
+            found.append(f"learning rate {values.learning_rate}, no multiple of {base}")
         if cls.options_of(settings).decode == "scaled":
             found.append("decode scaled")
         if values.evaluation_interval_epochs:
             found.append("evaluations not at the epochs of the rules")
         if values.decay != "steps":
-            found.append(f"{values['decay']} decay")
+            found.append(f"{values.decay} decay")
         return found if settings.rules == "v0.5" else found + _outside_v07(values)
 
     # -- schedule -------------------------------------------------------------------------------------------------
