@@ -16,127 +16,27 @@ import numpy as np
 
 from tests.probes.mxnet_optimizers import WAITS, counted, same
 from tests.workloads.frameworks.mxnet.expected import Expected, difference
-from workloads.api import (
-    ArraySpec,
-    Batch,
-    Defaults,
-    Facts,
-    LossScaling,
-    OptimizerSettings,
-    ParameterRule,
-    Place,
-    Settings,
-    Workload,
+from tests.workloads.frameworks.mxnet.small import (
+    CASES,
+    CHANNELS,
+    CLASSES,
+    LENGTHS,
+    MOMENTUM,
+    PICTURE_SHAPES,
+    SHAPES,
+    STEPS,
+    VOCABULARY,
+    WIDTH,
+    Pictures,
+    Tokens,
+    classified,
+    moved,
 )
+from workloads.api import Facts, OptimizerSettings, Place, Settings
 from workloads.frameworks.mxnet.graphs import Model
 from workloads.frameworks.mxnet.images import ImageTrainer
 from workloads.frameworks.mxnet.layers import ImageModel
 from workloads.frameworks.mxnet.model import ModelTrainer
-
-VOCABULARY, WIDTH, CLASSES = 11, 5, 4
-LENGTHS, SAMPLES = (6, 3), 4
-STEPS, OVERFLOW = 10, 4
-SHAPES = {
-    "embedding": (VOCABULARY, WIDTH),
-    "output.weight": (CLASSES, WIDTH),
-    "output.bias": (CLASSES,),
-    "short.bias": (CLASSES,),
-}
-DYNAMIC = LossScaling("dynamic", 2.0**16, growth_interval=3, maximum=2.0**17)
-CASES = {
-    "sgd": {"name": "sgd", "momentum": 0.9},
-    "whole": {"name": "sgd", "momentum": 0.9},
-    "lars": {"name": "lars", "momentum": 0.9},
-    "adam": {"name": "adam"},
-    "rmsprop": {"name": "rmsprop"},
-    "frozen": {"name": "sgd", "momentum": 0.9},
-    "unused": {"name": "sgd", "momentum": 0.9},
-    "dynamic_sgd": {"name": "sgd", "momentum": 0.9, "loss_scaling": DYNAMIC, "clip_norm": 0.5},
-    "dynamic_adam": {"name": "adam", "loss_scaling": DYNAMIC, "clip_norm": 0.5},
-}
-WHOLE = ("whole", "unused")
-"""Cases whose batches are computed at once; those of the others in two pieces."""
-
-
-class Small(Workload):
-    """What trainers ask, of a workload without data."""
-
-    def __init__(self, devices=1, mode="train", updates=None, **options):
-        settings = Settings(
-            workload="small", framework="mxnet", profile="demo", device="cpu", devices=devices, nodes=1, cores_per_device=1,
-            batch_size_global=SAMPLES * devices, precision="fp32", mode=mode, options=options,
-        )  # fmt: skip
-        self.updates = updates or OptimizerSettings("sgd", momentum=0.9)
-        self.Options = types.SimpleNamespace
-        super().__init__(settings, Facts(64, 64, {}, "synthetic"))
-
-    @classmethod
-    def options_of(cls, settings):
-        return types.SimpleNamespace(**settings.options)
-
-    @classmethod
-    def defaults(cls, profile, rules, options):
-        return Defaults("none")
-
-    @classmethod
-    def read_facts(cls, settings):
-        return Facts(64, 64, {}, "synthetic")
-
-    @property
-    def samples_per_epoch(self):
-        return 64
-
-    def learning_rate(self, step):
-        return 0.05 * (step % 3)
-
-    def optimizer(self):
-        return self.updates
-
-    def open_data(self, place, seed):
-        raise AssertionError("there are no data")
-
-
-class Tokens(Small):
-    """Sentences of two lengths; `short.bias` is used by the shorter ones alone."""
-
-    def __init__(self, case, devices=1, accumulation=0, **changes):
-        self.case, self.lars = case, CASES[case]["name"] == "lars"
-        self.every_step_uses_every_parameter = case != "unused"
-        accumulation = accumulation or (1 if case in WHOLE else 2)
-        super().__init__(devices, updates=OptimizerSettings(**CASES[case], accumulation_steps=accumulation), **changes)
-
-    def parameter_rule(self, parameter):
-        matrix = parameter == "output.weight"
-        multiple = 2.0 if parameter == "output.bias" else 1.0
-        return ParameterRule(
-            0.01 * matrix, self.lars and matrix, multiple, self.case == "frozen" and parameter == "embedding"
-        )
-
-    def shapes(self):
-        return [self._shapes(length, True) for length in LENGTHS]
-
-    def evaluation_shapes(self):
-        return [self._shapes(length, False) for length in LENGTHS]
-
-    @staticmethod
-    def _shapes(length, training):
-        names = {"tokens": "int32", **({"classes": "int32", "factors": "float32"} if training else {})}
-        return {name: ArraySpec((SAMPLES, length), kind) for name, kind in names.items()}
-
-    def initial_weights(self, seed):
-        generator = np.random.default_rng(seed)
-        return ((name, generator.normal(0, 1, shape).astype(np.float32)) for name, shape in SHAPES.items())
-
-    def batch(self, step, replica):
-        """Of one replica; padding has the factor 0. In step OVERFLOW of the dynamic cases the last one's is huge."""
-        generator = np.random.default_rng([step, replica])
-        shape = (SAMPLES, LENGTHS[step % 2])
-        factors = (generator.random(shape) < 0.8).astype(np.float32)
-        if self.case.startswith("dynamic") and step == OVERFLOW and replica == self.settings.devices - 1:
-            factors *= np.float32(1e35)
-        kinds = {"tokens": VOCABULARY, "classes": CLASSES}
-        arrays = {name: generator.integers(0, top, shape).astype(np.int32) for name, top in kinds.items()}
-        return Batch({**arrays, "factors": factors}, 1.0, 7.0, self.settings.batch_size_global)
 
 
 class Classifier(Model):
@@ -169,25 +69,6 @@ class TokenTrainer(ModelTrainer):
         return Classifier(self.workload.every_step_uses_every_parameter)
 
 
-def classified(weights, batch, always):
-    """Loss of a batch and gradients by name, in float64."""
-    tokens, classes = batch.arrays["tokens"], batch.arrays["classes"]
-    factors = np.float64(batch.arrays["factors"]) / batch.weight_global
-    short = always or tokens.shape[1] == LENGTHS[1]
-    vectors = weights["embedding"][tokens]
-    logits = vectors @ weights["output.weight"].T + weights["output.bias"] + short * weights["short.bias"]
-    chances = np.exp(logits - logits.max(-1, keepdims=True))
-    chances /= chances.sum(-1, keepdims=True)
-    right = np.eye(CLASSES)[classes]
-    slopes = (chances - right) * factors[..., None]
-    of_vectors = np.zeros((VOCABULARY, WIDTH))
-    np.add.at(of_vectors, tokens, slopes @ weights["output.weight"])
-    of_bias = slopes.sum((0, 1))
-    of_weight = np.einsum("btc,btw->cw", slopes, vectors)
-    found = {"embedding": of_vectors, "output.weight": of_weight, "output.bias": of_bias, "short.bias": short * of_bias}
-    return float(-(np.log((chances * right).sum(-1)) * factors).sum()), found
-
-
 def place(devices):
     """All devices in this process."""
     return Place(0, 1, range(devices), devices, ("cpu",) * devices)
@@ -202,35 +83,19 @@ def tokens_case(case, devices):
     cold = trainer.state()
     trainer.setup(weights.items(), True)
     found = {"no_trace": same(cold, trainer.state()), "losses": 0.0, "weights": 0.0, "state": 0.0, "skipped": []}
-    rules = {name: workload.parameter_rule(name) for name in SHAPES}
-    expected = Expected(workload.updates, rules, weights)
+    expected = Expected(workload.updates, {name: workload.parameter_rule(name) for name in SHAPES}, weights)
     for step in range(STEPS):
-        batches = [workload.batch(step, replica) for replica in range(devices)]
         before = trainer.state()
-        loss = trainer.train([batches], step).loss
-        parts = [classified(expected.weights, batch, workload.every_step_uses_every_parameter) for batch in batches]
-        with np.errstate(over="ignore"):
-            sums = {name: sum(np.float64(gradients[name]) for _, gradients in parts) for name in SHAPES}
-            scaled = {name: np.float32(expected.scale.scale * value) for name, value in sums.items()}
-        finite = all(np.isfinite(value).all() for value in scaled.values())
-        expected.step(sums if finite else scaled, workload.learning_rate(step))
-        wanted = sum(part for part, _ in parts)
-        found["losses"] = max(found["losses"], abs(loss - wanted) / abs(wanted))
+        follow(trainer, expected, step, found)
         state = trainer.state()
         if all(np.array_equal(before[name], state[name]) for name in state if not name.startswith("loss_scale")):
             found["skipped"].append(step)
-        found["weights"] = max(found["weights"], difference({name: state[name] for name in SHAPES}, expected.weights))
-        others = {name: value for name, value in state.items() if name not in SHAPES}
-        found["state"] = max(found["state"], difference(others, expected.state()))
-    parameters = [replica.parameters for replica in trainer.replicas]
-    found["contexts_equal"] = all(
-        np.array_equal(one[name].asnumpy(), parameters[0][name].asnumpy()) for one in parameters for name in SHAPES
-    )
-    found["without_gradient"] = [
-        name for name in SHAPES if parameters[0][name].grad is None and name in trainer.layout.frozen
-    ]
+    replicas, frozen = trainer.replicas, trainer.layout.frozen
+    copies = [{name: array.asnumpy() for name, array in replica.parameters.items()} for replica in replicas]
+    found["contexts_equal"] = all(same(copy, copies[0]) for copy in copies)
+    found["without_gradient"] = [name for name in frozen if replicas[0].parameters[name].grad is None]
     found["unchanged"] = [name for name in SHAPES if np.array_equal(state[name], weights[name])]
-    found["gradient_values"] = trainer.replicas[0].gradient.size
+    found["gradient_values"] = replicas[0].gradient.size
     found["programs"] = len(trainer.graphs.programs)
     trainer.setup(weights.items(), False)
     trainer.load_state(state)
@@ -238,6 +103,28 @@ def tokens_case(case, devices):
     found["predicted"] = predicted(trainer, workload, state)
     trainer.close()
     return found
+
+
+def follow(trainer, expected, step, found):
+    """One step of trainer and NumPy; the largest differences so far."""
+    workload = trainer.workload
+    batches = [workload.batch(step, replica) for replica in range(len(trainer.replicas))]
+    loss = trainer.train([batches], step).loss
+    parts = [classified(expected.weights, batch, workload.every_step_uses_every_parameter) for batch in batches]
+    sums = {name: sum(gradients[name] for _, gradients in parts) for name in SHAPES}
+    with np.errstate(over="ignore"):
+        scaled = {name: np.float32(expected.scale.scale * value) for name, value in sums.items()}
+    finite = all(np.isfinite(value).all() for value in scaled.values())
+    expected.step(sums if finite else scaled, workload.learning_rate(step))
+    wanted = sum(part for part, _ in parts)
+    state = trainer.state()
+    others = {name: value for name, value in state.items() if name not in SHAPES}
+    differences = {
+        "losses": abs(loss - wanted) / abs(wanted),
+        "weights": difference({name: state[name] for name in SHAPES}, expected.weights),
+        "state": difference(others, expected.state()),
+    }
+    found.update({name: max(found[name], value) for name, value in differences.items()})
 
 
 def predicted(trainer, workload, weights):
@@ -288,43 +175,15 @@ def modes():
 
 # -- images ---------------------------------------------------------------------------------------------------------
 
-SIZES, IMAGES = ((16, 12), (6, 8)), 4
-CHANNELS = 3
-MOMENTUM = 0.9
 STEM = types.SimpleNamespace(
     name="conv", norm="norm", inputs=3, outputs=CHANNELS, kernel=1, stride=1, padding=0
 )  # one pixel, so that NumPy has no borders to think of
 
 
-class Pictures(Small):
-    """Images of two sizes; the rate is 0, so that only statistics move."""
-
-    def learning_rate(self, step):
-        return 0.0
-
-    def shapes(self):
-        return [{"image": ArraySpec((IMAGES, *size, 3), "uint8")} for size in SIZES]
-
-    def evaluation_shapes(self):
-        return self.shapes()
-
-    def initial_weights(self, seed):
-        generator = np.random.default_rng(seed)
-        for name, shape in Stem.shapes.items():
-            yield name, generator.normal(0, 1, shape).astype(np.float32)
-
-    def batch(self, step, replica):
-        """Of a size that is another one for the next step and for the next replica."""
-        generator = np.random.default_rng([step, replica])
-        shape = (IMAGES, *SIZES[(step + replica) % 2], 3)
-        image = np.clip(generator.normal(60 + 40 * ((step + replica) % 2), 20, shape), 0, 255).astype(np.uint8)
-        return Batch({"image": image}, IMAGES, float(IMAGES * self.settings.devices), IMAGES * self.settings.devices)
-
-
 class Stem(ImageModel):
     """A convolution with batch norm."""
 
-    shapes = {"conv.weight": (CHANNELS, 3, 1, 1), "norm.weight": (CHANNELS,), "norm.bias": (CHANNELS,)}
+    shapes = PICTURE_SHAPES
     results = ("mean",)
     scale, shift = (1 / 64,) * 3, (-1.0,) * 3
     epsilon, momentum = 1e-5, MOMENTUM
@@ -344,15 +203,6 @@ class PictureTrainer(ImageTrainer):
 
     def build_model(self, half, on_cpu):
         return Stem(half, on_cpu)
-
-
-def moved(weight, statistics, batch, pieces):
-    """Running mean and unbiased running variance of a replica after a batch, in float64."""
-    for image in np.split(batch.arrays["image"], pieces):
-        values = (image / 64 - 1.0).reshape(-1, 3) @ weight.reshape(CHANNELS, 3).T
-        found = values.mean(0), values.var(0, ddof=1)
-        statistics = [MOMENTUM * old + (1 - MOMENTUM) * new for old, new in zip(statistics, found, strict=True)]
-    return statistics
 
 
 def pictures(devices, accumulation):
