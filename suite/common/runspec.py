@@ -44,6 +44,8 @@ class RunSpec:
     versions: Mapping[str, str]
     git: Mapping[str, Json]
     hardware: Mapping[str, Json]
+    hosts: tuple[Mapping[str, Json], ...] = ()
+    """`suite.launch.hosts.Host.record` of every machine, in the order of their devices; empty: this one with all devices."""
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
@@ -69,6 +71,7 @@ def read_run(path: Path) -> RunSpec:
     value = json.loads(path.read_text(encoding="utf-8"))
     if value.get("schema") != SCHEMA:
         raise ValueError(f"{path}: schema {value.get('schema')}, this version reads {SCHEMA}")
+    value.setdefault("hosts", [])  # a file from before hosts were recorded: of one machine
     value["settings"] = _build(Settings, value["settings"], path)
     arrays = value["facts"].get("arrays", {})
     value["facts"] = _build(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from workloads.api import (
     Settings,
 )
 from workloads.common import schedules
-from workloads.common.images import counts
 from workloads.common.images.workload import ImageWorkload
 from workloads.resnet50 import network
 from workloads.resnet50.settings import SETS, TARGETS_TOP1, ResNet50Hyperparameters, ResNet50Options, profile_defaults
@@ -76,11 +74,9 @@ class ResNet50(ImageWorkload):
 
         Refuses a batch that the devices cannot share.
         """
-        from workloads.resnet50 import facts
+        from workloads.resnet50.facts import IMAGENET
 
-        found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
-        counts.check_batch(settings, found)
-        return found
+        return IMAGENET.for_settings(settings)
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
@@ -158,12 +154,6 @@ class ResNet50(ImageWorkload):
         return self.hyperparameters.optimizer == "lars"
 
     # -- weights, data, quality -----------------------------------------------------------------------------------
-
-    @property
-    def image_sizes(self) -> Sequence[tuple[int, int]]:
-        """One: crops are squares."""
-        size = int(self.settings.model["image_size"])
-        return [(size, size)]
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
         """`label` (B,)."""

@@ -26,8 +26,8 @@ from workloads.api import (
 )
 from workloads.common import backbones, schedules
 from workloads.common.coco import average_precision
-from workloads.common.coco.facts import GROUND_TRUTH
-from workloads.common.images import counts, index
+from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
+from workloads.common.images import index
 from workloads.common.images.workload import ImageWorkload
 from workloads.ssd import backbone, network, priors
 from workloads.ssd.detections import detect
@@ -104,10 +104,7 @@ class SSD(ImageWorkload):
 
         Another backbone than the published one is a note.
         """
-        from workloads.common.coco import facts
-
-        found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
-        counts.check_batch(settings, found)
+        found = COCO2017.for_settings(settings)
         return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
 
     @classmethod
@@ -185,12 +182,6 @@ class SSD(ImageWorkload):
         return ParameterRule(self.hyperparameters.weight_decay)
 
     # -- weights, quality -----------------------------------------------------------------------------------------
-
-    @property
-    def image_sizes(self) -> Sequence[tuple[int, int]]:
-        """One: images are resized to squares."""
-        size = int(self.settings.model["image_size"])
-        return [(size, size)]
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
         """Those of boxes.targets: `offset` (B, 4, P), `label` (B, P) of P priors."""

@@ -1,4 +1,4 @@
-"""Small made-up cases for ResNet's tests, the same in every framework's environment."""
+"""Small synthetic cases for ResNet's tests, the same in every framework's environment."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ CASES = {
 """Name to model, classes, images per step, and the set that the optimizer's values come from. All but `uneven` have widths that
 torchvision's ResNet can have."""
 IMAGES = 96
+LEFT_OUT = ("batch_size_global", "lr_scaling")
+"""Of a set: what is no hyperparameter of the workload."""
 STEPS = 10
 
 
@@ -31,7 +33,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     `compile` is off unless given, but for MXNet, where it is what users have.
     """
     chosen = CASES[case]
-    values = {name: setting.value for name, setting in SETS[chosen["set"]].items() if name != "batch_size_global"}
+    values = {name: setting.value for name, setting in SETS[chosen["set"]].items() if name not in LEFT_OUT}
     values |= {"learning_rate": 0.1 if case == "lars" else 0.002, "warmup_epochs": 0}
     settings = Settings(
         workload="resnet50", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",
@@ -41,7 +43,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         hyperparameter_set=chosen["set"], hyperparameters=values, hyperparameter_sources={},
         options={"evaluation_batch_size": chosen["batch"], "compile": compile or ("auto" if framework == "mxnet" else "off")},
     )  # fmt: skip
-    facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "made up")
+    facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "synthetic")
     return ResNet50(dataclasses.replace(settings, **changes), facts)
 
 

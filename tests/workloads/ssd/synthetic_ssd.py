@@ -1,4 +1,4 @@
-"""Small made-up cases for SSD's tests, the same in every framework's environment."""
+"""Small synthetic cases for SSD's tests, the same in every framework's environment."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ CASES = {
 }
 """Name to model, classes and images per step. `uneven`: maps of odd sizes show every padding mistake."""
 IMAGES = 96
+LEFT_OUT = ("batch_size_global", "lr_scaling")
+"""Of a set: what is no hyperparameter of the workload."""
 STEPS = 10
 RATE, DECAY = 5e-4, 0.05
 """Steps so small that rounding does not grow much; a decay so large that leaving it out shows."""
@@ -35,7 +37,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     `compile` is off unless given, but for MXNet, where it is what users have.
     """
     chosen = CASES[case]
-    values = {name: setting.value for name, setting in SETS["reference"].items() if name != "batch_size_global"}
+    values = {name: setting.value for name, setting in SETS["reference"].items() if name not in LEFT_OUT}
     values |= {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
     settings = Settings(
         workload="ssd", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",
@@ -45,7 +47,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
         hyperparameter_set="reference", hyperparameters=values, hyperparameter_sources={},
         options={"evaluation_batch_size": chosen["batch"], "compile": compile or ("auto" if framework == "mxnet" else "off")},
     )  # fmt: skip
-    facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "made up")
+    facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "synthetic")
     return SSD(dataclasses.replace(settings, **changes), facts)
 
 
@@ -70,7 +72,7 @@ def statistics(made: SSD) -> dict[str, np.ndarray]:
 
 
 def batch(made: SSD, step: int, replica: int = 0) -> Batch:
-    """One replica's smooth random images (B, S, S, 3) of a step, with made-up targets of their priors."""
+    """One replica's smooth random images (B, S, S, 3) of a step, with synthetic targets of their priors."""
     settings = made.settings
     size, count = int(settings.model["image_size"]), made.images_per_replica
     first = step * settings.batch_size_global + replica * count
@@ -100,7 +102,7 @@ def targets(numbers: np.ndarray, made: SSD) -> tuple[np.ndarray, np.ndarray]:
 
 
 def outputs(images: int = 4, classes: int = 7, priors: int = 60) -> dict[str, np.ndarray]:
-    """Made-up `logits`, `offsets`, and the `labels` and `wanted` offsets that the loss compares them with.
+    """Synthetic `logits`, `offsets`, and the `labels` and `wanted` offsets that the loss compares them with.
 
     The second image has no positives, the third more than a quarter: its negatives do not suffice.
     """
