@@ -39,14 +39,14 @@ UNKNOWN = "unknown"
 
 def differences(ours: Entry, theirs: Entry) -> Differences:
     """The properties that differ between two results; those that neither states are left out."""
-    found = [
+    differing = [
         Difference(name, text(ours) or UNKNOWN, text(theirs) or UNKNOWN)
         for name, text in {**_COMPARED_PROPERTIES, **_OTHER_SETTINGS}.items()
     ]
-    found = [item for item in found if item.ours != item.theirs and _really_differs(item, ours, theirs)]
-    found += _hyperparameter_differences(ours.measurement, theirs.measurement)
-    unknown = [item for item in found if UNKNOWN in (item.ours, item.theirs)]
-    known = tuple(item for item in found if item not in unknown)
+    differing = [item for item in differing if item.ours != item.theirs and _really_differs(item, ours, theirs)]
+    differing += _hyperparameter_differences(ours.measurement, theirs.measurement)
+    unknown = [item for item in differing if UNKNOWN in (item.ours, item.theirs)]
+    known = tuple(item for item in differing if item not in unknown)
     return Differences(known, tuple(item for item in unknown if item.name not in _ONLY_IN_OUR_LOGS))
 
 
@@ -72,7 +72,7 @@ def targets_in_points(item: Measurement) -> dict[str, float]:
 
 
 def target_text(item: Measurement) -> str:
-    """`0.749`, `BBOX 0.377, SEGM 0.339`; empty if unknown."""
+    """The target as text: `0.749`, `BBOX 0.377, SEGM 0.339`; empty if unknown."""
     targets = targets_in_points(item)
     if len(targets) == 1:
         return f"{next(iter(targets.values())):.6g}"

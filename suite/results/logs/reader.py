@@ -32,7 +32,7 @@ _TIMING_KEYS = ("run_start", "run_stop", "eval_result")
 
 
 def read(path: str | Path) -> Reading:
-    """Read one log. Raises ValueError (one line) only if the file cannot be opened; no content makes it fail.
+    """Read one log. Raises ValueError (one line) only if the file cannot be opened; no content raises.
 
     An empty, binary, cut-off or damaged file yields a record with what could be read, and problems with line numbers.
     """
@@ -42,7 +42,7 @@ def read(path: str | Path) -> Reading:
 
 
 def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) -> Reading:
-    """The record that `events` amount to. `problems` are those found so far; new ones are added."""
+    """The record of a run from its events. `problems` are those found so far; new ones are added."""
     problems, remarks = list(problems), Remarks()
     unique: dict[str, Event] = {}
     first: dict[str, Event] = {}

@@ -61,7 +61,7 @@ def _section(table: Sequence[Row]) -> list[str]:
 
 
 def table_title(table: Sequence[Row]) -> str:
-    """`ncf on dgx1 (reference)`, as plain text."""
+    """Title of a table as plain text: `ncf on dgx1 (reference)`."""
     group = table[0].group
     title = " on ".join(clean(text, 80) for text in (group.workload or "unknown workload", group.system) if text)
     if group.profile:
