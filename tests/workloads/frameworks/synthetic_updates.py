@@ -129,7 +129,10 @@ def expected(workload: Updates) -> dict[str, np.ndarray]:
 
 
 def follow(workload: Workload, weights, gradients_of, steps: int) -> dict[str, np.ndarray]:
-    """A trainer's state after steps from `weights`, in float64; `gradients_of(step, weights)` are bare and summed over replicas."""
+    """A trainer's state after steps from `weights`, in float64.
+
+    `gradients_of(step, weights)`: those of the bare loss, summed over replicas.
+    """
     settings = workload.optimizer()
     weights = {name: np.float64(value) for name, value in weights.items()}
     rules = {name: workload.parameter_rule(name) for name in weights}
