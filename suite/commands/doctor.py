@@ -1,4 +1,4 @@
-"""`suite doctor`: what stands in the way of a run on this machine."""
+"""`suite doctor`: checks whether this machine is ready for a run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from suite.preflight.doctor import Need
     from suite.preflight.findings import Finding
-
-SUMMARY = "look at devices, memory, load, disk and driver, and say what to do"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -49,9 +47,9 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     from suite.preflight.findings import warning
 
     framework = registry.load_framework(args.framework)
-    found = len(devices.gpus()) if args.device != "cpu" else 0
-    device = args.device if args.device != "auto" else ("cuda" if found else "cpu")
-    count = args.gpus or found or 1
+    gpu_count = len(devices.gpus()) if args.device != "cpu" else 0
+    device = args.device if args.device != "auto" else ("cuda" if gpu_count else "cpu")
+    count = args.gpus or gpu_count or 1
     allowed = devices.cpu_cores()
     cores = allowed[:count] if device == "cpu" else allowed
     env, problems = None, []

@@ -1,4 +1,4 @@
-"""The locks in `environments/`: which packages, in which versions, make up an environment.
+"""Reads the locks in `environments/`: the packages of an environment, with exact versions.
 
 A lock is a pip requirements file that pins every package, transitive ones too, and is installed with `--no-deps`, so
 nothing that it does not name can get in. Its head says in comments what pip has no word for:
@@ -64,7 +64,7 @@ class Lock:
 
 
 def folder(project: Path = PROJECT) -> Path:
-    """Where the locks lie."""
+    """The folder of the lock files."""
     return project / "environments"
 
 
@@ -75,7 +75,7 @@ def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
 
 
 def read(path: Path) -> Lock:
-    """Parse a lock file. Raises ValueError naming file and line of what is not a lock's."""
+    """Parse a lock file. Raises ValueError with file and line of what is no part of a lock."""
     text = path.read_text(encoding="utf-8")
     head = dict(re.findall(r"^# (tried|not tried|python|framework|imports): (.+?)\s*$", text, re.MULTILINE))
     versions = re.fullmatch(r"(\d+)\.(\d+)-(\d+)\.(\d+)", head.get("python", ""))
@@ -98,7 +98,7 @@ def read(path: Path) -> Lock:
 
 def _requirements(path: Path, text: str) -> list[Requirement]:
     """The pinned packages; anything but `name==version`, with a marker or not, is refused."""
-    found = []
+    requirements = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if not line or line.startswith("#"):
@@ -111,12 +111,12 @@ def _requirements(path: Path, text: str) -> list[Requirement]:
         exact = len(specifiers) == 1 and specifiers[0].operator == "==" and not specifiers[0].version.endswith("*")
         if not exact or requirement.url or requirement.extras:
             raise ValueError(f"{path}:{number}: every line must be name==version, found: {line}")
-        found.append(requirement)
-    return found
+        requirements.append(requirement)
+    return requirements
 
 
 def digest(lock: Lock, project: Path = PROJECT) -> str:
-    """Hash of all that an installed environment depends on: the lock, the package metadata, the place of the checkout.
+    """Hash of everything that an installed environment depends on: the lock, the package metadata, the path of the checkout.
 
     The suite is installed editable, so an environment that another checkout made runs that checkout's code.
     """

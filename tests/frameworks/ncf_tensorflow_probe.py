@@ -21,7 +21,7 @@ from workloads.ncf import tensorflow as neumf
 from workloads.ncf.workload import NCF
 
 MODEL = {"mf_dim": 16, "mlp_layer_sizes": [64, 64, 32, 16]}
-ADAM = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+ADAM = {"learning_rate": 0.003, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "max_epochs": 20}
 PIECE = 300
 
 
@@ -32,7 +32,7 @@ def workload_of(folder, precision, processes):
     batch = next(size for size in range(samples // 12, samples) if samples % size == 1)
     settings = dataclasses.replace(
         synthetic_ncf.settings(folder, batch), framework="tensorflow", devices=processes, precision=precision,
-        model=MODEL, hyperparameters={**ADAM, "batch_size_global": batch},
+        model=MODEL, hyperparameters=ADAM,
     )  # fmt: skip
     return NCF(settings, facts)
 

@@ -24,6 +24,7 @@ def compute(precision, compiled, products=True):
     options = {"evaluation_batch_size": 6, "compile": compiled}
     workload = synthetic_resnet.workload("uneven", "tensorflow", precision=precision, options=options)
     trainer = ResNetTrainer(workload, Place(0, 1, range(1), 1, ("cpu",)))
+    trainer.build()
     trainer.model.as_products = products
     trainer.setup(synthetic_resnet.weights(workload).items())
     steps = [[synthetic_resnet.batch(workload, number)] for number in range(3)]

@@ -63,7 +63,7 @@ class Throughput:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run as its log tells it."""
+    """One run, as described by its log."""
 
     path: Path
     format: str
@@ -104,7 +104,7 @@ class RunRecord:
 
     @property
     def best_quality(self) -> Mapping[str, float]:
-        """Of the evaluation with the highest first metric; empty without evaluations."""
+        """Quality at the evaluation with the highest first metric; empty without evaluations."""
         metric = next(iter(self.targets), "")
 
         def first(evaluation: Evaluation) -> float:

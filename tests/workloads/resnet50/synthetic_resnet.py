@@ -22,6 +22,8 @@ CASES = {
 """Name to model, classes, images per step, and the set that the optimizer's values come from. All but `uneven` have widths that
 torchvision's ResNet can have."""
 IMAGES = 96
+LEFT_OUT = ("batch_size_global", "lr_scaling")
+"""Of a set: what is no hyperparameter of the workload."""
 STEPS = 10
 
 
@@ -31,7 +33,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     `compile` is off unless given, but for MXNet, where it is what users have.
     """
     chosen = CASES[case]
-    values = {name: setting.value for name, setting in SETS[chosen["set"]].items() if name != "batch_size_global"}
+    values = {name: setting.value for name, setting in SETS[chosen["set"]].items() if name not in LEFT_OUT}
     values |= {"learning_rate": 0.1 if case == "lars" else 0.002, "warmup_epochs": 0}
     settings = Settings(
         workload="resnet50", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",

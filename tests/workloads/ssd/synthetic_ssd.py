@@ -20,6 +20,8 @@ CASES = {
 }
 """Name to model, classes and images per step. `uneven`: maps of odd sizes show every padding mistake."""
 IMAGES = 96
+LEFT_OUT = ("batch_size_global", "lr_scaling")
+"""Of a set: what is no hyperparameter of the workload."""
 STEPS = 10
 RATE, DECAY = 5e-4, 0.05
 """Steps so small that rounding does not grow much; a decay so large that leaving it out shows."""
@@ -35,7 +37,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     `compile` is off unless given, but for MXNet, where it is what users have.
     """
     chosen = CASES[case]
-    values = {name: setting.value for name, setting in SETS["reference"].items() if name != "batch_size_global"}
+    values = {name: setting.value for name, setting in SETS["reference"].items() if name not in LEFT_OUT}
     values |= {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
     settings = Settings(
         workload="ssd", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",

@@ -1,0 +1,29 @@
+"""Image models on ModelTrainer: batch norm where gradients are accumulated, images of several sizes."""
+
+import numpy as np
+import pytest
+
+from tests.frameworks_probe import command, relative, run
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    out = tmp_path_factory.mktemp("images") / "found.npz"
+    run(command("tensorflow", "tensorflow_images.py", str(out)))
+    with np.load(out) as arrays:
+        return dict(arrays)
+
+
+@pytest.mark.parametrize("kind", ["plain", "compiled"])
+def test_pieces_move_running_statistics_one_after_the_other(kind, found):
+    """As passes over the pieces do; batch norm normalises each piece by its own statistics."""
+    assert relative(found[f"pieces/{kind}"], found["halves"]) < 1e-5
+    assert relative(found[f"gradient/pieces {kind}"], found["gradient/halves"]) < 1e-3
+
+
+def test_images_of_two_sizes_train(found):
+    losses = found["sizes/losses"]
+    assert np.isfinite(losses).all()
+    assert found["sizes/traces"] == 2
+    assert losses[2] < losses[0]
+    assert losses[3] < losses[1]
