@@ -4,7 +4,8 @@
 
 Under `CASE/…`: what `state()` gives after the steps; in the middle the state is saved, everything set up again, and the state
 loaded. `CASE/fresh/…`: the state after setup with warm-up. `CASE/before/…` and `CASE/skipped/…`: the state before and after the
-step that overflows. With several processes (RANK, WORLD_SIZE set by the caller) every process writes.
+step that overflows; with several processes `CASE/reduced`, the values that an all-reduce of gradients sums in one step. With
+several processes (RANK, WORLD_SIZE set by the caller) every process writes.
 """
 
 import os
@@ -13,6 +14,7 @@ import sys
 import numpy as np
 import torch
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from tests.workloads.frameworks import synthetic_updates
 from workloads.api import Place
@@ -64,10 +66,27 @@ def states(case, process, processes):
     return {**found, **trainer.state()}
 
 
+def reduced(case, process, processes):
+    """Values summed over replicas in one step."""
+    workload, sizes = synthetic_updates.Updates(*case.split("-"), processes), []
+    trainer = LinearTrainer(workload, Place(process, processes, range(process, process + 1), processes, ("cpu",)))
+    trainer.setup(workload.initial_weights(1), warm_up=False)
+
+    def count(_, bucket):
+        sizes.append(bucket.buffer().numel())
+        return allreduce_hook(None, bucket)
+
+    trainer.distributed.register_comm_hook(None, count)
+    trainer.step(workload.batch(0, process), 0.1)
+    return sum(sizes)
+
+
 def main():
     out, *cases = sys.argv[1:]
     process, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     found = {f"{case}/{name}": value for case in cases for name, value in states(case, process, processes).items()}
+    if processes > 1:
+        found |= {f"{case}/reduced": reduced(case, process, processes) for case in cases}
     np.savez(out, **found)
 
 
