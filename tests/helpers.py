@@ -18,7 +18,7 @@ def variables(tmp_path, toy=False, **extra):
     values = {**os.environ, "SUITE_LOG_DIR": str(tmp_path / "logs"), "COLUMNS": "200", **extra}
     if toy:
         values["SUITE_DATA_DIR"] = str(tmp_path / "data")
-        values["PYTHONPATH"] = str(TOY)
+        values["PYTHONPATH"] = os.pathsep.join([str(TOY), str(PROJECT)])  # this checkout, wherever .venv was made
     return values
 
 

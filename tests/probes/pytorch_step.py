@@ -3,7 +3,7 @@
     python pytorch_step.py WORKLOAD PRECISION
 
 `waits`: how often a value is read by the host; `convolutions`: type of each, and whether input, weight and output lie
-channels-last; `copies`: blocking copies from host to device by an optimizer's step on a made-up CUDA device, by optimizer.
+channels-last; `copies`: blocking copies from host to device by an optimizer's step on a synthetic CUDA device, by optimizer.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from workloads.api import Place
 from workloads.common.optimizers import Rule
 from workloads.frameworks.pytorch.optimizers import Lars
 
-MADE_UP = {"resnet50": "resnet50.resnet_made_up", "ssd": "ssd.ssd_made_up"}
+SYNTHETIC = {"resnet50": "resnet50.synthetic_resnet", "ssd": "ssd.synthetic_ssd"}
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::is_nonzero")
 
 
@@ -42,11 +42,11 @@ def channels_last(tensor):
 
 def step(workload, precision):
     """Of one training step on the CPU."""
-    made_up = importlib.import_module(f"tests.workloads.{MADE_UP[workload]}")
-    made = made_up.workload("uneven", "pytorch", precision=precision)
+    synthetic = importlib.import_module(f"tests.workloads.{SYNTHETIC[workload]}")
+    made = synthetic.workload("uneven", "pytorch", precision=precision)
     trainer = load_trainer(workload, "pytorch")(made, Place(0, 1, range(1), 1, ("cpu",)))
-    trainer.setup(made_up.weights(made).items(), warm_up=False)
-    batch = made_up.batch(made, 0)
+    trainer.setup(synthetic.weights(made).items(), warm_up=False)
+    batch = synthetic.batch(made, 0)
     with Watch() as watch:
         trainer.step(batch, 0.1)
     trainer.close()
