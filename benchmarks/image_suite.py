@@ -41,7 +41,7 @@ def full_size(name: str, framework: str, precision: str, batch: int, cores: int,
     values = {field: setting.value for field, setting in sets[chosen].items() if field != "batch_size_global"}
     settings = Settings(
         workload=name, framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
-        devices_total=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
+        devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
         batch_size_global=batch, batch_rule="set", lr_scaling="none", seed=0, stop="steps:10", mode="train",
         dataset=dataset, data_dir=data, model=kind.defaults("synthetic", "v0.7").model, targets={},
         hyperparameter_set=chosen, hyperparameters=values, hyperparameter_sources={},

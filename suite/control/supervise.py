@@ -49,7 +49,7 @@ class Supervisor:
         self.framework = framework
         self.environment = environment
         self.progress = progress
-        self.process_count = framework.processes(run.settings.devices_total)
+        self.process_count = framework.processes(run.settings.devices)
         self.started = _now()
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self._last_count = [-1] * self.process_count
@@ -215,7 +215,7 @@ class Supervisor:
             "workload": settings.workload,
             "framework": settings.framework,
             "profile": settings.profile,
-            "devices": settings.devices_total,
+            "devices": settings.devices,
         }
         write_atomically(self.folder / "status.json", json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 

@@ -66,7 +66,7 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
 def place_of(run: RunSpec, process: int, processes: int) -> Place:
     """Where `process` of `processes` stands: replicas are dealt out in order, equally many to each process."""
     settings = run.settings
-    share = settings.devices_total // processes
+    share = settings.devices // processes
     replicas = range(process * share, (process + 1) * share)
     cores: tuple[int, ...] = ()
     if settings.device == "cpu":
@@ -76,7 +76,7 @@ def place_of(run: RunSpec, process: int, processes: int) -> Place:
         devices = tuple("cpu" for _ in replicas)
     else:
         devices = tuple(f"cuda:{replica}" for replica in replicas)
-    return Place(process, processes, replicas, settings.devices_total, devices, cores, settings.cores_per_device)
+    return Place(process, processes, replicas, settings.devices, devices, cores, settings.cores_per_device)
 
 
 def place_from_environment(run: RunSpec) -> Place:

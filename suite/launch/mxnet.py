@@ -18,7 +18,7 @@ def device_variables(run: RunSpec) -> dict[str, str]:
     """What makes devices compute side by side, and fp32 mean fp32."""
     settings = run.settings
     if settings.device == "cpu":
-        spaces = {"MXNET_CPU_TEMP_COPY": str(TEMPORARY_SPACES)} if settings.devices_total > 1 else {}
+        spaces = {"MXNET_CPU_TEMP_COPY": str(TEMPORARY_SPACES)} if settings.devices > 1 else {}
         return {**spaces, **malloc_variables(run, MALLOC_TUNABLES)}
     return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.precision == "fp32" else {}
 

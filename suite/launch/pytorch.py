@@ -15,7 +15,7 @@ def _commands(run: RunSpec, run_file: str) -> list[Command]:
     arguments = (
         *("-m", "torch.distributed.run"),
         *("--nnodes", "1"),
-        *("--nproc-per-node", str(run.settings.devices_total)),
+        *("--nproc-per-node", str(run.settings.devices)),
         *("--master-addr", "127.0.0.1"),
         *("--master-port", str(free_ports(1)[0])),
         *("--max-restarts", "0"),

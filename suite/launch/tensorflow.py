@@ -9,7 +9,7 @@ from suite.launch.base import WORKER, Command, Framework, free_ports, thread_var
 
 
 def _commands(run: RunSpec, run_file: str) -> list[Command]:
-    processes = run.settings.devices_total
+    processes = run.settings.devices
     addresses = [f"127.0.0.1:{port}" for port in free_ports(processes)]
     commands = []
     for process in range(processes):

@@ -26,7 +26,7 @@ def check_memory(workload: type[Workload], settings: Settings) -> None:
     available, needed = available_bytes(limits()), sample * settings.batch_size_global
     if needed <= available:
         return
-    count = settings.devices_total
+    count = settings.devices
     fits = max(1, int(available / (TAKEN * sample)) // count) * count
     raise ValueError(
         f"batch size {settings.batch_size_global} on CPU cores: its activations take at least {needed / 2**30:.0f} GiB, "

@@ -162,7 +162,7 @@ def resolve_settings(config: Config, workload: type[Workload], framework: Framew
         rules=rules,
         clock=clock,
         device=device,
-        devices_total=config["gpus"],
+        devices=config["gpus"],
         nodes=config["nodes"],
         cores_per_device=_cores_per_device(config, device),
         oversubscribe=config["oversubscribe"],
@@ -293,7 +293,7 @@ def _labels(settings: Settings, facts: Facts) -> tuple[tuple[str, ...], tuple[in
     if settings.device == "cpu":
         labels.append("cpu")
         cores = devices.cpu_cores()
-        if settings.devices_total * settings.cores_per_device > len(cores):
+        if settings.devices * settings.cores_per_device > len(cores):
             labels.append("oversubscribed")
     return (*labels, *facts.notes), cores
 
@@ -326,7 +326,7 @@ def _identity(
         "sample_unit": workload.sample_unit,
         "submission_org": config["profile"]["submission_org"],
         "submission_status": config["profile"]["submission_status"],
-        "submission_platform": f"{settings.devices_total}x {device_name}" if platform == "auto" else platform,
+        "submission_platform": f"{settings.devices}x {device_name}" if platform == "auto" else platform,
         "system": config["system"]["name"],
         "device_name": device_name,
         "framework_version": framework_version,

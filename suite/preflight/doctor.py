@@ -55,9 +55,9 @@ def need_of(job: Job) -> Need:
     settings = job.template.settings
     cores = job.template.cores or devices.cpu_cores()
     if settings.device == "cpu":
-        cores = cores[: settings.devices_total * settings.cores_per_device]
-    processes = job.framework.processes(settings.devices_total)
-    where = (settings.device, settings.devices_total, processes, cores, job.folder)
+        cores = cores[: settings.devices * settings.cores_per_device]
+    processes = job.framework.processes(settings.devices)
+    where = (settings.device, settings.devices, processes, cores, job.folder)
     return Need(*where, settings.framework, job.environment)
 
 

@@ -255,7 +255,7 @@ def log_identity(log: RunLog, run: RunSpec) -> None:
         {
             "schema": run.schema,
             **{name: getattr(settings, name) for name in copied},
-            "devices": settings.devices_total,
+            "devices": settings.devices,
             "system": run.identity["system"],
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],

@@ -31,7 +31,7 @@ def workload_of(folder, precision, processes):
     samples = 5 * facts.train_samples
     batch = next(size for size in range(samples // 12, samples) if samples % size == 1)
     settings = dataclasses.replace(
-        synthetic_ncf.settings(folder, batch), framework="tensorflow", devices_total=processes, precision=precision,
+        synthetic_ncf.settings(folder, batch), framework="tensorflow", devices=processes, precision=precision,
         model=MODEL, hyperparameters={**ADAM, "batch_size_global": batch},
     )  # fmt: skip
     return NCF(settings, facts)

@@ -11,12 +11,12 @@ import io
 import stat
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from workloads.api import Array, Settings
+from workloads.api import Array, Settings, option
 from workloads.common import manifest as manifests
 from workloads.common import torch_files
 
@@ -26,6 +26,22 @@ BYTES_MAXIMUM = 1 << 30
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Canonical name, which is torchvision's, to the shape of every array that a workload takes."""
+
+
+@dataclass(frozen=True)
+class BackboneOptions:
+    """Options of every workload that starts from a pretrained backbone."""
+
+    backbone_weights: str | None = option(
+        None,
+        "the published file of weights (docs of the workload); only under profile=reference",
+        key="backbone.weights",
+    )
+    backbone_allow_other: bool = option(
+        False, "take other weights of the same network; makes the division open", key="backbone.allow_other"
+    )
+    backbone: Mapping[str, str] | None = field(default=None, metadata={"internal": True})
+    """File name and digest of the weights, once `resolve` has read them."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +173,7 @@ def load(settings: Settings, shapes: Shapes) -> dict[str, Array]:
 
     Raises ValueError if they are gone, or are not those that the settings name.
     """
-    if "backbone" not in settings.options:
+    if not settings.options.get("backbone"):
         return {}
     place = folder(settings)
     _check(place, str(settings.options["backbone"]["sha256"]))

@@ -1,25 +1,18 @@
-"""SGD with momentum and LARS, one tensor at a time, in NumPy: what every framework's optimizer must compute.
+"""Optimizers, clipping and loss scaling, one tensor at a time, in NumPy: what every framework must compute.
 
-Trainers implement the same arithmetic with their own operators; tests hold them against these functions.
+Trainers implement the same arithmetic with their own operators; tests hold them against these functions in float64. Rates are
+those of the parameter: the scheduled one times `ParameterRule.rate_multiple`. Weight decay is coupled: decay · w is added to
+the gradient before anything else but clipping, which sees the bare gradients.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.api import Array
-
-
-@dataclass(frozen=True)
-class Rule:
-    """How one parameter is updated."""
-
-    decay: float
-    """Weight decay: decay · w is added to the gradient (L2, coupled)."""
-    adapt: bool
-    """LARS: whether the trust ratio applies; False where the parameter is excluded, and under SGD."""
+from workloads.api import Array, Arrays, LossScaling, ParameterRule
 
 
 def sgd(
@@ -35,14 +28,20 @@ def sgd(
 
 def trust_ratio(weight: Array, gradient: Array, coefficient: float, decay: float, epsilon: float = 0.0) -> float:
     """coefficient · ‖w‖ / (‖g‖ + decay·‖w‖ + epsilon); 1 where either norm is 0 (reference lars_util.py)."""
-    of_weight, of_gradient = float(np.linalg.norm(weight)), float(np.linalg.norm(gradient))
-    if of_weight == 0.0 or of_gradient == 0.0:
+    weight_norm, gradient_norm = float(np.linalg.norm(weight)), float(np.linalg.norm(gradient))
+    if weight_norm == 0.0 or gradient_norm == 0.0:
         return 1.0
-    return coefficient * of_weight / (of_gradient + decay * of_weight + epsilon)
+    return coefficient * weight_norm / (gradient_norm + decay * weight_norm + epsilon)
 
 
 def lars(
-    weight: Array, velocity: Array, gradient: Array, rate: float, momentum: float, coefficient: float, rule: Rule
+    weight: Array,
+    velocity: Array,
+    gradient: Array,
+    rate: float,
+    momentum: float,
+    coefficient: float,
+    rule: ParameterRule,
 ) -> tuple[Array, Array]:
     """(weight, velocity) after one step: v ← m·v + rate·ratio·(g + d·w), w ← w - v.
 
@@ -51,3 +50,71 @@ def lars(
     ratio = trust_ratio(weight, gradient, coefficient, rule.decay) if rule.adapt else 1.0
     velocity = momentum * velocity + rate * ratio * (gradient + rule.decay * weight)
     return weight - velocity, velocity
+
+
+def adam(
+    weight: Array,
+    mean: Array,
+    square: Array,
+    gradient: Array,
+    rate: float,
+    step: int,
+    betas: tuple[float, float],
+    epsilon: float,
+    decay: float = 0.0,
+) -> tuple[Array, Array, Array]:
+    """(weight, mean, square) after update number `step`, from 1 (skipped steps do not count).
+
+    m ← β1·m + (1 - β1)·g, v ← β2·v + (1 - β2)·g², w ← w - rate · m/(1 - β1^t) / (√(v/(1 - β2^t)) + ε): epsilon stands where
+    PyTorch has it.
+    """
+    gradient = gradient + decay * weight
+    mean = betas[0] * mean + (1 - betas[0]) * gradient
+    square = betas[1] * square + (1 - betas[1]) * gradient**2
+    corrected = np.sqrt(square / (1 - betas[1] ** step)) + epsilon
+    return weight - rate * (mean / (1 - betas[0] ** step)) / corrected, mean, square
+
+
+def rmsprop(
+    weight: Array, square: Array, gradient: Array, rate: float, rho: float, epsilon: float, decay: float = 0.0
+) -> tuple[Array, Array]:
+    """(weight, square) after one step: s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε).
+
+    Keras 2.1's form, which the scaling article used (keras/optimizers.py): no centring, no momentum, s starts at 0.
+    """
+    gradient = gradient + decay * weight
+    square = rho * square + (1 - rho) * gradient**2
+    return weight - rate * gradient / (np.sqrt(square) + epsilon), square
+
+
+def clip_factor(gradients: Arrays, clip_norm: float) -> float:
+    """What all gradients are multiplied by so that their global L2 norm is at most `clip_norm`: min(1, clip_norm / norm)."""
+    norm = float(np.sqrt(sum(float(np.square(gradient).sum()) for gradient in gradients.values())))
+    return min(1.0, clip_norm / norm) if norm > 0 else 1.0
+
+
+@dataclass
+class LossScale:
+    """The scale of the loss, step by step."""
+
+    settings: LossScaling
+    scale: float = 0.0
+    """Of the next step."""
+    clean_steps: int = 0
+    """Steps in a row without overflow since the scale last changed."""
+
+    def __post_init__(self) -> None:
+        self.scale = self.scale or (self.settings.start if self.settings.mode != "none" else 1.0)
+
+    def update(self, gradients: Mapping[str, Array]) -> bool:
+        """True if the step is taken: every scaled gradient, summed over replicas, is finite. Otherwise it is skipped."""
+        if self.settings.mode != "dynamic":
+            return True
+        if not all(np.isfinite(gradient).all() for gradient in gradients.values()):
+            self.scale, self.clean_steps = self.scale * self.settings.backoff_factor, 0
+            return False
+        self.clean_steps += 1
+        if self.clean_steps == self.settings.growth_interval:
+            self.scale = min(self.scale * self.settings.growth_factor, self.settings.maximum)
+            self.clean_steps = 0
+        return True

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from workloads.api import Defaults, HyperparameterSet, Setting
+from workloads.api import Defaults, Hyperparameter, HyperparameterSet, option
+from workloads.common.options import DataThreadsOptions
 
 TARGET_HR_AT_10 = 0.635
 """MLPerf Training v0.5 rules: HR@10 with 999 negatives."""
 
-_LIMIT = Setting(20, "published: the reference stops after 20 epochs (run_and_time.sh)")
-_NO_SCALING = Setting("none", "published: the sets name one global batch for every device count")
+_LIMIT = Hyperparameter(20, "published: the reference stops after 20 epochs (run_and_time.sh)")
+_NO_SCALING = Hyperparameter("none", "published: the sets name one global batch for every device count")
 
 
-def _adam(source: str, batch_size: int, rate: float, beta1: float, beta2: float, epsilon: float) -> dict[str, Setting]:
+def _adam(
+    source: str, batch_size: int, rate: float, beta1: float, beta2: float, epsilon: float
+) -> dict[str, Hyperparameter]:
     """Adam without decay, constant learning rate."""
     values = {
         "batch_size_global": batch_size,
@@ -23,7 +26,7 @@ def _adam(source: str, batch_size: int, rate: float, beta1: float, beta2: float,
         "beta2": beta2,
         "epsilon": epsilon,
     }
-    return {name: Setting(value, source) for name, value in values.items()}
+    return {name: Hyperparameter(value, source) for name, value in values.items()}
 
 
 SETS: Mapping[str, HyperparameterSet] = {
@@ -40,12 +43,12 @@ SETS: Mapping[str, HyperparameterSet] = {
     "intel_v0.5": {
         **_adam("published: Intel SKX v0.5, run_and_time.sh", 98_304, 0.003821, 0.783529, 0.909003, 1.45439e-7),
         "lr_scaling": _NO_SCALING,
-        "max_epochs": Setting(20, "presumed: the reference's limit; the script names none"),
+        "max_epochs": Hyperparameter(20, "presumed: the reference's limit; the script names none"),
     },
     "demo": {
         **_adam("presumed: trials on the generated data (docs/demos.md)", 8_192, 0.006, 0.9, 0.999, 1e-8),
-        "lr_scaling": Setting("linear", "presumed: trials at batch 4,096 and 8,192"),
-        "max_epochs": Setting(12, "presumed: about twice what the target takes"),
+        "lr_scaling": Hyperparameter("linear", "presumed: trials at batch 4,096 and 8,192"),
+        "max_epochs": Hyperparameter(12, "presumed: about twice what the target takes"),
     },
 }
 
@@ -61,23 +64,30 @@ PROFILES: Mapping[str, Defaults] = {
 }
 
 
-def _option(text: str, **allowed: object) -> dict[str, object]:
-    return {"text": text, **allowed}
+@dataclass(frozen=True)
+class NCFHyperparameters:
+    """What a set holds beside the batch size: Adam's, without decay, at a constant rate."""
+
+    learning_rate: float
+    beta1: float
+    beta2: float
+    epsilon: float
+    max_epochs: int
 
 
 @dataclass(frozen=True)
-class Options:
+class NCFOptions(DataThreadsOptions):
     """`workload.*` on the command line. Fields named like a hyperparameter override the set's value."""
 
     name: str = "ncf"
-    dataset: str = field(default="auto", metadata=_option("prepared data set; auto: the profile's"))
-    hyperparameter_set: str = field(default="auto", metadata=_option("named set; auto: the profile's"))
-    learning_rate: float | None = field(default=None, metadata=_option("Adam's step size", minimum=0.0))
-    beta1: float | None = field(default=None, metadata=_option("Adam's first decay", minimum=0.0))
-    beta2: float | None = field(default=None, metadata=_option("Adam's second decay", minimum=0.0))
-    epsilon: float | None = field(default=None, metadata=_option("Adam's epsilon", minimum=0.0))
-    max_epochs: int | None = field(default=None, metadata=_option("give up after so many epochs", minimum=1))
-    evaluation_users_per_batch: int = field(
-        default=64, metadata=_option("users per device and evaluation step, each with 1,000 candidates", minimum=1)
+    dataset: str = option("auto", "prepared data set; auto: the profile's")
+    hyperparameter_set: str = option("auto", "named set; auto: the profile's")
+    learning_rate: float | None = option(None, "Adam's step size", minimum=0.0)
+    beta1: float | None = option(None, "Adam's first decay", minimum=0.0)
+    beta2: float | None = option(None, "Adam's second decay", minimum=0.0)
+    epsilon: float | None = option(None, "Adam's epsilon", minimum=0.0)
+    max_epochs: int | None = option(None, "give up after so many epochs", minimum=1)
+    evaluation_users_per_batch: int = option(
+        64, "users per device and evaluation step, each with 1,000 candidates", minimum=1
     )
-    target: float | None = field(default=None, metadata=_option("HR@10 to reach", minimum=0.0))
+    target: float | None = option(None, "HR@10 to reach", minimum=0.0)

@@ -18,6 +18,7 @@ from workloads.api import (
     Facts,
     HyperparameterSet,
     Json,
+    OptimizerSettings,
     Place,
     Settings,
     Workload,
@@ -25,7 +26,7 @@ from workloads.api import (
 from workloads.ncf import sampling, weights
 from workloads.ncf.data import NCFData, SyntheticNCFData, published_facts, read_facts
 from workloads.ncf.metrics import hit_rate, hits
-from workloads.ncf.settings import PROFILES, SETS, TARGET_HR_AT_10, Options
+from workloads.ncf.settings import PROFILES, SETS, TARGET_HR_AT_10, NCFHyperparameters, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
 
 REFERENCE_PARAMETERS = 31_832_577
@@ -47,7 +48,10 @@ class NCF(Workload):
     free_hyperparameters = frozenset({"batch_size_global", "learning_rate", "beta1", "beta2"})
     """Rules v0.5: batch, learning rate and betas are the submitter's."""
     official_runs = 100
-    Options = Options
+    Options = NCFOptions
+    Hyperparameters = NCFHyperparameters
+    options: NCFOptions
+    hyperparameters: NCFHyperparameters
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
@@ -56,7 +60,7 @@ class NCF(Workload):
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
     @classmethod
-    def defaults(cls, profile: str, rules: str) -> Defaults:
+    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """NCF was part of round v0.5 alone; later rules change the clock, not the target."""
         if profile not in PROFILES:
             raise ValueError(f"profile={profile}: ncf has {', '.join(PROFILES)}")
@@ -99,11 +103,16 @@ class NCF(Workload):
 
     def learning_rate(self, step: int) -> float:
         """Constant: no warm-up, no decay (reference and every submission)."""
-        return float(self.settings.hyperparameters["learning_rate"])
+        return self.hyperparameters.learning_rate
+
+    def optimizer(self) -> OptimizerSettings:
+        """Adam without decay."""
+        values = self.hyperparameters
+        return OptimizerSettings("adam", beta1=values.beta1, beta2=values.beta2, epsilon=values.epsilon)
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """A full batch of one replica, and the last one of an epoch where it is smaller."""
-        replicas = self.settings.devices_total
+        replicas = self.settings.devices
         full = math.ceil(self.settings.batch_size_global / replicas)
         last = math.ceil((self.samples_per_epoch % self.settings.batch_size_global) / replicas)
         sizes = sorted({min(full, math.ceil(self.samples_per_epoch / replicas)), last} - {0}, reverse=True)
@@ -133,13 +142,13 @@ class NCF(Workload):
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the v0.5 rules want, under the names of the later mllog form."""
-        values = self.settings.hyperparameters
+        values = self.hyperparameters
         return {
             "opt_name": "adam",
-            "opt_base_learning_rate": values["learning_rate"],
-            "opt_adam_beta_1": values["beta1"],
-            "opt_adam_beta_2": values["beta2"],
-            "opt_adam_epsilon": values["epsilon"],
+            "opt_base_learning_rate": values.learning_rate,
+            "opt_adam_beta_1": values.beta1,
+            "opt_adam_beta_2": values.beta2,
+            "opt_adam_epsilon": values.epsilon,
             "preproc_hp_min_ratings": self.facts.sizes["min_ratings"],
             "preproc_hp_num_eval": sampling.EVALUATION_NEGATIVES,
             "preproc_hp_sample_eval_replacement": True,

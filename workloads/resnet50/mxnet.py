@@ -64,4 +64,4 @@ class ResNetTrainer(ImageTrainer):
         momentum, coefficient = (
             float(self.settings.hyperparameters[name]) for name in ("momentum", "lars_coefficient")
         )
-        return Lars(self.shapes, self.workload.rule, flats, gradients, momentum, coefficient, self.loss_scale)
+        return Lars(self.shapes, self.workload.parameter_rule, flats, gradients, momentum, coefficient, self.loss_scale)

@@ -48,7 +48,7 @@ class ResNetTrainer(ImageTrainer):
 
     def build_optimizer(self) -> Optimizer:
         """SGD or LARS, as the hyperparameter set says."""
-        values, rule = self.settings.hyperparameters, self.workload.rule
+        values, rule = self.settings.hyperparameters, self.workload.parameter_rule
         momentum = float(values["momentum"])
         if self.workload.uses_lars:
             return Lars(self.parameters, rule, momentum, float(values["lars_coefficient"]))

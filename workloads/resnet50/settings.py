@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from workloads.api import Defaults, HyperparameterSet, Json, Setting
+from workloads.api import Defaults, Hyperparameter, HyperparameterSet, Json, option
+from workloads.common.images.workload import ImageOptions
 
 TARGETS_TOP1 = {"v0.5": 0.749, "v0.7": 0.759}
 """Rules to top-1 accuracy (rules texts of the rounds; v0.6 and later ask for 0.759)."""
@@ -37,7 +38,7 @@ DEMO_MODEL: Mapping[str, Json] = {
 def _set(source: str, presumed: Mapping[str, str] | None = None, **values: Json) -> HyperparameterSet:
     """A set whose fields come from `source`, but for those that `presumed` gives another."""
     other = presumed or {}
-    return {name: Setting(value, other.get(name, source)) for name, value in values.items()}
+    return {name: Hyperparameter(value, other.get(name, source)) for name, value in values.items()}
 
 
 _STEPS = {"optimizer": "sgd", "decay": "steps", "decay_factor": 0.1, "label_smoothing": 0.0}
@@ -169,29 +170,44 @@ def profile_defaults(profile: str, rules: str) -> Defaults:
     raise ValueError(f"profile={profile}: resnet50 has reference, demo, synthetic")
 
 
-def _option(text: str, **allowed: object) -> dict[str, object]:
-    return {"text": text, **allowed}
+@dataclass(frozen=True)
+class ResNet50Hyperparameters:
+    """What a set holds beside the batch size; 0 or empty where its optimizer or its decay has no such value."""
+
+    optimizer: str
+    """`sgd` or `lars`."""
+    learning_rate: float
+    """The peak."""
+    momentum: float
+    weight_decay: float
+    label_smoothing: float
+    warmup_epochs: int
+    decay: str
+    """`steps`: times `decay_factor` at each of `decay_epochs`. `polynomial`: from the end of the warm-up to
+    `end_learning_rate` at `horizon_epochs`."""
+    evaluation_interval_epochs: int
+    evaluation_offset_epochs: int
+    max_epochs: int
+    decay_epochs: tuple[int, ...] = ()
+    decay_factor: float = 1.0
+    horizon_epochs: int = 0
+    end_learning_rate: float = 0.0
+    power: float = 1.0
+    lars_coefficient: float = 0.0
 
 
 @dataclass(frozen=True)
-class Options:
+class ResNet50Options(ImageOptions):
     """`workload.*` on the command line. Fields named like a hyperparameter override the set's value."""
 
     name: str = "resnet50"
-    dataset: str = field(default="auto", metadata=_option("prepared data set; auto: the profile's"))
-    hyperparameter_set: str = field(default="auto", metadata=_option("named set; auto: the profile's"))
-    learning_rate: float | None = field(default=None, metadata=_option("peak learning rate", minimum=0.0))
-    momentum: float | None = field(default=None, metadata=_option("momentum", minimum=0.0))
-    weight_decay: float | None = field(default=None, metadata=_option("L2 decay", minimum=0.0))
-    label_smoothing: float | None = field(default=None, metadata=_option("share of the uniform label", minimum=0.0))
-    warmup_epochs: int | None = field(default=None, metadata=_option("epochs of linear warm-up", minimum=0))
-    max_epochs: int | None = field(default=None, metadata=_option("give up after so many epochs", minimum=1))
-    evaluation_batch_size: int = field(default=64, metadata=_option("images per device and evaluation step", minimum=1))
-    compile: str = field(
-        default="auto",
-        metadata=_option(
-            "torch.compile, XLA, hybridize; auto: what measures best on this kind of device",
-            choices=("auto", "on", "off"),
-        ),
-    )
-    target: float | None = field(default=None, metadata=_option("top-1 accuracy to reach", minimum=0.0))
+    dataset: str = option("auto", "prepared data set; auto: the profile's")
+    hyperparameter_set: str = option("auto", "named set; auto: the profile's")
+    learning_rate: float | None = option(None, "peak learning rate", minimum=0.0)
+    momentum: float | None = option(None, "momentum", minimum=0.0)
+    weight_decay: float | None = option(None, "L2 decay", minimum=0.0)
+    label_smoothing: float | None = option(None, "share of the uniform label", minimum=0.0)
+    warmup_epochs: int | None = option(None, "epochs of linear warm-up", minimum=0)
+    max_epochs: int | None = option(None, "give up after so many epochs", minimum=1)
+    evaluation_batch_size: int = option(64, "images per device and evaluation step", minimum=1)
+    target: float | None = option(None, "top-1 accuracy to reach", minimum=0.0)

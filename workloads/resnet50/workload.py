@@ -19,27 +19,26 @@ from workloads.api import (
     Facts,
     HyperparameterSet,
     Json,
+    OptimizerSettings,
+    ParameterRule,
     Place,
     Settings,
-    Workload,
 )
 from workloads.common import schedules
 from workloads.common.images import counts
-from workloads.common.images.counts import activation_bytes
-from workloads.common.optimizers import Rule
+from workloads.common.images.workload import ImageWorkload
 from workloads.resnet50 import network
-from workloads.resnet50.settings import SETS, TARGETS_TOP1, Options, profile_defaults
+from workloads.resnet50.settings import SETS, TARGETS_TOP1, ResNet50Hyperparameters, ResNet50Options, profile_defaults
 
 REFERENCE_PARAMETERS = 25_557_032
 """With 1,000 classes (reference resnet_model.py)."""
 
 
-class ResNet50(Workload):
+class ResNet50(ImageWorkload):
     """Image classification."""
 
     name = "resnet50"
     log_name = "resnet"
-    sample_unit = "images"
     default_rules = "v0.7"
     precisions = {
         "pytorch": ("fp32", "tf32", "bf16", "fp16"),
@@ -49,19 +48,20 @@ class ResNet50(Workload):
     free_hyperparameters = frozenset({"batch_size_global", "learning_rate", "warmup_epochs"})
     """Rules v0.5 to v0.7: batch, peak rate and warm-up are the submitter's; the rate in steps that `deviations` checks."""
     official_runs = 5
-    Options = Options
+    Options = ResNet50Options
+    Hyperparameters = ResNet50Hyperparameters
+    options: ResNet50Options
+    hyperparameters: ResNet50Hyperparameters
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
-        counts.check_batch(settings, facts)
         self.network = network.build({**settings.model, "classes": facts.sizes["classes"]})
-        self.evaluation_batch_size = int(settings.options.get("evaluation_batch_size", 64))
         if settings.profile != "demo" and self.network.classes == 1000:
             count = network.parameter_count(self.network)
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
     @classmethod
-    def defaults(cls, profile: str, rules: str) -> Defaults:
+    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target follows the rules: 0.749 under v0.5, 0.759 later."""
         return profile_defaults(profile, rules)
 
@@ -83,10 +83,9 @@ class ResNet50(Workload):
         return found
 
     @classmethod
-    def activation_bytes(cls, settings: Settings) -> int:
+    def activation_values(cls, settings: Settings) -> int:
         """89 MB in fp32 for 50 layers at 224 pixels."""
-        values = network.activation_values(network.build(settings.model), int(settings.model["image_size"]))
-        return activation_bytes(values, settings.precision)
+        return network.activation_values(network.build(settings.model), int(settings.model["image_size"]))
 
     @classmethod
     def deviations(cls, settings: Settings) -> list[str]:
@@ -97,73 +96,78 @@ class ResNet50(Workload):
         target = TARGETS_TOP1.get(settings.rules, TARGETS_TOP1["v0.7"])
         if settings.targets["top1"] < target:
             found.append(f"target {settings.targets['top1']}")
-        if settings.options.get("decode") == "scaled":
+        if cls.options_of(settings).decode == "scaled":
             found.append("decode scaled")
-        if settings.rules != "v0.5" and settings.hyperparameters["decay"] == "steps":
+        if settings.rules != "v0.5" and cls.hyperparameters_of(settings).decay == "steps":
             found.append("step decay, which the rules of v0.7 have not")
         return found
 
     # -- schedule -------------------------------------------------------------------------------------------------
 
-    @property
-    def samples_per_epoch(self) -> int:
-        """Every image once; the last batch is filled up from the start of the same order."""
-        return self.facts.train_samples
-
     def learning_rate(self, step: int) -> float:
         """Linear warm-up, then steps or a polynomial."""
-        values, per_epoch = self.settings.hyperparameters, self.steps_per_epoch
-        base, warmup_steps = float(values["learning_rate"]), int(values["warmup_epochs"]) * per_epoch
+        values, per_epoch = self.hyperparameters, self.steps_per_epoch
+        base, warmup_steps = values.learning_rate, values.warmup_epochs * per_epoch
         warming = schedules.warm_up(step, warmup_steps, base)
         if warming is not None:
             return warming
-        if values["decay"] == "steps":
-            boundaries = [int(epoch) * per_epoch for epoch in values["decay_epochs"]]
-            return schedules.step_decay(step, boundaries, base, float(values["decay_factor"]))
-        end, power = float(values["end_learning_rate"]), float(values["power"])
+        if values.decay == "steps":
+            boundaries = [epoch * per_epoch for epoch in values.decay_epochs]
+            return schedules.step_decay(step, boundaries, base, values.decay_factor)
+        end, power = values.end_learning_rate, values.power
         return schedules.polynomial_decay(step, warmup_steps, self.decay_steps, base, end, power)
 
     @property
     def decay_steps(self) -> int:
-        """Steps of the polynomial, behind the warm-up."""
-        values = self.settings.hyperparameters
-        return (int(values["horizon_epochs"]) - int(values["warmup_epochs"])) * self.steps_per_epoch
+        """Steps of the polynomial, after the warm-up."""
+        values = self.hyperparameters
+        return (values.horizon_epochs - values.warmup_epochs) * self.steps_per_epoch
 
     def evaluation_steps(self) -> Iterator[int]:
         """After epoch `offset`, and every `interval` epochs from there on."""
-        values = self.settings.hyperparameters
-        first, interval = int(values["evaluation_offset_epochs"]), int(values["evaluation_interval_epochs"])
+        values = self.hyperparameters
+        first, interval = values.evaluation_offset_epochs, values.evaluation_interval_epochs
         return itertools.count(first * self.steps_per_epoch, interval * self.steps_per_epoch)
 
-    def rule(self, parameter: str) -> Rule:
+    def optimizer(self) -> OptimizerSettings:
+        """SGD with momentum or LARS, as the hyperparameter set says."""
+        values = self.hyperparameters
+        return OptimizerSettings(
+            values.optimizer,
+            momentum=values.momentum,
+            trust_coefficient=values.lars_coefficient,
+            loss_scaling=self.loss_scaling,
+        )
+
+    def parameter_rule(self, parameter: str) -> ParameterRule:
         """How one parameter is updated.
 
         Batch norm's scale and shift are never decayed. The classifier's bias is decayed by SGD, as in the reference, and
         left out by LARS with everything else that is no matrix.
         """
-        decay, lars = float(self.settings.hyperparameters["weight_decay"]), self.uses_lars
+        decay, lars = self.hyperparameters.weight_decay, self.uses_lars
         if parameter == "fc.bias":
-            return Rule(0.0 if lars else decay, adapt=False)
+            return ParameterRule(0.0 if lars else decay)
         if network.is_norm(parameter, self.network):
-            return Rule(0.0, adapt=False)
-        return Rule(decay, adapt=lars)
+            return ParameterRule()
+        return ParameterRule(decay, adapt=lars)
 
     @property
     def uses_lars(self) -> bool:
         """True for LARS, False for SGD with momentum."""
-        return bool(self.settings.hyperparameters["optimizer"] == "lars")
+        return self.hyperparameters.optimizer == "lars"
 
     # -- weights, data, quality -----------------------------------------------------------------------------------
 
-    def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """One shape: every replica has the same number of images in every step."""
-        size, count = int(self.settings.model["image_size"]), self.images_per_replica
-        return [{"image": ArraySpec((count, size, size, 3), "uint8"), "label": ArraySpec((count,), "int32")}]
-
     @property
-    def images_per_replica(self) -> int:
-        """Images of one device in one step: what batch norm's statistics are taken over."""
-        return self.settings.batch_size_global // self.settings.devices_total
+    def image_sizes(self) -> Sequence[tuple[int, int]]:
+        """One: crops are squares."""
+        size = int(self.settings.model["image_size"])
+        return [(size, size)]
+
+    def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
+        """`label` (B,)."""
+        return {"label": ArraySpec((count,), "int32")}
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """See network.py."""
@@ -190,41 +194,41 @@ class ResNet50(Workload):
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""
-        values = self.settings.hyperparameters
+        values = self.hyperparameters
         common = {
-            "opt_name": values["optimizer"],
+            "opt_name": values.optimizer,
             "model_bn_span": self.images_per_replica,
-            "opt_label_smoothing": values["label_smoothing"],
+            "opt_label_smoothing": values.label_smoothing,
             "input_image_size": self.settings.model["image_size"],
             "input_area_minimum": self.settings.model["area_minimum"],
-            "input_decode": self.settings.options.get("decode", "exact"),
+            "input_decode": self.options.decode,
         }
         if self.uses_lars:
             return {
                 **common,
-                "lars_opt_base_learning_rate": values["learning_rate"],
-                "lars_opt_end_learning_rate": values["end_learning_rate"],
-                "lars_opt_learning_rate_decay_poly_power": _whole(values["power"]),
+                "lars_opt_base_learning_rate": values.learning_rate,
+                "lars_opt_end_learning_rate": values.end_learning_rate,
+                "lars_opt_learning_rate_decay_poly_power": _whole(values.power),
                 "lars_opt_learning_rate_decay_steps": self.decay_steps,
                 "lars_epsilon": 0.0,
-                "lars_opt_learning_rate_warmup_epochs": values["warmup_epochs"],
-                "lars_opt_momentum": values["momentum"],
-                "lars_opt_weight_decay": values["weight_decay"],
+                "lars_opt_learning_rate_warmup_epochs": values.warmup_epochs,
+                "lars_opt_momentum": values.momentum,
+                "lars_opt_weight_decay": values.weight_decay,
             }
         of_sgd = {
-            "sgd_opt_base_learning_rate": values["learning_rate"],
-            "opt_learning_rate_warmup_epochs": values["warmup_epochs"],
-            "sgd_opt_momentum": values["momentum"],
-            "sgd_opt_weight_decay": values["weight_decay"],
+            "sgd_opt_base_learning_rate": values.learning_rate,
+            "opt_learning_rate_warmup_epochs": values.warmup_epochs,
+            "sgd_opt_momentum": values.momentum,
+            "sgd_opt_weight_decay": values.weight_decay,
         }
-        if values["decay"] == "steps":
-            boundaries = {"opt_learning_rate_decay_boundary_epochs": list(values["decay_epochs"])}
-            return {**common, **of_sgd, **boundaries, "opt_learning_rate_decay_factor": values["decay_factor"]}
+        if values.decay == "steps":
+            boundaries = {"opt_learning_rate_decay_boundary_epochs": list(values.decay_epochs)}
+            return {**common, **of_sgd, **boundaries, "opt_learning_rate_decay_factor": values.decay_factor}
         return {
             **common,
             **of_sgd,
-            "sgd_opt_end_learning_rate": values["end_learning_rate"],
-            "sgd_opt_learning_rate_decay_poly_power": _whole(values["power"]),
+            "sgd_opt_end_learning_rate": values.end_learning_rate,
+            "sgd_opt_learning_rate_decay_poly_power": _whole(values.power),
             "sgd_opt_learning_rate_decay_steps": self.decay_steps,
         }
 

@@ -96,7 +96,7 @@ class SSDTrainer(ImageTrainer):
 
     def build_optimizer(self) -> Optimizer:
         """SGD."""
-        return Sgd(self.parameters, self.workload.rule, float(self.settings.hyperparameters["momentum"]))
+        return Sgd(self.parameters, self.workload.parameter_rule, float(self.settings.hyperparameters["momentum"]))
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """This replica's part of the mean over the global batch; in fp32 whatever the network computes in."""

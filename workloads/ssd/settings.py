@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from workloads.api import Defaults, HyperparameterSet, Json, Setting
+from workloads.api import Defaults, Hyperparameter, HyperparameterSet, Json, option
+from workloads.common.backbones import BackboneOptions
 from workloads.common.coco.average_precision import EVALUATORS
+from workloads.common.images.workload import ImageOptions
 
 TARGETS_MAP = {"v0.5": 0.212, "v0.7": 0.230}
 """Rules to COCO box AP (rules texts of the rounds; v0.6 and later ask for 0.230)."""
@@ -61,7 +63,7 @@ DEMO_MODEL: Mapping[str, Json] = {
 
 def _set(source: str, other: Mapping[str, str], **values: Json) -> HyperparameterSet:
     """A set whose fields come from `source`, but for those that `other` gives another."""
-    return {name: Setting(value, other.get(name, source)) for name, value in values.items()}
+    return {name: Hyperparameter(value, other.get(name, source)) for name, value in values.items()}
 
 
 _COMMON = {
@@ -216,37 +218,46 @@ def profile_defaults(profile: str, rules: str) -> Defaults:
     raise ValueError(f"profile={profile}: ssd has reference, demo, synthetic")
 
 
-def _option(text: str, **allowed: object) -> dict[str, object]:
-    return {"text": text, **allowed}
+@dataclass(frozen=True)
+class SSDHyperparameters:
+    """What a set holds beside the batch size; 0 or empty where its decay has no such value."""
+
+    optimizer: str
+    learning_rate: float
+    """After the warm-up."""
+    momentum: float
+    weight_decay: float
+    warmup_steps: int
+    warmup_factor: int
+    max_samples: int
+    """Attempts at a crop before its mode is drawn again."""
+    decay: str
+    """`steps`: times `decay_factor` at each of `decay_boundaries`; `cosine`: to 0 at `horizon_epochs`."""
+    evaluation_interval_epochs: int
+    """0: when the rules say."""
+    max_epochs: int
+    decay_unit: str = ""
+    """`epochs` or `iterations_of_32`, steps of 32 images."""
+    decay_boundaries: tuple[float, ...] = ()
+    decay_factor: float = 1.0
+    horizon_epochs: int = 0
 
 
 @dataclass(frozen=True)
-class Options:
+class SSDOptions(BackboneOptions, ImageOptions):
     """`workload.*` on the command line. Fields named like a hyperparameter override the set's value."""
 
     name: str = "ssd"
-    dataset: str = field(default="auto", metadata=_option("prepared data set; auto: the profile's"))
-    hyperparameter_set: str = field(default="auto", metadata=_option("named set; auto: the profile's"))
-    learning_rate: float | None = field(default=None, metadata=_option("rate behind the warm-up", minimum=0.0))
-    weight_decay: float | None = field(default=None, metadata=_option("L2 decay", minimum=0.0))
-    warmup_steps: int | None = field(default=None, metadata=_option("steps of warm-up", minimum=0))
-    warmup_factor: int | None = field(
-        default=None, metadata=_option("warm-up begins at rate · (1 - 2^-factor); 0: at 0", minimum=0)
+    dataset: str = option("auto", "prepared data set; auto: the profile's")
+    hyperparameter_set: str = option("auto", "named set; auto: the profile's")
+    learning_rate: float | None = option(None, "rate behind the warm-up", minimum=0.0)
+    weight_decay: float | None = option(None, "L2 decay", minimum=0.0)
+    warmup_steps: int | None = option(None, "steps of warm-up", minimum=0)
+    warmup_factor: int | None = option(None, "warm-up begins at rate · (1 - 2^-factor); 0: at 0", minimum=0)
+    max_samples: int | None = option(
+        None, "attempts at a crop before its mode is drawn again; rules: 1 or 50", minimum=1
     )
-    max_samples: int | None = field(
-        default=None, metadata=_option("attempts at a crop before its mode is drawn again; rules: 1 or 50", minimum=1)
-    )
-    max_epochs: int | None = field(default=None, metadata=_option("give up after so many epochs", minimum=1))
-    evaluation_batch_size: int = field(default=32, metadata=_option("images per device and evaluation step", minimum=1))
-    evaluator: str = field(
-        default="pycocotools",
-        metadata=_option("what computes COCO's AP; both give the same number", choices=EVALUATORS),
-    )
-    compile: str = field(
-        default="auto",
-        metadata=_option(
-            "torch.compile, XLA, hybridize; auto: what measures best on this kind of device",
-            choices=("auto", "on", "off"),
-        ),
-    )
-    target: float | None = field(default=None, metadata=_option("box AP to reach", minimum=0.0))
+    max_epochs: int | None = option(None, "give up after so many epochs", minimum=1)
+    evaluation_batch_size: int = option(32, "images per device and evaluation step", minimum=1)
+    evaluator: str = option("pycocotools", "what computes COCO's AP; both give the same number", choices=EVALUATORS)
+    target: float | None = option(None, "box AP to reach", minimum=0.0)

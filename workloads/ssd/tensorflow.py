@@ -94,7 +94,9 @@ class SSDTrainer(ImageTrainer):
 
     def build_optimizer(self) -> Sgd:
         """SGD with momentum."""
-        return Sgd(self.model.parameters, self.workload.rule, float(self.settings.hyperparameters["momentum"]))
+        return Sgd(
+            self.model.parameters, self.workload.parameter_rule, float(self.settings.hyperparameters["momentum"])
+        )
 
     def loss_of(self, images: tf.Tensor, *targets: tf.Tensor) -> tf.Tensor:
         """See detection_loss; in fp32 whatever the network computes in."""

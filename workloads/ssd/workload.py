@@ -19,16 +19,16 @@ from workloads.api import (
     Facts,
     HyperparameterSet,
     Json,
+    OptimizerSettings,
+    ParameterRule,
     Place,
     Settings,
-    Workload,
 )
 from workloads.common import backbones, schedules
 from workloads.common.coco import average_precision
 from workloads.common.coco.facts import GROUND_TRUTH
 from workloads.common.images import counts, index
-from workloads.common.images.counts import activation_bytes
-from workloads.common.optimizers import Rule
+from workloads.common.images.workload import ImageWorkload
 from workloads.ssd import backbone, network, priors
 from workloads.ssd.detections import detect
 from workloads.ssd.settings import (
@@ -36,7 +36,8 @@ from workloads.ssd.settings import (
     EVALUATION_INTERVAL_EPOCHS,
     SETS,
     TARGETS_MAP,
-    Options,
+    SSDHyperparameters,
+    SSDOptions,
     profile_defaults,
 )
 
@@ -49,12 +50,11 @@ DECAY_EPOCHS = (40, 50)
 ATTEMPTS_ALLOWED = (1, 50)
 
 
-class SSD(Workload):
+class SSD(ImageWorkload):
     """Object detection, light."""
 
     name = "ssd"
     log_name = "ssd"
-    sample_unit = "images"
     default_rules = "v0.7"
     precisions = {
         "pytorch": ("fp32", "tf32", "bf16", "fp16"),
@@ -66,15 +66,17 @@ class SSD(Workload):
     )
     """Rules of v0.6 and v0.7; rate, warm-up, boundaries and attempts within limits that `deviations` checks."""
     official_runs = 5
-    Options = Options
+    measure_threads = 1
+    Options = SSDOptions
+    Hyperparameters = SSDHyperparameters
+    options: SSDOptions
+    hyperparameters: SSDHyperparameters
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
-        counts.check_batch(settings, facts)
         model = {**settings.model, "classes": facts.sizes["classes"]}
         self.network = network.build(model)
         self.priors = priors.build(model)
-        self.evaluation_batch_size = int(settings.options.get("evaluation_batch_size", 32))
         sizes = network.map_sizes(self.network, int(model["image_size"]))
         assert sizes == list(model["map_sizes"]), f"maps {sizes}, but priors for {model['map_sizes']}"
         if settings.profile != "demo" and self.network.classes == 80:
@@ -82,7 +84,7 @@ class SSD(Workload):
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
 
     @classmethod
-    def defaults(cls, profile: str, rules: str) -> Defaults:
+    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target follows the rules: 0.212 under v0.5, 0.230 later."""
         return profile_defaults(profile, rules)
 
@@ -109,68 +111,62 @@ class SSD(Workload):
         return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
 
     @classmethod
-    def activation_bytes(cls, settings: Settings) -> int:
+    def activation_values(cls, settings: Settings) -> int:
         """81 MB in fp32 at 300 pixels."""
-        built = network.build(settings.model)
-        return activation_bytes(network.activation_values(built, int(settings.model["image_size"])), settings.precision)
+        return network.activation_values(network.build(settings.model), int(settings.model["image_size"]))
 
     @classmethod
     def deviations(cls, settings: Settings) -> list[str]:
         """Another data set than COCO, a lower target, pixels of scaled decoding, values outside the grids of the rules."""
-        values, found = settings.hyperparameters, []
+        values, found = cls.hyperparameters_of(settings), []
         if settings.dataset != "coco2017":
             found.append(f"data set {settings.dataset}")
         if settings.targets["map"] < TARGETS_MAP.get(settings.rules, TARGETS_MAP["v0.7"]):
             found.append(f"target {settings.targets['map']}")
         base = BASE_RATES.get(settings.rules, BASE_RATES["v0.7"])
-        if not _is_whole(float(values["learning_rate"]) / base):
+        if not _is_whole(values.learning_rate / base):
             found.append(f"learning rate {values['learning_rate']}, no multiple of {base}")
-        if settings.options.get("decode") == "scaled":
+        if cls.options_of(settings).decode == "scaled":
             found.append("decode scaled")
-        if int(values["evaluation_interval_epochs"]):
+        if values.evaluation_interval_epochs:
             found.append("evaluations not at the epochs of the rules")
-        if values["decay"] != "steps":
+        if values.decay != "steps":
             found.append(f"{values['decay']} decay")
         return found if settings.rules == "v0.5" else found + _outside_v07(values)
 
     # -- schedule -------------------------------------------------------------------------------------------------
 
-    @property
-    def samples_per_epoch(self) -> int:
-        """Every image with objects once; the last batch is filled up from the start of the same order."""
-        return self.facts.train_samples
-
     def learning_rate(self, step: int) -> float:
         """The workload's own warm-up, then steps or half a cosine."""
-        values, per_epoch = self.settings.hyperparameters, self.steps_per_epoch
-        base, warmup_steps = float(values["learning_rate"]), int(values["warmup_steps"])
-        warming = schedules.warm_up_from(step, warmup_steps, base, int(values["warmup_factor"]))
+        values = self.hyperparameters
+        base, warmup_steps = values.learning_rate, values.warmup_steps
+        warming = schedules.warm_up_from(step, warmup_steps, base, values.warmup_factor)
         if warming is not None:
             return warming
-        if values["decay"] == "steps":
-            return schedules.step_decay(step, self.decay_steps, base, float(values["decay_factor"]))
-        horizon = int(values["horizon_epochs"]) * per_epoch
+        if values.decay == "steps":
+            return schedules.step_decay(step, self.decay_steps, base, values.decay_factor)
+        horizon = values.horizon_epochs * self.steps_per_epoch
         return schedules.cosine_decay(step, warmup_steps, horizon - warmup_steps, base)
 
     @property
     def decay_steps(self) -> list[int]:
         """The steps from which on the rate is lower."""
-        values = self.settings.hyperparameters
-        if values["decay_unit"] == "epochs":
-            return [int(epoch) * self.steps_per_epoch for epoch in values["decay_boundaries"]]
-        return [int(count) * 32 // self.settings.batch_size_global for count in values["decay_boundaries"]]
+        values = self.hyperparameters
+        if values.decay_unit == "epochs":
+            return [int(epoch) * self.steps_per_epoch for epoch in values.decay_boundaries]
+        return [int(count) * 32 // self.settings.batch_size_global for count in values.decay_boundaries]
 
     @property
     def decay_epochs(self) -> list[float]:
         """The same in epochs, for the log."""
-        values = self.settings.hyperparameters
-        if values["decay_unit"] == "epochs":
-            return list(values["decay_boundaries"])
+        values = self.hyperparameters
+        if values.decay_unit == "epochs":
+            return list(values.decay_boundaries)
         return [round(step / self.steps_per_epoch, 2) for step in self.decay_steps]
 
     def evaluation_steps(self) -> Iterator[int]:
         """After the epochs that the rules name and every fifth from there on, or every so many as the set says."""
-        interval = int(self.settings.hyperparameters["evaluation_interval_epochs"])
+        interval = self.hyperparameters.evaluation_interval_epochs
         epoch = 0
         if not interval:
             for epoch in EVALUATION_EPOCHS.get(self.settings.rules, EVALUATION_EPOCHS["v0.7"]):
@@ -179,27 +175,27 @@ class SSD(Workload):
             epoch += interval or EVALUATION_INTERVAL_EPOCHS
             yield epoch * self.steps_per_epoch
 
-    def rule(self, parameter: str) -> Rule:
+    def optimizer(self) -> OptimizerSettings:
+        """SGD with momentum."""
+        values = self.hyperparameters
+        return OptimizerSettings(values.optimizer, momentum=values.momentum, loss_scaling=self.loss_scaling)
+
+    def parameter_rule(self, parameter: str) -> ParameterRule:
         """SGD decays every parameter, batch norm and biases included (reference train.py)."""
-        return Rule(float(self.settings.hyperparameters["weight_decay"]), adapt=False)
+        return ParameterRule(self.hyperparameters.weight_decay)
 
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     @property
-    def images_per_replica(self) -> int:
-        """Images of one device in one step: what batch norm's statistics are taken over."""
-        return self.settings.batch_size_global // self.settings.devices_total
+    def image_sizes(self) -> Sequence[tuple[int, int]]:
+        """One: images are resized to squares."""
+        size = int(self.settings.model["image_size"])
+        return [(size, size)]
 
-    def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """One shape: every replica has the same number of images in every step. Targets are those of boxes.targets."""
-        size, count, boxes = int(self.settings.model["image_size"]), self.images_per_replica, len(self.priors)
-        return [
-            {
-                "image": ArraySpec((count, size, size, 3), "uint8"),
-                "offset": ArraySpec((count, 4, boxes), "float32"),
-                "label": ArraySpec((count, boxes), "int32"),
-            }
-        ]
+    def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
+        """Those of boxes.targets: `offset` (B, 4, P), `label` (B, P) of P priors."""
+        boxes = len(self.priors)
+        return {"offset": ArraySpec((count, 4, boxes), "float32"), "label": ArraySpec((count, boxes), "int32")}
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """See network.py; the trunk's parameters and statistics from `backbone.weights`, where there is one."""
@@ -253,40 +249,39 @@ class SSD(Workload):
         found = average_precision.rows(
             images[results["number"]], results["box"], results["score"], categories[results["label"] - 1]
         )
-        evaluator = str(self.settings.options.get("evaluator", "pycocotools"))
-        return {"map": average_precision.average_precision(truth, found, evaluator)}
+        return {"map": average_precision.average_precision(truth, found, self.options.evaluator)}
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""
-        values = self.settings.hyperparameters
+        values = self.hyperparameters
         found = {
-            "opt_name": values["optimizer"],
-            "opt_base_learning_rate": values["learning_rate"],
-            "opt_momentum": values["momentum"],
-            "opt_weight_decay": values["weight_decay"],
-            "opt_learning_rate_warmup_steps": values["warmup_steps"],
-            "opt_learning_rate_warmup_factor": values["warmup_factor"],
-            "max_samples": values["max_samples"],
+            "opt_name": values.optimizer,
+            "opt_base_learning_rate": values.learning_rate,
+            "opt_momentum": values.momentum,
+            "opt_weight_decay": values.weight_decay,
+            "opt_learning_rate_warmup_steps": values.warmup_steps,
+            "opt_learning_rate_warmup_factor": values.warmup_factor,
+            "max_samples": values.max_samples,
             "model_bn_span": self.images_per_replica,
             "input_image_size": self.settings.model["image_size"],
-            "input_decode": self.settings.options.get("decode", "exact"),
+            "input_decode": self.options.decode,
             "backbone_weights": backbones.described(self.settings),
         }
-        if values["decay"] == "steps":
+        if values.decay == "steps":
             found["opt_learning_rate_decay_boundary_epochs"] = self.decay_epochs
-            found["opt_learning_rate_decay_factor"] = values["decay_factor"]
+            found["opt_learning_rate_decay_factor"] = values.decay_factor
         return found
 
 
-def _outside_v07(values: Mapping[str, Json]) -> list[str]:
+def _outside_v07(values: SSDHyperparameters) -> list[str]:
     """What leaves the rules of v0.7 (hyperparameter table) beside the rate."""
     found = []
-    if int(values["warmup_steps"]) < 1:
+    if values.warmup_steps < 1:
         found.append("no warm-up")
-    if values["max_samples"] not in ATTEMPTS_ALLOWED:
-        found.append(f"max_samples {values['max_samples']}, not 1 or 50")
-    if values["decay"] == "steps":
-        allowed = values["decay_unit"] == "epochs" and _are_allowed(values["decay_boundaries"])
+    if values.max_samples not in ATTEMPTS_ALLOWED:
+        found.append(f"max_samples {values.max_samples}, not 1 or 50")
+    if values.decay == "steps":
+        allowed = values.decay_unit == "epochs" and _are_allowed(values.decay_boundaries)
         if not allowed:
             found.append("decay not at epochs 40 and 50 times 1 + k/10")
     return found

@@ -10,7 +10,7 @@ from suite.launch.tensorflow import TENSORFLOW
 
 
 def variables(framework, **changes):
-    settings = {"device": "cpu", "devices_total": 1, "cores_per_device": 3, "precision": "fp32"}
+    settings = {"device": "cpu", "devices": 1, "cores_per_device": 3, "precision": "fp32"}
     (command,) = framework.commands(SimpleNamespace(settings=SimpleNamespace(**{**settings, **changes})), "run.json")
     return command.variables
 

@@ -21,7 +21,7 @@ import toy
 
 SETTINGS = {
     **{"workload": "toy", "framework": "plain", "profile": "demo", "rules": "v0.7", "clock": "v0.7", "device": "cpu"},
-    **{"devices_total": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32"},
+    **{"devices": 1, "nodes": 1, "cores_per_device": 1, "oversubscribe": False, "precision": "fp32"},
     **{
         "batch_size_global": 64,
         "batch_rule": "set",

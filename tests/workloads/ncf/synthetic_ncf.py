@@ -32,7 +32,7 @@ def write(folder: Path) -> Facts:
 def settings(folder: Path | str, batch_size_global: int = 4001, **options: object) -> Settings:
     """Settings with what NCF's data reads."""
     return Settings(
-        workload="ncf", framework="pytorch", profile="demo", rules="v0.5", clock="v0.5", device="cpu", devices_total=2,
+        workload="ncf", framework="pytorch", profile="demo", rules="v0.5", clock="v0.5", device="cpu", devices=2,
         nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch_size_global,
         batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="ml-demo",
         data_dir=str(folder), model={}, targets={}, hyperparameter_set="demo", hyperparameters={},

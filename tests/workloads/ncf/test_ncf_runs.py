@@ -119,7 +119,7 @@ def ten_steps(tmp_path_factory):
         run = json.loads((folder / "run.json").read_text())
         row = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
         assert row["samples"] == 5 * 83_545  # one epoch: nine whole batches and a short one
-        losses[run["settings"]["framework"], run["settings"]["devices_total"]] = row["loss"]
+        losses[run["settings"]["framework"], run["settings"]["devices"]] = row["loss"]
     return losses
 
 

@@ -61,7 +61,7 @@ def settings(folder: Path, batch_size_global: int = 12, framework: str = "pytorc
     """Settings with what ResNet-50's data reads: crops of 32 pixels."""
     return Settings(
         workload="resnet50", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",
-        devices_total=1, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32",
+        devices=1, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32",
         batch_size_global=batch_size_global, batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train",
         dataset="made-up", data_dir=str(folder),
         model={"image_size": 32, "resize_size": 37, "area_minimum": 0.05}, targets={"top1": 0.8},

@@ -35,7 +35,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     values |= {"learning_rate": 0.1 if case == "lars" else 0.002, "warmup_epochs": 0}
     settings = Settings(
         workload="resnet50", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",
-        devices_total=devices, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32",
+        devices=devices, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32",
         batch_size_global=chosen["batch"], batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train",
         dataset="imagenet-demo", data_dir="", model=chosen["model"], targets={"top1": 0.8},
         hyperparameter_set=chosen["set"], hyperparameters=values, hyperparameter_sources={},

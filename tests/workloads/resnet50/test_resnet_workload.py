@@ -19,7 +19,7 @@ def made(set_name, facts=IMAGENET, rules="v0.7", **changes):
     batch = values.pop("batch_size_global")
     settings = Settings(
         workload="resnet50", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
-        devices_total=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
+        devices=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
         batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="imagenet", data_dir="",
         model=REFERENCE_MODEL, targets={"top1": 0.759}, hyperparameter_set=set_name, hyperparameters=values,
         hyperparameter_sources={}, options={},
@@ -87,7 +87,7 @@ def test_every_field_of_every_set_has_a_source():
 
 def test_batch_must_fit_devices_and_data():
     with pytest.raises(ValueError, match=r"1664 cannot be shared equally by 3 devices .*; type batch=global:1665"):
-        made("nvidia_v0.5_dgx1", devices_total=3)
+        made("nvidia_v0.5_dgx1", devices=3)
     with pytest.raises(ValueError, match=r"1664 is larger than the data set \(1000 images\); type batch=global:1000"):
         made("nvidia_v0.5_dgx1", facts=Facts(1000, 10, {"classes": 10}, "small"))
 

@@ -39,7 +39,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     values |= {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
     settings = Settings(
         workload="ssd", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",
-        devices_total=devices, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32",
+        devices=devices, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32",
         batch_size_global=chosen["batch"], batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train",
         dataset="coco-demo", data_dir="", model=chosen["model"], targets={"map": 0.23},
         hyperparameter_set="reference", hyperparameters=values, hyperparameter_sources={},

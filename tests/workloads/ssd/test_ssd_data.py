@@ -38,7 +38,7 @@ def settings(folder, batch=6, devices=1, **options):
     facts = read_facts(folder)
     values = {**made("demo", Facts(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL).settings.hyperparameters}
     workload = made(
-        "demo", facts, profile="demo", model=MODEL, devices_total=devices, dataset="made-up", data_dir=str(folder),
+        "demo", facts, profile="demo", model=MODEL, devices=devices, dataset="made-up", data_dir=str(folder),
         batch_size_global=batch, hyperparameters=values, options={"data_threads": 2, **options},
     )  # fmt: skip
     return workload.settings, facts

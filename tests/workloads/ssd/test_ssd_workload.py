@@ -24,7 +24,7 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
     values.pop("lr_scaling")
     settings = Settings(
         workload="ssd", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
-        devices_total=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
+        devices=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
         batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train", dataset="coco2017", data_dir="",
         model=REFERENCE_MODEL, targets={"map": 0.230}, hyperparameter_set=set_name, hyperparameters=values,
         hyperparameter_sources={}, options={},
@@ -33,7 +33,7 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
 
 
 def demo():
-    changes = {"profile": "demo", "model": DEMO_MODEL, "devices_total": 1, "dataset": "coco-demo"}
+    changes = {"profile": "demo", "model": DEMO_MODEL, "devices": 1, "dataset": "coco-demo"}
     return made("demo", Facts(2000, 300, {"classes": 10}, "made up"), **changes)
 
 
@@ -168,7 +168,7 @@ def test_log_keys():
 
 def test_batch_must_fit_devices_and_data():
     with pytest.raises(ValueError, match=r"1024 cannot be shared equally by 3 devices .*; type batch=global:1023"):
-        made("reference", devices_total=3)
+        made("reference", devices=3)
     with pytest.raises(ValueError, match=r"1024 is larger than the data set \(1000 images\); type batch=global:1000"):
         made("reference", facts=Facts(1000, 10, {"classes": 10}, "small"))
 

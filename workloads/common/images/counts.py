@@ -45,7 +45,7 @@ def check_batch(settings: Settings, facts: Facts) -> None:
 
     Raises ValueError that says what to type.
     """
-    batch, count = settings.batch_size_global, settings.devices_total
+    batch, count = settings.batch_size_global, settings.devices
     if batch % count:
         raise ValueError(
             f"batch size {batch} cannot be shared equally by {count} devices (batch norm allows no padding); "

@@ -18,7 +18,6 @@ import mxnet as mx
 import numpy as np
 
 from workloads.api import Array, Arrays, Batch, Place, TrainStats, Workload
-from workloads.common.images.warm_up import FP16_LOSS_SCALE, evaluation_batch, training_batch
 from workloads.frameworks.mxnet.layers import ImageModel, Shapes
 from workloads.frameworks.mxnet.optimizers import Optimizer, Sgd, by_rule
 from workloads.frameworks.mxnet.trainer import GradientSum, MXNetTrainer, memory_errors, views
@@ -50,9 +49,9 @@ class ImageTrainer(MXNetTrainer):
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
         half = self.settings.precision == "fp16"
-        self.loss_scale = FP16_LOSS_SCALE if half else 1.0
+        self.loss_scale = self.workload.loss_scaling.start
         self.model = self.build_model(half, self.contexts[0].device_type == "cpu")
-        self.shapes = by_rule(self.model.shapes, self.workload.rule)
+        self.shapes = by_rule(self.model.shapes, self.workload.parameter_rule)
         self.unbiasing = self._unbiasing()
 
     # -- for subclasses -------------------------------------------------------------------------------------------
@@ -64,7 +63,7 @@ class ImageTrainer(MXNetTrainer):
     def build_optimizer(self, flats: Sequence[mx.nd.NDArray], gradients: Sequence[mx.nd.NDArray]) -> Optimizer:
         """SGD, of parameters in the order of `self.shapes`."""
         momentum = float(self.settings.hyperparameters["momentum"])
-        return Sgd(self.shapes, self.workload.rule, flats, gradients, momentum, self.loss_scale)
+        return Sgd(self.shapes, self.workload.parameter_rule, flats, gradients, momentum, self.loss_scale)
 
     # -- setup ----------------------------------------------------------------------------------------------------
 
@@ -128,13 +127,13 @@ class ImageTrainer(MXNetTrainer):
     def _warm_up(self) -> None:
         """One step of every shape, and one evaluation batch on each context."""
         for specs in self.workload.shapes():
-            batches = [training_batch(specs)] * len(self.replicas)
+            batches = [self.workload.dummy_batch(specs)] * len(self.replicas)
             if self.settings.mode == "forward":
                 self.loss(batches)
             else:
                 self.step(batches, learning_rate=0.0)
-            evaluation = evaluation_batch(specs, self.workload.evaluation_batch_size)
-            for _ in self.predict([[evaluation] * len(self.replicas)]):
+        for specs in self.workload.evaluation_shapes():
+            for _ in self.predict([[self.workload.dummy_batch(specs)] * len(self.replicas)]):
                 pass
 
     # -- training -------------------------------------------------------------------------------------------------

@@ -14,12 +14,11 @@ from math import prod
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Array, Arrays
-from workloads.common.optimizers import Rule
+from workloads.api import Array, Arrays, ParameterRule
 from workloads.frameworks.mxnet.trainer import views
 
 Shapes = Mapping[str, tuple[int, ...]]
-Rules = Callable[[str], Rule]
+Rules = Callable[[str], ParameterRule]
 
 
 def by_rule(shapes: Shapes, rules: Rules) -> dict[str, tuple[int, ...]]:
@@ -75,7 +74,7 @@ class Optimizer:
         for buffer in self.buffers:
             buffer[:] = 0.0
 
-    def stretches(self) -> Iterator[tuple[Rule, slice]]:
+    def stretches(self) -> Iterator[tuple[ParameterRule, slice]]:
         """Each rule with the part of a flat vector that its parameters take."""
         first = 0
         for rule, names in groupby(self.shapes, key=lambda name: self.rules[name]):

@@ -13,7 +13,6 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from workloads.api import Array, Arrays, Batch, Place, TrainStats, Workload
-from workloads.common.images.warm_up import FP16_LOSS_SCALE, evaluation_batch, training_batch
 from workloads.frameworks.pytorch.optimizers import Optimizer
 from workloads.frameworks.pytorch.trainer import PyTorchTrainer
 
@@ -26,7 +25,7 @@ class ImageTrainer(PyTorchTrainer):
 
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
-        self.loss_scale = FP16_LOSS_SCALE if self.settings.precision == "fp16" else 1.0
+        self.loss_scale = self.workload.loss_scaling.start
         if self.device.type == "cuda":
             torch.backends.cudnn.benchmark = True
 
@@ -77,8 +76,9 @@ class ImageTrainer(PyTorchTrainer):
     def _warm_up(self) -> None:
         """One step of every shape, and one evaluation batch: kernels are chosen and compiled."""
         for specs in self.workload.shapes():
-            self.step(training_batch(specs), learning_rate=0.0)
-            for _ in self.predict([[evaluation_batch(specs, self.workload.evaluation_batch_size)]]):
+            self.step(self.workload.dummy_batch(specs), learning_rate=0.0)
+        for specs in self.workload.evaluation_shapes():
+            for _ in self.predict([[self.workload.dummy_batch(specs)]]):
                 pass
 
     # -- training -------------------------------------------------------------------------------------------------

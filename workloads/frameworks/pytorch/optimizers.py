@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-from workloads.common.optimizers import Rule
+from workloads.api import ParameterRule
 
 Parameters = Mapping[str, torch.Tensor]
 
@@ -14,7 +14,7 @@ Parameters = Mapping[str, torch.Tensor]
 class Optimizer:
     """What a trainer needs: `step(rate)`, `state()`, `load_state(state)`, `reset()`. Velocities start at 0."""
 
-    def __init__(self, parameters: Parameters, rules: Callable[[str], Rule], momentum: float) -> None:
+    def __init__(self, parameters: Parameters, rules: Callable[[str], ParameterRule], momentum: float) -> None:
         self.parameters, self.momentum = dict(parameters), momentum
         self.rules = {name: rules(name) for name in self.parameters}
 
@@ -39,7 +39,7 @@ class Optimizer:
 class Sgd(Optimizer):
     """torch.optim.SGD, fused, with a group for every decay."""
 
-    def __init__(self, parameters: Parameters, rules: Callable[[str], Rule], momentum: float) -> None:
+    def __init__(self, parameters: Parameters, rules: Callable[[str], ParameterRule], momentum: float) -> None:
         super().__init__(parameters, rules, momentum)
         groups: dict[float, list[torch.Tensor]] = {}
         for name, parameter in self.parameters.items():
@@ -66,7 +66,7 @@ class Lars(Optimizer):
     """LARS; one call into PyTorch for all parameters at a time."""
 
     def __init__(
-        self, parameters: Parameters, rules: Callable[[str], Rule], momentum: float, coefficient: float
+        self, parameters: Parameters, rules: Callable[[str], ParameterRule], momentum: float, coefficient: float
     ) -> None:
         super().__init__(parameters, rules, momentum)
         self.coefficient = coefficient
@@ -92,7 +92,7 @@ class Lars(Optimizer):
             torch._foreach_sub_(weights, velocities)
 
     def _scales(
-        self, weights: list[torch.Tensor], gradients: list[torch.Tensor], rule: Rule, rate: float
+        self, weights: list[torch.Tensor], gradients: list[torch.Tensor], rule: ParameterRule, rate: float
     ) -> list[torch.Tensor]:
         """rate · trust ratio of each parameter, on the device: nothing waits for it."""
         if not rule.adapt:

@@ -15,7 +15,6 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.api import Array, Arrays, Batch, Place, TrainStats, Workload
-from workloads.common.images.warm_up import FP16_LOSS_SCALE, evaluation_batch, training_batch
 from workloads.frameworks.tensorflow.optimizers import Optimizer
 from workloads.frameworks.tensorflow.trainer import TensorFlowTrainer
 
@@ -112,7 +111,7 @@ class ImageTrainer(TensorFlowTrainer):
         # XLA: on a CPU 0.4 (ResNet) and 0.7 (SSD) of the speed of oneDNN's operators; on a GPU presumed to be faster.
         choice = self.settings.options.get("compile", "auto")
         self.compiled = self.on_gpu if choice == "auto" else choice == "on"
-        self.loss_scale = FP16_LOSS_SCALE if self.settings.precision == "fp16" else 1.0
+        self.loss_scale = self.workload.loss_scaling.start
         self.model = self.build_model(NARROW.get(self.settings.precision, tf.float32), as_products=not self.on_gpu)
         self.optimizer = self.build_optimizer()
         self._gradients = self._function(self._gradients_of)
@@ -159,12 +158,13 @@ class ImageTrainer(TensorFlowTrainer):
     def _warm_up(self) -> None:
         """One step of every shape, and one evaluation batch: kernels are chosen, functions traced."""
         for specs in self.workload.shapes():
-            batch = training_batch(specs)
+            batch = self.workload.dummy_batch(specs)
             if self.settings.mode == "forward":
                 self.loss(batch)
             else:
                 self.step(batch, learning_rate=0.0)
-            self.outputs(evaluation_batch(specs, self.workload.evaluation_batch_size))
+        for specs in self.workload.evaluation_shapes():
+            self.outputs(self.workload.dummy_batch(specs))
 
     # -- training -------------------------------------------------------------------------------------------------
 

@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from workloads.common.optimizers import Rule
+from workloads.api import ParameterRule
 
 
 class Optimizer:
     """Velocities, 0 at first, and `apply`, which a `tf.function` may call: nothing in it depends on a Python number."""
 
-    def __init__(self, parameters: Mapping[str, tf.Variable], rules: Callable[[str], Rule], momentum: float) -> None:
+    def __init__(
+        self, parameters: Mapping[str, tf.Variable], rules: Callable[[str], ParameterRule], momentum: float
+    ) -> None:
         self.parameters, self.momentum = dict(parameters), momentum
         self.rules = {name: rules(name) for name in self.parameters}
         self.velocities = {
@@ -51,7 +53,11 @@ class Lars(Optimizer):
     """LARS."""
 
     def __init__(
-        self, parameters: Mapping[str, tf.Variable], rules: Callable[[str], Rule], momentum: float, coefficient: float
+        self,
+        parameters: Mapping[str, tf.Variable],
+        rules: Callable[[str], ParameterRule],
+        momentum: float,
+        coefficient: float,
     ) -> None:
         super().__init__(parameters, rules, momentum)
         self.coefficient = coefficient
@@ -64,13 +70,13 @@ class Lars(Optimizer):
             scale = rate * self._ratio(weight, gradient, rule) if rule.adapt else rate
             self._accumulate(name, scale * _decayed(gradient, weight, rule), one)
 
-    def _ratio(self, weight: tf.Tensor, gradient: tf.Tensor, rule: Rule) -> tf.Tensor:
+    def _ratio(self, weight: tf.Tensor, gradient: tf.Tensor, rule: ParameterRule) -> tf.Tensor:
         """The trust ratio, on the device: nothing waits for it."""
         of_weight, of_gradient = tf.norm(weight), tf.norm(gradient)
         ratio = self.coefficient * tf.math.divide_no_nan(of_weight, of_gradient + rule.decay * of_weight)
         return tf.where((of_weight > 0) & (of_gradient > 0), ratio, 1.0)
 
 
-def _decayed(gradient: tf.Tensor, weight: tf.Tensor, rule: Rule) -> tf.Tensor:
+def _decayed(gradient: tf.Tensor, weight: tf.Tensor, rule: ParameterRule) -> tf.Tensor:
     """g + d·w."""
     return gradient + rule.decay * weight if rule.decay else gradient

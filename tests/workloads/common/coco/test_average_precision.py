@@ -104,7 +104,7 @@ def test_nothing_is_printed(truth, capsys):
 def test_score_of_a_workloads_results(prepared, truth):
     facts = read_facts(prepared)
     workload = made(
-        "demo", facts, profile="demo", model={**DEMO_MODEL, "classes": 3}, devices_total=1, batch_size_global=6,
+        "demo", facts, profile="demo", model={**DEMO_MODEL, "classes": 3}, devices=1, batch_size_global=6,
         data_dir=str(prepared),
     )  # fmt: skip
     ids = [number for number in range(1010, 1410, 10) if (number - 1010) // 10 not in synthetic.EMPTY]

@@ -1,0 +1,51 @@
+"""What a workload and a trainer are: the only package that the runner and the plugins share.
+
+Nothing here imports a framework, Hydra or the runner. Words: a *process* is an operating-system process,
+a *replica* is one device that holds a copy of the model; `Place` says which replicas a process drives.
+"""
+
+from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts
+from workloads.api.epochs import Epochs
+from workloads.api.place import Place
+from workloads.api.settings import (
+    Defaults,
+    Hyperparameter,
+    HyperparameterSet,
+    LoggedSettings,
+    Settings,
+    field_names,
+    option,
+    setting,
+)
+from workloads.api.trainer import Diverged, Trainer, TrainStats
+from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
+from workloads.api.values import Array, Arrays, Json
+from workloads.api.workload import Workload
+
+__all__ = [
+    "Array",
+    "ArraySpec",
+    "Arrays",
+    "Batch",
+    "Data",
+    "Dataset",
+    "Defaults",
+    "Diverged",
+    "Epochs",
+    "Facts",
+    "Hyperparameter",
+    "HyperparameterSet",
+    "Json",
+    "LoggedSettings",
+    "LossScaling",
+    "OptimizerSettings",
+    "ParameterRule",
+    "Place",
+    "Settings",
+    "TrainStats",
+    "Trainer",
+    "Workload",
+    "field_names",
+    "option",
+    "setting",
+]

@@ -1,0 +1,111 @@
+"""Facts about data, batches of it, and how a data set gets from its download into the prepared form that runs read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from workloads.api.values import Array, Arrays
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Counts read from a prepared data set's manifest, so that nothing else of it is touched before the clock."""
+
+    train_samples: int
+    """As logged under `train_samples`."""
+    evaluation_samples: int
+    """As logged under `eval_samples`."""
+    sizes: Mapping[str, int]
+    """Workload-specific counts: users, items, vocabulary, …"""
+    fingerprint: str
+    """Hash over the prepared files; two runs on the same data have the same."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the result must know: `counts differ from the published data set`, …"""
+    arrays: Mapping[str, str] = field(default_factory=dict)
+    """Facts that are one number per sample (lengths of sentences): name to the path of a `.npy` file. The controller copies the
+    files beside `run.json`, so workers read them without touching the data."""
+
+    def array(self, name: str) -> Array:
+        """One of `arrays`, mapped into memory. Raises ValueError if the file is not there or holds no plain array."""
+        try:
+            array: Array = np.load(self.arrays[name], mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise ValueError(
+                f"{self.arrays[name]}: not an array of facts ({error}); prepare the data set again"
+            ) from None
+        return array
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """Shape and NumPy type of one array of a batch; the first axis counts samples."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one replica computes in one step."""
+
+    arrays: Arrays
+    """Padded to one of `Workload.shapes()`; padding carries weight 0."""
+    weight: float
+    """Sum of the loss weights of this replica's samples."""
+    weight_global: float
+    """The same over all replicas: loss = sum of terms / weight_global, so uneven last batches stay exact."""
+    samples_global: int
+    """Samples of this step over all replicas, without padding."""
+    counts_global: Mapping[str, int] = field(default_factory=dict)
+    """The same in the workload's `further_units`: tokens, …"""
+
+
+class Data(Protocol):
+    """Owns order and sharding. Every process sees the same number of training steps."""
+
+    def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
+        """The batches of steps first_step … stop_step - 1, one per local replica."""
+        ...
+
+    def evaluation(self) -> Iterator[list[Batch]]:
+        """This process's part of the evaluation set; every sample stands in exactly one process's part."""
+        ...
+
+    def close(self) -> None:
+        """Stop threads and release memory."""
+        ...
+
+
+class Dataset(ABC):
+    """How a data set gets from its download into the prepared form that runs read."""
+
+    name: ClassVar[str]
+    generated: ClassVar[bool] = False
+    """True if `make_demo` can generate it; a demo run does so by itself."""
+
+    @abstractmethod
+    def prepare(self, source: Path, destination: Path) -> list[str]:
+        """Write the prepared form of `source` below `destination`; returns lines to print.
+
+        Raises ValueError naming file and line of what is wrong. Never overwrites a finished preparation of other data.
+        """
+
+    @abstractmethod
+    def verify(self, destination: Path) -> list[str]:
+        """Compare the prepared files with their manifest; returns lines to print. Raises ValueError naming the bad file."""
+
+    def is_prepared(self, destination: Path) -> bool:
+        """True if `destination` holds a finished preparation."""
+        return (destination / "manifest.json").is_file()
+
+    def make_demo(self, destination: Path) -> list[str]:
+        """Generate the data set and prepare it. Raises ValueError where a data set cannot be generated."""
+        raise ValueError(
+            f"{self.name} cannot be generated; prepare it with: suite data prepare {self.name} --from FILE"
+        )

@@ -1,0 +1,24 @@
+"""Where a worker process stands in a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this process stands among all processes and devices of a run."""
+
+    process: int
+    """0 … processes - 1; process 0 writes the log."""
+    processes: int
+    replicas: range
+    """The global numbers of the devices that this process drives."""
+    replicas_total: int
+    devices: tuple[str, ...]
+    """One name per local replica: `cpu`, `cuda:0`, …"""
+    cores: tuple[int, ...] = ()
+    """The CPU cores this process is pinned to; empty: not pinned."""
+    cores_per_device: int = 1
+    role: str = "worker"
+    """`worker`, or `server` / `scheduler` for MXNet's distributed key-value store."""

@@ -1,0 +1,160 @@
+"""What decides what a run computes: hyperparameters with their sources, defaults of a profile, and the settings of a run.
+
+A setting is written once, as a field here: its metadata say how it is typed, whether it is logged, whether it tells rows of a
+table from each other, and whether a resumed sweep must agree on it. Log writer, log reader, tables, comparisons, resuming and
+packaging derive their lists from these fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from workloads.api.values import Json
+
+
+def option(
+    default: Any,
+    text: str,
+    *,
+    choices: tuple[str, ...] = (),
+    minimum: float | None = None,
+    pattern: str = "",
+    example: str = "",
+    key: str = "",
+) -> Any:
+    """A dataclass field that a user can type, with its description and what is allowed.
+
+    `pattern` is matched against the whole value. `key`: where it is typed, if that is not the place of the dataclass: an option
+    of a workload is typed as `workload.NAME`, one with `key="data.decode"` as `data.decode`.
+    """
+    metadata = {
+        **{"text": text, "choices": choices, "minimum": minimum, "pattern": pattern, "example": example},
+        "key": key,
+    }
+    if isinstance(default, (list, dict)):
+        return field(default_factory=lambda: type(default)(default), metadata=metadata)
+    if callable(default):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+def setting(
+    default: Any,
+    *,
+    typed: str = "",
+    logged: bool = True,
+    row: bool = True,
+    family: bool = True,
+    resume: bool = True,
+    hashed: bool | None = None,
+) -> Any:
+    """A field of Settings.
+
+    typed: the key on the command line that sets it, for packages; empty: it follows from others, or has lines of its own.
+    logged: it stands in the log's `suite_run`.
+    row: runs that differ in it never share a row of a table.
+    family: rows that differ in it never give a speedup; False for what follows from the number of devices.
+    resume: a resumed sweep must agree on it.
+    """
+    metadata = {"typed": typed, "logged": logged, "row": row, "family": family, "resume": resume}
+    if isinstance(default, dict):
+        return field(default_factory=dict, hash=hashed, metadata=metadata)
+    return field(default=default, hash=hashed, metadata=metadata)
+
+
+def field_names(kind: Any, **flags: bool) -> tuple[str, ...]:
+    """Names of the fields whose metadata have these flags, for example `row=True`; a flag that is not given counts as True."""
+    return tuple(
+        item.name
+        for item in fields(kind)
+        if all(item.metadata.get(flag, True) is wanted for flag, wanted in flags.items())
+    )
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """One value of a hyperparameter set with the place that it comes from."""
+
+    value: Json
+    source: str
+    """`published: …`, `derived: …`, `presumed: …` or `user`."""
+
+
+HyperparameterSet = Mapping[str, Hyperparameter]
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What a profile (`reference`, `demo`, `synthetic`) means for a workload."""
+
+    dataset: str
+    hyperparameter_set: str = ""
+    """Empty: the workload has none; the batch size must then be typed (`batch=global:N`)."""
+    model: Mapping[str, Json] = field(default_factory=dict)
+    targets: Mapping[str, float] = field(default_factory=dict)
+    """Metric name to the value that must be reached; all must be met. Empty: the workload only measures throughput."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggedSettings:
+    """The settings that stand in a log's `suite_run`, under these names. Defaults are what a log without the key means."""
+
+    profile: str = setting("", typed="profile")
+    """`reference`, `demo`, `synthetic`; empty: the log is not ours."""
+    workload: str = setting("", typed="workload")
+    framework: str = setting("", typed="framework")
+    device: str = setting("", typed="device")
+    """`cpu` or `cuda`."""
+    devices: int | None = setting(None, typed="gpus", family=False)
+    """Devices over all nodes."""
+    nodes: int | None = setting(None, family=False)
+    cores_per_device: int | None = setting(None)
+    batch_rule: str = setting("", typed="batch")
+    """`set`, `global:N` or `per_device:N`: strong and weak scaling never share a table row."""
+    batch_size_global: int | None = setting(None, family=False)
+    """In the workload's `batch_unit`."""
+    lr_scaling: str = setting("", typed="lr_scaling")
+    """`none`, `linear`, `sqrt`, or `set` (as the hyperparameter set says)."""
+    precision: str = setting("", typed="precision")
+    """`fp32`, `tf32`, `bf16` or `fp16`."""
+    hyperparameter_set: str = setting("", typed="workload.hyperparameter_set")
+    rules: str = setting("", typed="rules")
+    """Name of the rules: `v0.5`, `v0.7`."""
+    clock: str = setting("", typed="rules.clock")
+    """`v0.5`: the clock starts before the model is built; `v0.7`: after up to 20 minutes of setup."""
+    stop: str = setting("target")
+    """`target`, `epochs:N`, `samples:N` or `steps:N`."""
+    mode: str = setting("train")
+    """`train`, `forward_backward`, `forward` or `inference`: see suite/worker/loop.py."""
+    timing_warmup_steps: int = setting(0, typed="timing.warmup_steps")
+    """Steps at the start of the run that are left out of times and throughput."""
+    dataset: str = setting("", typed="workload.dataset")
+    targets: Mapping[str, float] = setting({}, hashed=False)
+    """Metric name to the value that must be reached."""
+
+    @property
+    def to_target(self) -> bool:
+        """True if the run was to end at the target; False for fixed-length runs and those that do not train."""
+        return self.stop == "target" and self.mode == "train"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(LoggedSettings):
+    """Everything that decides what a run computes, fully resolved; written to `run.json`."""
+
+    if TYPE_CHECKING:  # known before a run, though not in every log
+        devices: int
+        nodes: int
+        cores_per_device: int
+        batch_size_global: int
+    seed: int = setting(0, logged=False, resume=False)
+    oversubscribe: bool = setting(False, logged=False)
+    data_dir: str = setting("", logged=False, resume=False)
+    """Folder of the prepared data set; empty under `profile=synthetic`."""
+    model: Mapping[str, Json] = setting({}, logged=False, hashed=False)
+    hyperparameters: Mapping[str, Json] = setting({}, logged=False, hashed=False)
+    hyperparameter_sources: Mapping[str, str] = setting({}, logged=False, hashed=False)
+    options: Mapping[str, Json] = setting({}, logged=False, hashed=False)
+    """Further options of the workload: the fields of its `Options` that are no hyperparameter."""

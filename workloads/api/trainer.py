@@ -1,0 +1,82 @@
+"""The framework half of a workload."""
+
+from __future__ import annotations
+
+import resource
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from workloads.api.data import Batch
+from workloads.api.place import Place
+from workloads.api.values import Array, Arrays
+from workloads.api.workload import Workload
+
+
+class Diverged(RuntimeError):
+    """The loss is not a finite number; the run ends as `failed`."""
+
+
+@dataclass(frozen=True)
+class TrainStats:
+    """What a trainer says about a stretch of steps."""
+
+    steps: int
+    loss: float
+    """Mean loss over the last reported stretch of steps (global mean per unit of weight)."""
+
+
+class Trainer(ABC):
+    """A model, a step, and moving small arrays between processes.
+
+    The constructor creates no parameter, optimizer state or device memory: under clock v0.5 that is timed, in `setup`.
+    """
+
+    def __init__(self, workload: Workload, place: Place) -> None:
+        self.workload = workload
+        self.settings = workload.settings
+        self.place = place
+
+    @abstractmethod
+    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+        """Build the model, load the weights, compile; warm up on dummy batches and leave no trace of that."""
+
+    @abstractmethod
+    def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
+        """One optimizer step per item; items are consumed in order. Raises Diverged."""
+
+    @abstractmethod
+    def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
+        """The loss of each item in training mode, no gradients, no update (`mode=forward`)."""
+
+    def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
+        """Loss and gradients of each item, summed over replicas as in training, but no update (`mode=forward_backward`)."""
+        raise ValueError(f"mode=forward_backward: {type(self).__name__} does not offer it; type mode=train or forward")
+
+    @abstractmethod
+    def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
+        """Each batch with the model's outputs for it, as NumPy arrays. No collective calls."""
+
+    @abstractmethod
+    def gather(self, arrays: Arrays) -> list[Arrays] | None:
+        """Collective: the arrays of every process on process 0 (in process order), None elsewhere."""
+
+    @abstractmethod
+    def broadcast(self, value: float) -> float:
+        """Collective: process 0's value."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Array]:
+        """Copies of parameters (canonical names) and optimizer state, float32."""
+
+    @abstractmethod
+    def load_state(self, state: Arrays) -> None:
+        """Inverse of `state`."""
+
+    def memory_peak_bytes(self) -> int:
+        """Peak device memory of the first local replica; on a CPU the peak resident set of the process."""
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave collectives in an orderly way."""

@@ -1,0 +1,209 @@
+"""The framework-free half of a benchmark."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from workloads.api.data import ArraySpec, Batch, Data, Facts
+from workloads.api.epochs import Epochs
+from workloads.api.place import Place
+from workloads.api.settings import Defaults, HyperparameterSet, Settings
+from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
+from workloads.api.values import Array, Arrays, Json
+
+FP16_LOSS_SCALE = 128.0
+"""Static: the default of ResNet's reference (resnet_run_loop.py), and that of NVIDIA's v0.5 entry of SSD."""
+
+
+class Workload(ABC):
+    """Data, schedules, targets, metrics and log keys of a benchmark."""
+
+    name: ClassVar[str]
+    log_name: ClassVar[str]
+    """`submission_benchmark` in the log."""
+    sample_unit: ClassVar[str]
+    """What `samples_per_second` counts: images, sentence pairs, …"""
+    further_units: ClassVar[tuple[str, ...]] = ()
+    """Units in which throughput is given too; each training batch has them in `counts_global`: `tokens`, …"""
+    batch_unit: ClassVar[str] = "samples"
+    """What `batch_size_global` counts: `samples`, or `tokens`."""
+    default_rules: ClassVar[str]
+    precisions: ClassVar[Mapping[str, tuple[str, ...]]]
+    """Framework name to the precisions that its trainer offers."""
+    free_hyperparameters: ClassVar[frozenset[str]] = frozenset()
+    """Hyperparameters that the closed rules leave to the submitter."""
+    official_runs: ClassVar[int] = 0
+    """Runs that the rules ask for; 0: no rules know the workload."""
+    measure_threads: ClassVar[int] = 0
+    """Threads that run `measure` beside the device; 0: between two batches. The order of results does not depend on it."""
+    every_step_uses_every_parameter: ClassVar[bool] = True
+    """False where the parameters that a step uses depend on the data: no trainer then takes the graph as fixed."""
+    Options: ClassVar[type]
+    """Dataclass of the keys below `workload.` on the command line; fields named like a hyperparameter override it.
+
+    A field with `key="data.decode"` in its metadata (`workloads.api.option`) is typed as that instead.
+    """
+    Hyperparameters: ClassVar[Callable[..., Any]] = SimpleNamespace
+    """Dataclass of a set's values, without `batch_size_global` and `lr_scaling`."""
+
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        self.settings = settings
+        self.facts = facts
+        self.options: Any = self.options_of(settings)
+        """`Options` with the run's values; those that override hyperparameters keep their defaults."""
+        self.hyperparameters: Any = self.hyperparameters_of(settings)
+        """`Hyperparameters` with the run's values."""
+        self.epochs = Epochs(self.steps_in_epoch)
+
+    # -- before a run exists: what the controller asks ------------------------------------------------------------
+
+    @classmethod
+    def options_of(cls, settings: Settings) -> Any:
+        """The settings' options as `Options`."""
+        return cls.Options(**settings.options)
+
+    @classmethod
+    def hyperparameters_of(cls, settings: Settings) -> Any:
+        """The settings' hyperparameters as `Hyperparameters`."""
+        return cls.Hyperparameters(**settings.hyperparameters)
+
+    @classmethod
+    @abstractmethod
+    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+        """What `profile` means here under `rules`, for the options that the user set (those left alone are missing).
+
+        Raises ValueError for a profile that the workload does not have.
+        """
+
+    @classmethod
+    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
+        """Named sets; each holds at least `batch_size_global`, `learning_rate` and `lr_scaling`, and `max_epochs` where there
+        are targets. By default there are none: the workload trains with no learning rate of its own, or measures throughput."""
+        return {}
+
+    @classmethod
+    @abstractmethod
+    def read_facts(cls, settings: Settings) -> Facts:
+        """Counts from the manifest below `settings.data_dir`, or the published ones under `profile=synthetic`.
+
+        Raises ValueError that names what is missing and what to type.
+        """
+
+    @classmethod
+    def resolve(cls, settings: Settings) -> Settings:
+        """The settings after files that they name beside the data set have been checked and made ready: `backbone.weights`.
+
+        Raises ValueError, in one line.
+        """
+        return settings
+
+    @classmethod
+    def deviations(cls, settings: Settings) -> list[str]:
+        """In what the settings leave the closed rules, one phrase each; any makes the division `open`."""
+        return []
+
+    @classmethod
+    def activation_bytes(cls, settings: Settings) -> int:
+        """Bytes that one sample leaves for the backward pass, at least; 0: not known. A batch that cannot fit is refused."""
+        return 0
+
+    # -- schedule -------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def samples_per_epoch(self) -> int:
+        """Samples that one epoch trains on, in `batch_unit`."""
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps of one epoch where all have the same number; the last partial batch is kept."""
+        return math.ceil(self.samples_per_epoch / self.settings.batch_size_global)
+
+    def steps_in_epoch(self, epoch: int) -> int:
+        """Steps of epoch 0, 1, …: `epochs` asks once for each. Other numbers than `steps_per_epoch` come from a batch plan."""
+        return self.steps_per_epoch
+
+    @abstractmethod
+    def learning_rate(self, step: int) -> float:
+        """Learning rate of step 0, 1, …"""
+
+    def evaluation_steps(self) -> Iterator[int]:
+        """Step counts after which to evaluate, rising without end (the loop stops). Default: every epoch."""
+        return (self.epochs.start(epoch) for epoch in itertools.count(1))
+
+    # -- what trainers ask ----------------------------------------------------------------------------------------
+
+    def optimizer(self) -> OptimizerSettings:
+        """The optimizer that trainers build. Trainers with an update of their own do not ask."""
+        raise NotImplementedError(f"{type(self).__name__} names no optimizer")
+
+    def parameter_rule(self, parameter: str) -> ParameterRule:
+        """How the parameter of this canonical name is updated. Default: no decay, no multiple, not frozen."""
+        return ParameterRule()
+
+    @property
+    def loss_scaling(self) -> LossScaling:
+        """What trainers multiply the loss by: a static scale under fp16, nothing otherwise."""
+        fp16 = self.settings.precision == "fp16"
+        return LossScaling("static", FP16_LOSS_SCALE) if fp16 else LossScaling()
+
+    @abstractmethod
+    def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """All shapes that a training batch of one replica can have, largest first."""
+
+    def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """All shapes that an evaluation batch of one replica can have, of the arrays that the model takes; empty: not known,
+        so that the first evaluation compiles what it needs."""
+        return []
+
+    def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
+        """A batch of these shapes to warm up on: zeros, each sample of weight 1."""
+        arrays = {name: np.zeros(spec.shape, spec.dtype) for name, spec in specs.items()}
+        count = next(iter(specs.values())).shape[0]
+        return Batch(arrays, float(count), float(count), count)
+
+    # -- weights, data, quality -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
+        """(canonical name, float32 array) of every parameter, the same in every framework.
+
+        Batch norm's `….running_mean` and `….running_var` may come too; those that do not start at 0 and 1.
+        """
+
+    @abstractmethod
+    def open_data(self, place: Place, seed: int) -> Data:
+        """Open the prepared data; called after `run_start`."""
+
+    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+        """Small per-sample results of one evaluation batch from the trainer's outputs. May be called by several threads."""
+        raise NotImplementedError(f"{type(self).__name__} measures nothing")
+
+    def score(self, results: Arrays) -> dict[str, float]:
+        """Metric name to value, from the results of all samples (concatenated over batches and processes).
+
+        Metrics with a target come first; others (a validation loss) are logged beside them.
+        """
+        raise NotImplementedError(f"{type(self).__name__} scores nothing")
+
+    def log_keys(self) -> Mapping[str, Json]:
+        """Keys and values that the rules want in the log, beyond those that the loop writes."""
+        return {}
+
+    def logged_quality(self, scores: Mapping[str, float]) -> Json:
+        """The value of `eval_accuracy`: a number where there is one target, else a flat object of the metrics with targets
+        (all metrics where none has one)."""
+        names = [name for name in self.settings.targets if name in scores] or list(scores)
+        return scores[names[0]] if len(names) == 1 else {name: scores[name] for name in names}
+
+    def met(self, scores: Mapping[str, float]) -> bool:
+        """True if every target is reached; False where there is none."""
+        targets = self.settings.targets
+        return bool(targets) and all(scores[metric] >= target for metric, target in targets.items())

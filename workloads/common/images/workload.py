@@ -1,0 +1,97 @@
+"""What workloads on images have in common: options of reading, full batches, dummy batches, bytes of activations."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from workloads.api import ArraySpec, Batch, Facts, Settings, Workload, option
+from workloads.common.images import counts
+from workloads.common.options import DataThreadsOptions
+
+GREY = 128
+"""Of the pixels of dummy batches."""
+
+
+@dataclass(frozen=True)
+class ImageOptions(DataThreadsOptions):
+    """Options of every workload that reads images."""
+
+    decode: str = option(
+        "exact",
+        "JPEG decoding; scaled: at reduced size where a crop is larger than needed, which is faster and changes pixels",
+        choices=("exact", "scaled"),
+        key="data.decode",
+    )
+    skip_bad: bool = option(
+        False, "leave out samples that cannot be read, and say so, instead of ending the run", key="data.skip_bad"
+    )
+    compile: str = option(
+        "auto",
+        "torch.compile, XLA, hybridize; auto: what measures best on this kind of device",
+        choices=("auto", "on", "off"),
+    )
+
+
+class ImageWorkload(Workload):
+    """Training batches hold `image`, uint8 (B, H, W, 3), and are always full: batch norm would see padding."""
+
+    sample_unit = "images"
+
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        super().__init__(settings, facts)
+        counts.check_batch(settings, facts)
+
+    @classmethod
+    @abstractmethod
+    def activation_values(cls, settings: Settings) -> int:
+        """Values that one image leaves for the backward pass."""
+
+    @classmethod
+    def activation_bytes(cls, settings: Settings) -> int:
+        """Of `activation_values`, in the precision of the run."""
+        return counts.activation_bytes(cls.activation_values(settings), settings.precision)
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """Every image once; the last batch is filled up from the start of the same order."""
+        return self.facts.train_samples
+
+    @property
+    def images_per_replica(self) -> int:
+        """Images of one device in one step: what batch norm's statistics are taken over."""
+        return self.settings.batch_size_global // self.settings.devices
+
+    @property
+    def evaluation_batch_size(self) -> int:
+        """Images of one device in one evaluation step: the option, or all that a device has where these are fewer."""
+        return min(self.options.evaluation_batch_size, -(-self.facts.evaluation_samples // self.settings.devices))
+
+    @property
+    @abstractmethod
+    def image_sizes(self) -> Sequence[tuple[int, int]]:
+        """(height, width) of every shape that batches come in, largest first."""
+
+    def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
+        """Arrays beside `image` of a training batch of `count` images."""
+        return {}
+
+    def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """One for each size: every replica has the same number of images in every step."""
+        count = self.images_per_replica
+        return [
+            {"image": ArraySpec((count, height, width, 3), "uint8"), **self.target_shapes(count)}
+            for height, width in self.image_sizes
+        ]
+
+    def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """One for each size, of `evaluation_batch_size` images."""
+        count = self.evaluation_batch_size
+        return [{"image": ArraySpec((count, height, width, 3), "uint8")} for height, width in self.image_sizes]
+
+    def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
+        """Grey images, and targets of 0: the first class, background."""
+        batch = super().dummy_batch(specs)
+        batch.arrays["image"].fill(GREY)
+        return batch
