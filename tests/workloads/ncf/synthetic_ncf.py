@@ -1,4 +1,4 @@
-"""A small made-up data set for NCF's tests: 501 users, 333 items, dense enough that many draws are rejected."""
+"""A small synthetic data set for NCF's tests: 501 users, 333 items, dense enough that many draws are rejected."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(folder: Path) -> Facts:
     test = np.arange(USERS, dtype=np.int32) % ITEMS
     for name, array in (("train_user", user), ("train_item", item), ("test_item", test)):
         np.save(folder / f"{name}.npy", array)
-    return Facts(len(user), USERS, {"users": USERS, "items": ITEMS, "min_ratings": 2}, "made up")
+    return Facts(len(user), USERS, {"users": USERS, "items": ITEMS, "min_ratings": 2}, "synthetic")
 
 
 def settings(folder: Path | str, batch_size_global: int = 4001, **options: object) -> Settings:
