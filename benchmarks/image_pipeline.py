@@ -37,7 +37,7 @@ from workloads.common.images import index as image_index
 from workloads.common.images import turbo
 from workloads.resnet50.data import ImageNetData
 from workloads.resnet50.dataset import ImageFolders
-from workloads.resnet50.facts import read_facts
+from workloads.resnet50.facts import IMAGENET
 
 PROJECT = Path(__file__).resolve().parent.parent
 HEIGHT, WIDTH = 375, 500
@@ -90,7 +90,7 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
     """Rounds of this pipeline, one per word on stdin: a process of its own."""
     model = {"image_size": 224, "resize_size": 256, "area_minimum": 0.05}
     settings = SimpleNamespace(model=model, options={"decode": decode}, batch_size_global=BATCH, data_dir=folder)
-    data = ImageNetData(settings, read_facts(folder), Place(0, 1, range(1), 1, ("cpu",)), 0)  # type: ignore[arg-type]
+    data = ImageNetData(settings, IMAGENET.read(folder), Place(0, 1, range(1), 1, ("cpu",)), 0)  # type: ignore[arg-type]
     batches = data.train(0, 1 << 40)
     for _ in range(4):
         next(batches)

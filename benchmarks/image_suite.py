@@ -43,7 +43,7 @@ def full_size(name: str, framework: str, precision: str, batch: int, cores: int,
         workload=name, framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
         devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
         batch_size_global=batch, batch_rule="set", lr_scaling="none", seed=0, stop="steps:10", mode="train",
-        dataset=dataset, data_dir=data, model=kind.defaults("synthetic", "v0.7").model, targets={},
+        dataset=dataset, data_dir=data, model=kind.defaults("synthetic", "v0.7", {}).model, targets={},
         hyperparameter_set=chosen, hyperparameters=values, hyperparameter_sources={},
         options={"evaluation_batch_size": batch, "compile": "auto"},
     )  # fmt: skip

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workloads.api import Place
 from workloads.common.coco.dataset import SPLITS, CocoFolders
-from workloads.common.coco.facts import read_facts
+from workloads.common.coco.facts import COCO2017
 from workloads.common.images import turbo
 from workloads.ssd import priors
 from workloads.ssd.data import DetectionData
@@ -89,7 +89,7 @@ def pipeline(decode: str, folder: str, seconds: float) -> None:
         batch_size_global=BATCH,
         data_dir=folder,
     )
-    data = DetectionData(settings, read_facts(folder), Place(0, 1, range(1), 1, ("cpu",)), 0)  # type: ignore[arg-type]
+    data = DetectionData(settings, COCO2017.read(folder), Place(0, 1, range(1), 1, ("cpu",)), 0)  # type: ignore[arg-type]
     batches = data.train(0, 1 << 40)
     for _ in range(4):
         next(batches)

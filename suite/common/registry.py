@@ -34,19 +34,19 @@ def not_allowed(what: str, given: object, allowed: Iterable[str]) -> ValueError:
 
 @cache
 def _points(group: str) -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+    by_name: dict[str, EntryPoint] = {}
     for point in entry_points(group=group):
-        if point.name in found and found[point.name].value != point.value:
+        if point.name in by_name and by_name[point.name].value != point.value:
             raise ValueError(
-                f"{group}: two packages define '{point.name}' ({found[point.name].value} and {point.value}); "
+                f"{group}: two packages define '{point.name}' ({by_name[point.name].value} and {point.value}); "
                 f"uninstall one of them"
             )
-        found[point.name] = point
-    return found
+        by_name[point.name] = point
+    return by_name
 
 
 def refresh() -> None:
-    """Forget what was found: the Python path has changed."""
+    """Look for entry points anew: the Python path has changed."""
     importlib.invalidate_caches()
     _points.cache_clear()
 

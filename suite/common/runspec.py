@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 
 from workloads.api import Facts, Json, Settings
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,18 @@ class RunSpec:
     versions: Mapping[str, str]
     git: Mapping[str, Json]
     hardware: Mapping[str, Json]
+    hosts: tuple[Mapping[str, Json], ...] = ()
+    """`suite.launch.hosts.Host.record` of every machine, in the order of their devices; empty: this one with all devices."""
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
-        """Write as JSON, atomically."""
-        write_atomically(path, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
+        """Write as JSON, atomically; arrays of facts are copied beside it, so that workers need nothing of the data set."""
+        value = asdict(self)
+        for name, source in self.facts.arrays.items():
+            copy = path.with_name(f"facts-{safe_name(name)}.npy")
+            shutil.copyfile(source, copy)
+            value["facts"]["arrays"][name] = copy.name
+        write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
 def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:
@@ -63,8 +71,12 @@ def read_run(path: Path) -> RunSpec:
     value = json.loads(path.read_text(encoding="utf-8"))
     if value.get("schema") != SCHEMA:
         raise ValueError(f"{path}: schema {value.get('schema')}, this version reads {SCHEMA}")
+    value.setdefault("hosts", [])  # a file from before hosts were recorded: of one machine
     value["settings"] = _build(Settings, value["settings"], path)
-    value["facts"] = _build(Facts, value["facts"], path)
+    arrays = value["facts"].get("arrays", {})
+    value["facts"] = _build(
+        Facts, {**value["facts"], "arrays": {name: str(path.parent / file) for name, file in arrays.items()}}, path
+    )
     run: RunSpec = _build(RunSpec, value, path)
     return run
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import hydra
-from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
@@ -22,6 +22,7 @@ from suite.config.help import help_text
 from suite.config.options import SuiteConfig
 from suite.config.overrides import CONF
 from suite.environments.plugins import Plugin, activate
+from workloads.api import OPTION_GROUPS, option_keys
 
 
 @dataclass(frozen=True)
@@ -42,18 +43,55 @@ class Request:
     plugins: tuple[Plugin, ...] = ()
 
 
+class _Flags(argparse.ArgumentParser):
+    """Hydra's flags, which this module must tell from overrides; Hydra itself obeys them.
+
+    Its `--experimental-rerun` is left out: it unpickles a file.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(add_help=False)
+        self.add_argument("overrides", nargs="*")
+        switches = (
+            ("--multirun", "-m"),
+            ("--run", "-r"),
+            ("--resolve",),
+            ("--help", "-h"),
+            ("--hydra-help",),
+            ("--version",),
+        )
+        for names in (*switches, ("--shell-completion", "-sc")):
+            self.add_argument(*names, action="store_true")
+        for names in (("--package", "-p"), ("--config-dir", "-cd"), ("--config-path", "-cp"), ("--config-name", "-cn")):
+            self.add_argument(*names)
+        self.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
+        topics = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+        self.add_argument("--info", "-i", nargs="?", const="all", choices=topics)
+
+    def error(self, message: str) -> NoReturn:
+        """Raises ValueError, where argparse would print its usage and exit."""
+        raise ValueError(f"{message}; type --help for what can be set, --hydra-help for Hydra's flags")
+
+
 def compose(arguments: Sequence[str]) -> Request:
     """Check and compose. Raises ValueError with one line. Hydra's own flags (`--cfg job`, `--help`) print and give no jobs."""
+    try:
+        return _compose(arguments)
+    except HydraException as error:
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+def _compose(arguments: Sequence[str]) -> Request:
     arguments = [overrides.quoted(argument) for argument in _overrides_first(arguments)]
-    flags = get_args_parser().parse_args(list(arguments))
-    wanted = _plugins(flags.overrides)
-    plugins = activate(wanted)
+    flags = _Flags().parse_args(arguments)
+    plugin_names = _plugins(flags.overrides)
+    plugins = activate(plugin_names)
     if flags.help:
         print(help_text())
         return Request((), False)
-    if not (flags.hydra_help or flags.info or flags.shell_completion):
+    if not (flags.hydra_help or flags.info or flags.shell_completion or flags.version):
         overrides.check(flags.overrides, multirun=flags.multirun)
-    _store()
+    _store(overrides.chosen_workloads(flags.overrides))
     jobs: list[Composed] = []
 
     @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
@@ -69,11 +107,9 @@ def compose(arguments: Sequence[str]) -> Request:
         sys.argv = [given[0], f"hydra.run.dir='{scratch}'", f"hydra.sweep.dir='{scratch}'", *arguments]
         try:
             collect()
-        except HydraException as error:
-            raise ValueError(" ".join(str(error).split())) from None
         finally:
             sys.argv = given
-    if any(_texts(job.config["plugins"]) != wanted for job in jobs):
+    if any(_texts(job.config["plugins"]) != plugin_names for job in jobs):
         raise ValueError(
             "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
         )
@@ -108,10 +144,24 @@ def _overrides_first(arguments: Sequence[str]) -> list[str]:
     return [argument for argument in arguments if argument not in flags] + flags
 
 
-def _store() -> None:
+def _schema(workloads: Sequence[str]) -> DictConfig:
+    """SuiteConfig with the keys that options of these workloads have outside `workload`.
+
+    Null in a sweep over several workloads: the default of each.
+    """
+    schema: DictConfig = OmegaConf.structured(SuiteConfig)
+    for workload in workloads:
+        for key, item in option_keys(registry.load_workload(workload).Options).items():
+            if key.partition(".")[0] in OPTION_GROUPS:
+                default = item.default if len(workloads) == 1 else None  # of several, not all may have it
+                OmegaConf.update(schema, key, default, force_add=True)
+    return schema
+
+
+def _store(workloads: Sequence[str]) -> None:
     """Tell Hydra the schema, and the workloads and frameworks of installed packages that have no file below conf/."""
     store = ConfigStore.instance()
-    store.store(name="suite_config", node=SuiteConfig)
+    store.store(name="suite_config", node=_schema(workloads))
     for name in overrides.group_choices("workload"):
         if not (CONF / "workload" / f"{name}.yaml").exists():
             store.store(group="workload", name=name, node=_default_options(name))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import Field
 from typing import Any
 
+from suite.common import registry
 from suite.config.options import SuiteConfig, known_fields, subgroup
 from suite.config.overrides import GROUPS, group_choices
+from workloads.api import OPTION_GROUPS, option_keys
 
 HEAD = """Train workloads to a quality target and log it.
 
@@ -21,7 +24,26 @@ def help_text() -> str:
     lines = [HEAD, "Choose:"]
     lines += [f"  {group}=".ljust(28) + ", ".join(group_choices(group)) for group in GROUPS]
     lines += ["", "Set (default in brackets):"]
-    return "\n".join(lines + _keys("", SuiteConfig))
+    return "\n".join([*lines, *_keys("", SuiteConfig), "", *_shared_keys()])
+
+
+def _shared_keys() -> list[str]:
+    """Keys outside `workload` that some workloads have, with their names."""
+    owners: dict[str, list[str]] = {}
+    found: dict[str, Field[Any]] = {}
+    for name in registry.names(registry.WORKLOADS):
+        for key, item in option_keys(registry.load_workload(name).Options).items():
+            if key.partition(".")[0] in OPTION_GROUPS:
+                owners.setdefault(key, []).append(name)
+                found[key] = item
+    return ["Of some workloads:", *(_line(key, item, f" ({', '.join(owners[key])})") for key, item in found.items())]
+
+
+def _line(key: str, item: Field[Any], after: str = "") -> str:
+    allowed = " | ".join(item.metadata.get("choices", ()))
+    default = "" if callable(item.default_factory) else f" [{item.default}]"
+    text = f"{item.metadata['text']}{f' ({allowed})' if allowed else ''}{default}"
+    return f"  {key}=".ljust(36) + text + after
 
 
 def _keys(prefix: str, kind: Any) -> list[str]:
@@ -30,9 +52,6 @@ def _keys(prefix: str, kind: Any) -> list[str]:
         below = subgroup(item)
         if below is not None:
             lines += [line for line in _keys(f"{prefix}{name}.", below) if ".name=" not in line]
-        elif prefix or name not in GROUPS:
-            allowed = " | ".join(item.metadata.get("choices", ()))
-            default = "" if callable(item.default_factory) else f" [{item.default}]"
-            text = f"{item.metadata['text']}{f' ({allowed})' if allowed else ''}{default}"
-            lines.append(f"  {prefix}{name}=".ljust(36) + text)
+        elif prefix or name not in (*GROUPS, *OPTION_GROUPS):
+            lines.append(_line(f"{prefix}{name}", item))
     return lines

@@ -4,26 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
 
-
-def option(
-    default: Any,
-    text: str,
-    *,
-    choices: tuple[str, ...] = (),
-    minimum: float | None = None,
-    pattern: str = "",
-    example: str = "",
-) -> Any:
-    """A dataclass field with its description and what is allowed; `pattern` is matched against the whole value."""
-    metadata = {"text": text, "choices": choices, "minimum": minimum, "pattern": pattern, "example": example}
-    if isinstance(default, (list, dict)):
-        return field(default_factory=lambda: type(default)(default), metadata=metadata)
-    if callable(default):
-        return field(default_factory=default, metadata=metadata)
-    return field(default=default, metadata=metadata)
+from workloads.api import option
 
 
 @dataclass
@@ -33,29 +17,6 @@ class Cpu:
     cores_per_device: Any = option(
         1, "CPU cores that make one device; `all` shares out every core", pattern=r"all|[1-9]\d*", example="2"
     )
-
-
-@dataclass
-class DataConfig:
-    """`data.*`: how samples are read."""
-
-    decode: str = option(
-        "exact",
-        "JPEG decoding; scaled: at reduced size where a crop is larger than needed, which is faster and changes pixels",
-        choices=("exact", "scaled"),
-    )
-    threads: int = option(0, "threads per process that make batches; 0: what suits the workload", minimum=0)
-    skip_bad: bool = option(False, "leave out samples that cannot be read, and say so, instead of ending the run")
-
-
-@dataclass
-class BackboneConfig:
-    """`backbone.*`: pretrained weights that detectors start from."""
-
-    weights: str | None = option(
-        None, "the published file of weights (docs of the workload); only under profile=reference"
-    )
-    allow_other: bool = option(False, "take other weights of the same network; makes the division open")
 
 
 @dataclass
@@ -107,6 +68,13 @@ class SystemConfig:
 
 
 @dataclass
+class TimingConfig:
+    """`timing.*`: what is timed in runs of fixed length."""
+
+    warmup_steps: int = option(0, "steps before the measured ones, left out of times and throughput", minimum=0)
+
+
+@dataclass
 class SuiteConfig:
     """The keys at the top level."""
 
@@ -117,8 +85,9 @@ class SuiteConfig:
     environment: EnvironmentConfig = option(EnvironmentConfig, "where the framework is installed")
     system: SystemConfig = option(SystemConfig, "the machine")
     cpu: Cpu = option(Cpu, "what a device is on a CPU")
-    data: DataConfig = option(DataConfig, "how samples are read")
-    backbone: BackboneConfig = option(BackboneConfig, "pretrained weights")
+    data: Any = option(dict, "how samples are read: keys of the workloads that have them")
+    backbone: Any = option(dict, "pretrained weights: keys of the workloads that have them")
+    timing: TimingConfig = option(TimingConfig, "what is timed")
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
     nodes: int = option(1, "machines", minimum=1, example="1")
     device: str = option(
@@ -152,7 +121,11 @@ class SuiteConfig:
         pattern=r"auto|target|(epochs|samples|steps):[1-9]\d*",
         example="epochs:5",
     )
-    mode: str = option("train", "forward: only the loss, no update, no evaluation", choices=("train", "forward"))
+    mode: str = option(
+        "train",
+        "forward_backward: gradients without an update; forward: the loss alone; inference: evaluation batches alone",
+        choices=("train", "forward_backward", "forward", "inference"),
+    )
     watchdog_seconds: float = option(
         300.0, "a process without progress for so long is hung", minimum=1.0, example="300"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import MISSING, Field
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from suite.common import registry
 from suite.common.paths import PROJECT
 from suite.common.registry import nearest, not_allowed
 from suite.config.options import SuiteConfig, check_value, known_fields, subgroup
+from workloads.api import OPTION_GROUPS, option_keys
 
 CONF = PROJECT / "conf"
 GROUPS = ("workload", "framework", "profile", "rules", "environment", "system")
@@ -80,6 +82,12 @@ def check(arguments: Sequence[str], multirun: bool) -> None:
         )
 
 
+def chosen_workloads(arguments: Sequence[str]) -> list[str]:
+    """The workloads that overrides name and that there are."""
+    overrides = [_parse(argument) for argument in arguments]
+    return [name for name in _chosen(overrides)["workload"] if name in registry.names(registry.WORKLOADS)]
+
+
 def _parse(argument: str) -> Override:
     try:
         return OverridesParser.create().parse_override(argument)
@@ -115,7 +123,26 @@ def _check_key(key: str, values: list[Any], chosen: dict[str, list[str]]) -> Non
             if workload in registry.names(registry.WORKLOADS):
                 _check_path(key, parts[1:], registry.load_workload(workload).Options, values)
         return
+    if parts[0] in OPTION_GROUPS and len(parts) > 1:
+        _check_shared(key, values, chosen["workload"])
+        return
     _check_path(key, parts, SuiteConfig, values)
+
+
+def _check_shared(key: str, values: list[Any], workloads: list[str]) -> None:
+    """A key such as `data.decode` that belongs to the workloads that have it. Raises ValueError for one that has it not."""
+    for workload in workloads:
+        if workload not in registry.names(registry.WORKLOADS):
+            continue
+        keys = option_keys(registry.load_workload(workload).Options)
+        if key not in keys:
+            shared = sorted(name for name in keys if not name.startswith("workload."))
+            raise ValueError(
+                f"{key}={values[0]}: workload={workload} has no such key; "
+                f"allowed: {', '.join(shared) or 'none of these groups'}{nearest(key, shared)}"
+            )
+        for value in values:
+            check_value(key, str(keys[key].type), keys[key].metadata, value)
 
 
 def _check_path(key: str, parts: list[str], kind: Any, values: list[Any]) -> None:
@@ -126,6 +153,10 @@ def _check_path(key: str, parts: list[str], kind: Any, values: list[Any]) -> Non
         raise ValueError(
             f"{key}: there is no such key; allowed: {', '.join(prefix + name for name in known)}{nearest(head, known)}"
         )
+    metrics = _metrics(known[head])
+    if metrics:
+        _check_target(key, rest, metrics, values)
+        return
     below = subgroup(known[head])
     if rest and below is not None:
         _check_path(key, rest, below, values)
@@ -134,3 +165,21 @@ def _check_path(key: str, parts: list[str], kind: Any, values: list[Any]) -> Non
         if below is not None:
             raise ValueError(f"{key}={value}: type one of {', '.join(f'{key}.{name}' for name in known_fields(below))}")
         check_value(key, str(known[head].type), known[head].metadata, value)
+
+
+def _metrics(item: Field[Any]) -> tuple[str, ...]:
+    """The names below a field whose default is a dictionary: the metrics of `workload.target`."""
+    default = item.default_factory() if item.default_factory is not MISSING else None
+    return tuple(default) if isinstance(default, dict) else ()
+
+
+def _check_target(key: str, rest: list[str], metrics: tuple[str, ...], values: list[Any]) -> None:
+    """Raise ValueError unless `key` names one of several metrics and gives it a number."""
+    if not rest:
+        raise ValueError(
+            f"{key}={values[0]}: there are several; type one of {', '.join(f'{key}.{name}=…' for name in metrics)}"
+        )
+    if len(rest) > 1 or rest[0] not in metrics:
+        raise not_allowed(key.partition(f".{rest[0]}")[0], rest[0], metrics)
+    for value in values:
+        check_value(key, "float", {"minimum": 0.0}, value)

@@ -15,7 +15,8 @@ from suite.control.progress import Progress
 from suite.control.telemetry import Telemetry
 from suite.environments.environment import Environment
 from suite.launch import processes
-from suite.launch.base import Framework
+from suite.launch.base import Framework, meet
+from suite.launch.hosts import Host, hosts_of, machine_folder, recorded
 from suite.machine import cgroups, topology
 from suite.worker.heartbeat import STACK_SIGNAL, Beat, beat_path, read_beat, told_path, was_told
 
@@ -44,20 +45,20 @@ class Supervisor:
     """Runs the processes of one run to their end."""
 
     def __init__(self, run: RunSpec, framework: Framework, environment: Environment, progress: Progress) -> None:
-        self.run_spec = run
+        self.run_spec = recorded(run)
         self.folder = Path(run.folder)
         self.framework = framework
-        self.environment = environment
         self.progress = progress
-        self.process_count = framework.processes(run.settings.devices)
+        self.hosts = hosts_of(self.run_spec, environment)
+        self.process_hosts = framework.hosts_of_processes(self.hosts)
+        self.process_count = len(self.process_hosts)
         self.started = _now()
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self._last_count = [-1] * self.process_count
         self._last_change = [time.monotonic()] * self.process_count
         self._done_since: float | None = None
         self._oom_kills = cgroups.oom_kills()
-        log = self.folder / f"result_{run.run_index}.txt"
-        self._telemetry = Telemetry(self.folder / "telemetry.jsonl", log, run.settings.device == "cuda")
+        self._telemetry: list[Telemetry] = []
 
     def run(self) -> Status:
         """Start, watch, clean up. On KeyboardInterrupt the tree is ended, filed as `interrupted`, and the exception raised."""
@@ -66,9 +67,10 @@ class Supervisor:
         self._file(Status("running"))
         status = Status("failed", "the controller stopped for a reason of its own")
         try:
-            topology.write(self.folder)
+            self._telemetry = [self._record_machine(host) for host in self.hosts if host.is_here]
             self._start()
-            self._telemetry.start()
+            for telemetry in self._telemetry:
+                telemetry.start()
             while (ended := self._look()) is None:
                 time.sleep(POLL_SECONDS)
             status = ended
@@ -81,16 +83,28 @@ class Supervisor:
             self._end_tree()
             self._file(status)
             self._forget_beats()
-            self._telemetry.stop()
+            for telemetry in self._telemetry:
+                telemetry.stop()
         return status
 
+    def _record_machine(self, host: Host) -> Telemetry:
+        """Write what the host, this machine, is made of; returns what will sample it. Both files have the host's own folder."""
+        folder = machine_folder(self.folder, host, self.hosts)
+        folder.mkdir(exist_ok=True)
+        topology.write(folder)
+        log = self.folder / f"result_{self.run_spec.run_index}.txt"
+        return Telemetry(folder / "telemetry.jsonl", log, self.run_spec.settings.device == "cuda")
+
     def _start(self) -> None:
-        run_file = self.environment.map_path(str(self.folder / "run.json"))
-        for command in self.framework.commands(self.run_spec, run_file):
-            arguments = self.environment.command(*command.arguments)
-            variables = {**os.environ, "PYTHONUNBUFFERED": "1", **command.variables}
-            log = self.folder / f"{command.name}.log"
-            self.children[command.name] = processes.start(arguments, variables, log, self.folder)
+        cluster = meet(self.hosts)
+        for host in cluster.hosts:
+            assert host.environment is not None
+            run_file = host.environment.map_path(self.folder / "run.json")
+            for command in self.framework.commands(self.run_spec, run_file, cluster, host):
+                arguments = host.environment.command(*command.arguments)
+                variables = {**os.environ, "PYTHONUNBUFFERED": "1", **command.variables}
+                log = self.folder / f"{command.name}.log"
+                self.children[command.name] = processes.start(arguments, variables, log, self.folder)
 
     def _look(self) -> Status | None:
         """One look at everything; None while the run goes on."""
@@ -116,9 +130,11 @@ class Supervisor:
 
     def _died(self, beats: list[Beat | None]) -> Status | None:
         """A worker that is gone without having said how it ended; first one that no launcher had told to leave."""
-        if self.environment.argv_prefix:  # inside a container, process ids are others
-            return None
-        silent = [beat for beat in beats if beat is not None and not beat.status and not processes.alive(beat.pid)]
+        silent = [
+            beat
+            for beat in beats
+            if beat is not None and not beat.status and self._is_known(beat) and not processes.alive(beat.pid)
+        ]
         for beat in sorted(silent, key=lambda beat: was_told(self.folder, beat.process)):
             # A worker that failed writes its reason last: look once more before calling it dead.
             again = read_beat(self.folder, beat.process)
@@ -129,6 +145,10 @@ class Supervisor:
                     return Status("oom", f"process {beat.process} was killed by the kernel {where}", beat.process)
                 return Status("rank_died", f"process {beat.process} died{how} {where}", beat.process)
         return None
+
+    def _is_known(self, beat: Beat) -> bool:
+        """True if the worker's process id is one of this machine's."""
+        return self.process_hosts[beat.process].shows_processes
 
     def _failed(self, beats: list[Beat | None]) -> Status | None:
         """The reason of a worker that said that it failed."""
@@ -185,7 +205,7 @@ class Supervisor:
 
     def _stack(self, beat: Beat | None) -> str:
         """Where a hung worker stands: its innermost Python line; all stacks go to its text log."""
-        if beat is None or self.environment.argv_prefix or not processes.alive(beat.pid):
+        if beat is None or not self._is_known(beat) or not processes.alive(beat.pid):
             return ""
         log = self.folder / f"worker-{beat.process}.log"
         before = log.stat().st_size
@@ -199,8 +219,8 @@ class Supervisor:
 
     def _end_tree(self) -> None:
         pids = [child.pid for child in self.children.values() if child.poll() is None]
-        if not self.environment.argv_prefix:
-            pids += [beat.pid for beat in self._beats() if beat is not None and processes.alive(beat.pid)]
+        known = [beat.pid for beat in self._beats() if beat is not None and self._is_known(beat)]
+        pids += [pid for pid in known if processes.alive(pid)]
         processes.end(processes.tree(pids))
         for child in self.children.values():
             child.poll()  # reap

@@ -35,7 +35,7 @@ class ProcessTree:
     """All descendants of this process: the controller starts nothing but the processes of the run."""
 
     def __init__(self) -> None:
-        self._found: dict[int, psutil.Process] = {}
+        self._processes: dict[int, psutil.Process] = {}
         self._cpu_seconds: dict[int, float] = {}
         self._sampled = time.monotonic()
         self._search_at = 0.0
@@ -50,25 +50,25 @@ class ProcessTree:
             self._search(now)
         before, self._cpu_seconds = self._cpu_seconds, {}
         busy_seconds, memory_bytes = 0.0, 0
-        for pid, process in self._found.items():
+        for pid, process in self._processes.items():
             with contextlib.suppress(psutil.Error), process.oneshot():  # gone since the last search
                 times = process.cpu_times()
                 memory_bytes += process.memory_info().rss
                 self._cpu_seconds[pid] = times.user + times.system
                 busy_seconds += max(0.0, self._cpu_seconds[pid] - before.get(pid, self._cpu_seconds[pid]))
-        self._found = {pid: self._found[pid] for pid in self._cpu_seconds}
+        self._processes = {pid: self._processes[pid] for pid in self._cpu_seconds}
         elapsed, self._sampled = now - self._sampled, now
         percent = 100 * busy_seconds / max(elapsed, 1e-3) / (psutil.cpu_count() or 1)
         return {
             "run_cpu_percent": round(percent, 2),
             "run_memory_bytes": memory_bytes,
-            "run_processes": len(self._found),
+            "run_processes": len(self._processes),
         }
 
     def _search(self, now: float) -> None:
         begin = time.thread_time()
         children = {process.pid: process for process in psutil.Process().children(recursive=True)}
-        self._found = {**children, **{pid: old for pid, old in self._found.items() if children.get(pid) == old}}
+        self._processes = {**children, **{pid: old for pid, old in self._processes.items() if children.get(pid) == old}}
         self._search_at = now + (time.thread_time() - begin) / SEARCH_SHARE
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from suite.common.runspec import RunSpec
+from suite.launch.hosts import LOOPBACK, Cluster, Host, hosts_of
 from workloads.api import Place
 
 WORKER = ("-m", "suite.worker.main")
@@ -15,12 +16,12 @@ WORKER = ("-m", "suite.worker.main")
 
 @dataclass(frozen=True)
 class Command:
-    """One process for the controller to start."""
+    """One process to start on a host."""
 
     name: str
-    """`launcher` or `worker-R`: also the name of its text log."""
+    """`launcher` or `worker-R`, unlike any other of the run: also the name of its text log."""
     arguments: tuple[str, ...]
-    """What follows the environment's Python on the command line."""
+    """What follows the host's Python on the command line."""
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -34,17 +35,35 @@ class Framework:
     packages: tuple[str, ...]
     """Distributions, one of which is installed and whose version stands for the framework's."""
     processes: Callable[[int], int]
-    """Devices of a run to the number of worker processes."""
-    commands: Callable[[RunSpec, str], list[Command]]
-    """(run, path of run.json as the workers see it) to the processes to start."""
+    """Devices of a host to the number of its worker processes."""
+    commands: Callable[[RunSpec, str, Cluster, Host], list[Command]]
+    """(run, path of run.json as the host's workers see it, cluster, host) to the processes to start on that host."""
+
+    def hosts_of_processes(self, hosts: Sequence[Host]) -> tuple[Host, ...]:
+        """The host of every worker process of a run, in process order."""
+        return tuple(host for host in hosts for _ in range(self.processes(len(host.replicas))))
 
 
-def free_ports(count: int) -> list[int]:
-    """Distinct TCP ports on the loopback address that nobody listens on now."""
+def meet(hosts: Sequence[Host]) -> Cluster:
+    """The hosts with a free port for each replica. Raises ValueError for a host whose address is not this machine's."""
+    ports: list[int] = []
+    for host in hosts:
+        try:
+            ports += free_ports(len(host.replicas), host.address)
+        except OSError as error:
+            raise ValueError(
+                f"host {host.name}: ports of {host.address} cannot be probed from here: {error.strerror or error}; "
+                f"probe them on that machine"
+            ) from None
+    return Cluster(tuple(hosts), tuple(ports))
+
+
+def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
+    """Distinct TCP ports on an address of this machine that nobody listens on now. Raises OSError for another's address."""
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:
-            probe.bind(("127.0.0.1", 0))
+            probe.bind((address, 0))
         return [int(probe.getsockname()[1]) for probe in probes]
     finally:
         for probe in probes:
@@ -59,24 +78,40 @@ def thread_variables(cores: int) -> dict[str, str]:
 
 def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
     """glibc's malloc tunables for workers on CPU cores; the user's own GLIBC_TUNABLES stand."""
-    wanted = run.settings.device == "cpu" and "GLIBC_TUNABLES" not in os.environ
-    return {"GLIBC_TUNABLES": tunables} if wanted else {}
+    if run.settings.device != "cpu" or "GLIBC_TUNABLES" in os.environ:
+        return {}
+    return {"GLIBC_TUNABLES": tunables}
 
 
 def place_of(run: RunSpec, process: int, processes: int) -> Place:
-    """Where `process` of `processes` stands: replicas are dealt out in order, equally many to each process."""
+    """Where `process` of `processes` stands: replicas are dealt out in order, equally many to each process.
+
+    Processes and replicas are numbered over all hosts, devices and cores on each host.
+    """
     settings = run.settings
     share = settings.devices // processes
     replicas = range(process * share, (process + 1) * share)
+    host = next(host for host in hosts_of(run) if replicas.start in host.replicas)
+    assert replicas[-1] in host.replicas, "a process drives devices of one host"
+    positions = [replica - host.replicas.start for replica in replicas]
     cores: tuple[int, ...] = ()
     if settings.device == "cpu":
         width = settings.cores_per_device
-        wanted = [replica * width + core for replica in replicas for core in range(width)]
-        cores = tuple(sorted({run.cores[index % len(run.cores)] for index in wanted}))
+        indices = [position * width + core for position in positions for core in range(width)]
+        cores = tuple(sorted({host.cores[index % len(host.cores)] for index in indices}))
         devices = tuple("cpu" for _ in replicas)
     else:
-        devices = tuple(f"cuda:{replica}" for replica in replicas)
-    return Place(process, processes, replicas, settings.devices, devices, cores, settings.cores_per_device)
+        devices = tuple(f"cuda:{host.devices[position]}" for position in positions)
+    return Place(
+        process,
+        processes,
+        replicas,
+        settings.devices,
+        devices,
+        cores,
+        settings.cores_per_device,
+        host=host.name,
+    )
 
 
 def place_from_environment(run: RunSpec) -> Place:

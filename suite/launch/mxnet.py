@@ -1,9 +1,10 @@
-"""MXNet: one process drives all devices of a node, one context each, joined by a KVStore."""
+"""MXNet: one process drives all devices of a host, one context each, joined by a KVStore."""
 
 from __future__ import annotations
 
 from suite.common.runspec import RunSpec
 from suite.launch.base import WORKER, Command, Framework, malloc_variables, thread_variables
+from suite.launch.hosts import Cluster, Host
 
 TEMPORARY_SPACES = 4_096
 """Temporary spaces of MXNet's CPU operators, allocated as used. All CPU contexts share them, and an operator waits for
@@ -23,11 +24,16 @@ def device_variables(run: RunSpec) -> dict[str, str]:
     return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.precision == "fp32" else {}
 
 
-def single_process(run: RunSpec, run_file: str) -> list[Command]:
-    """One worker that holds every replica."""
-    threads = thread_variables(run.settings.cores_per_device)
-    variables = {**threads, **device_variables(run), "RANK": "0", "WORLD_SIZE": "1"}
-    return [Command("worker-0", (*WORKER, run_file), variables)]
+def single_process(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
+    """One worker that holds every replica of the host."""
+    process = cluster.hosts.index(host)
+    variables = {
+        **thread_variables(run.settings.cores_per_device),
+        **device_variables(run),
+        "RANK": str(process),
+        "WORLD_SIZE": str(len(cluster.hosts)),
+    }
+    return [Command(f"worker-{process}", (*WORKER, run_file), variables)]
 
 
 MXNET = Framework(

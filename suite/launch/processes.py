@@ -40,14 +40,14 @@ def start(arguments: Sequence[str], variables: Mapping[str, str], log: Path, fol
 
 def tree(pids: Iterable[int]) -> list[psutil.Process]:
     """The processes with these ids and all their descendants that still exist."""
-    found: dict[int, psutil.Process] = {}
+    members: dict[int, psutil.Process] = {}
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(pid)
-            found[pid] = process
+            members[pid] = process
             for child in process.children(recursive=True):
-                found[child.pid] = child
-    return list(found.values())
+                members[child.pid] = child
+    return list(members.values())
 
 
 def alive(pid: int) -> bool:

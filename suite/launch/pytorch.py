@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from suite.common.runspec import RunSpec
-from suite.launch.base import WORKER, Command, Framework, free_ports, malloc_variables, thread_variables
+from suite.common.runspec import RunSpec, safe_name
+from suite.launch.base import WORKER, Command, Framework, malloc_variables, thread_variables
+from suite.launch.hosts import Cluster, Host
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
 """PyTorch's CPU allocator is malloc, which gives the memory of large activations back to the system after every use and takes
@@ -11,19 +12,21 @@ fresh pages for the next. With these it keeps them: ResNet-50 on two cores train
 (two rounds), 1.5 in bf16 (one), on a noisy machine."""
 
 
-def _commands(run: RunSpec, run_file: str) -> list[Command]:
+def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
+    alone = len(cluster.hosts) == 1
     arguments = (
         *("-m", "torch.distributed.run"),
-        *("--nnodes", "1"),
-        *("--nproc-per-node", str(run.settings.devices)),
-        *("--master-addr", "127.0.0.1"),
-        *("--master-port", str(free_ports(1)[0])),
+        *("--nnodes", str(len(cluster.hosts))),
+        *(() if alone else ("--node-rank", str(cluster.hosts.index(host)))),
+        *("--nproc-per-node", str(len(host.replicas))),
+        *("--master-addr", cluster.master_address),
+        *("--master-port", str(cluster.master_port)),
         *("--max-restarts", "0"),
         *WORKER,
         run_file,
     )
     variables = {**thread_variables(run.settings.cores_per_device), **malloc_variables(run, MALLOC_TUNABLES)}
-    return [Command("launcher", arguments, variables)]
+    return [Command("launcher" if alone else f"launcher-{safe_name(host.name)}", arguments, variables)]
 
 
 PYTORCH = Framework(

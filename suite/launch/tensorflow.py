@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 
 from suite.common.runspec import RunSpec
-from suite.launch.base import WORKER, Command, Framework, free_ports, thread_variables
+from suite.launch.base import WORKER, Command, Framework, thread_variables
+from suite.launch.hosts import Cluster, Host
 
 
-def _commands(run: RunSpec, run_file: str) -> list[Command]:
-    processes = run.settings.devices
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(processes)]
+def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
+    endpoints = cluster.endpoints
     commands = []
-    for process in range(processes):
-        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": process}}
+    for process in host.replicas:
+        task = {"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": process}}
         variables = {
             **thread_variables(run.settings.cores_per_device),
             "TF_CONFIG": json.dumps(task),
             "TF_CPP_MIN_LOG_LEVEL": "1",
             "RANK": str(process),
-            "WORLD_SIZE": str(processes),
+            "WORLD_SIZE": str(len(endpoints)),
         }
         commands.append(Command(f"worker-{process}", (*WORKER, run_file), variables))
     return commands

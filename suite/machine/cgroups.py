@@ -39,12 +39,12 @@ def limits(root: Path = Path("/")) -> Limits:
         quotas = [_quota_v1(folder) for folder in cpu]
     else:
         return Limits()
-    found = [_memory(folder, *names) for folder in memory]
+    memory_rows = [_memory(folder, *names) for folder in memory]
     return Limits(
         version,
         min((quota for quota in quotas if quota is not None), default=None),
-        min((limit for limit, _ in found if limit is not None), default=None),
-        min((free for _, free in found if free is not None), default=None),
+        min((limit for limit, _ in memory_rows if limit is not None), default=None),
+        min((free for _, free in memory_rows if free is not None), default=None),
     )
 
 

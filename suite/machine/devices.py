@@ -7,9 +7,11 @@ import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+import psutil
+
+from suite.machine import sysfiles
 from workloads.api import Json
 
 
@@ -29,12 +31,8 @@ def cpu_cores() -> tuple[int, ...]:
 
 
 def cpu_model() -> str:
-    """The processor's name, as /proc/cpuinfo gives it."""
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    """The processor's name, or its architecture where it has none (ARM)."""
+    return sysfiles.cpu_model() or platform.processor() or platform.machine()
 
 
 @contextlib.contextmanager
@@ -75,22 +73,21 @@ def gpus() -> list[Gpu]:
     with nvml() as library:
         if library is None:
             return []
-        found = []
+        visible = []
         for handle in visible_handles(library):
             capability = "{}.{}".format(*library.nvmlDeviceGetCudaComputeCapability(handle))
             memory = int(library.nvmlDeviceGetMemoryInfo(handle).total)
-            found.append(Gpu(str(library.nvmlDeviceGetName(handle)), memory, capability))
-        return found
+            visible.append(Gpu(str(library.nvmlDeviceGetName(handle)), memory, capability))
+        return visible
 
 
 def hardware() -> dict[str, Json]:
     """CPU, memory and GPUs, for run.json."""
-    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "host": platform.node(),
         "cpu_model": cpu_model(),
         "cpu_cores": len(cpu_cores()),
-        "memory_bytes": memory_bytes,
+        "memory_bytes": psutil.virtual_memory().total,
         "gpus": [{"name": gpu.name, "memory_bytes": gpu.memory_bytes, "capability": gpu.capability} for gpu in gpus()],
         "os": platform.platform(),
     }

@@ -14,6 +14,20 @@ def text(path: Path) -> str | None:
         return None
 
 
+def online_cpus(root: Path) -> dict[int, Path]:
+    """Number of every online CPU to its folder in /sys; empty where /sys does not tell. `root` is where /sys is found."""
+    folders = (path.parent for path in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/topology"))
+    return {int(folder.name.removeprefix("cpu")): folder for folder in folders}
+
+
+def cpu_model(root: Path = Path("/")) -> str | None:
+    """The processor's name in /proc/cpuinfo, which psutil does not read; None where it has none."""
+    for line in (text(root / "proc/cpuinfo") or "").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return None
+
+
 def number(path: Path) -> int | None:
     """The whole number that the file holds; None if it holds none or cannot be read."""
     with contextlib.suppress(ValueError):

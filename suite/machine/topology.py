@@ -13,7 +13,7 @@ from typing import Any
 from suite.common.runspec import write_atomically
 from suite.machine import devices
 from suite.machine.cgroups import container, limits
-from suite.machine.sysfiles import number, text
+from suite.machine.sysfiles import cpu_model, number, online_cpus, text
 from workloads.api import Json
 
 SCHEMA = 1
@@ -69,17 +69,14 @@ def _system(root: Path) -> dict[str, Json]:
 def _cpu(root: Path) -> dict[str, Json]:
     """Counts of the CPUs that are online, whatever of them this process may use."""
     base = root / "sys/devices/system/cpu"
-    folders = sorted(
-        (path.parent for path in base.glob("cpu[0-9]*/topology")), key=lambda path: int(path.name.removeprefix("cpu"))
-    )
+    folders = [folder for _, folder in sorted(online_cpus(root).items())]
     packages = {text(folder / "topology/physical_package_id") for folder in folders} - {None}
     cores = {
         text(folder / "topology/core_cpus_list") or text(folder / "topology/thread_siblings_list") for folder in folders
     } - {None}
-    model = re.search(r"^model name\s*:\s*(.+)$", text(root / "proc/cpuinfo") or "", re.MULTILINE)
     frequency_khz = number(base / "cpu0/cpufreq/cpuinfo_max_freq")
     return {
-        "model": model[1] if model else None,
+        "model": cpu_model(root),
         "sockets": len(packages) or None,
         "cores": len(cores) or None,
         "threads": len(folders) or None,
@@ -114,9 +111,9 @@ def _numa_nodes(root: Path) -> list[Json]:
 
 
 def _memory_bytes(path: Path) -> int | None:
-    """The total that a meminfo file names, of the machine or of a node."""
-    found = re.search(r"MemTotal:\s*(\d+) kB", text(path) or "")
-    return int(found[1]) * 1024 if found else None
+    """The total that a meminfo file names, of the machine or of a NUMA node; psutil knows no nodes."""
+    match = re.search(r"MemTotal:\s*(\d+) kB", text(path) or "")
+    return int(match[1]) * 1024 if match else None
 
 
 def _gpus(root: Path) -> dict[str, Json]:
@@ -157,7 +154,7 @@ def _gpu(nvml: Any, handle: Any, index: int, root: Path) -> dict[str, Json]:
         "name": _ask(lambda: _decoded(nvml.nvmlDeviceGetName(handle))),
         "capability": None if capability is None else "{}.{}".format(*capability),
         "pci_bus_id": pci,
-        "numa_node": _numa_node_of(pci, root),
+        "numa_node": _gpu_numa_node(pci, root),
         "memory_bytes": _ask(lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total)),
         "clock_max_mhz": _ask(lambda: int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM))),
         "memory_clock_max_mhz": _ask(lambda: int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM))),
@@ -166,7 +163,7 @@ def _gpu(nvml: Any, handle: Any, index: int, root: Path) -> dict[str, Json]:
     }
 
 
-def _numa_node_of(pci_bus_id: str | None, root: Path) -> int | None:
+def _gpu_numa_node(pci_bus_id: str | None, root: Path) -> int | None:
     """NVML writes the PCI domain with eight digits, /sys with four; -1 there means that the node is not known."""
     if pci_bus_id is None:
         return None

@@ -6,12 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from suite.results.logs.record import RunRecord
+from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.text import clean
-from workloads.api import Json
-
-_MAY_DIFFER = ("run_index", "runs_required", "git_commit", "suite_version")
-"""Of `suite_run`; whether different commits hold the same code is looked at where the code is packed."""
+from workloads.api import Json, field_names
 
 
 def difference(records: Sequence[RunRecord]) -> str:
@@ -38,7 +35,8 @@ def repeated(records: Sequence[RunRecord]) -> str:
 
 
 def _facts(record: RunRecord) -> dict[str, Json]:
-    settings = {name: value for name, value in asdict(record.settings).items() if name not in _MAY_DIFFER}
+    # Whether different commits hold the same code is looked at where the code is packed.
+    settings = {name: asdict(record.settings)[name] for name in field_names(RunSettings, row=True)}
     logged = {key: value for key, value in record.hyperparameters.items() if key.startswith(("opt_", "model_"))}
     identity = {
         "submission_org": record.org,

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 
+from suite.common import registry
 from suite.environments import locks
 from suite.results.logs.record import RunSettings
 from suite.results.text import clean
-from workloads.api import Json
+from workloads.api import Json, LoggedSettings, option_keys
 
-_DATA_KEYS = {
-    **{"decode": "data.decode", "data_threads": "data.threads", "skip_bad": "data.skip_bad"},
-    "backbone_allow_other": "backbone.allow_other",
-}
-"""Options of a run that are typed elsewhere than below `workload.` (suite/plan/jobs.py)."""
 _BACKBONE = 'backbone.weights="${BACKBONE_WEIGHTS:?the path of the file that backbone_weights in the log names}"'
 """In place of the submitter's own path, which is worth nothing elsewhere."""
 
@@ -43,40 +40,42 @@ def _setup(environment: str) -> list[str]:
 def _run(settings: RunSettings, recorded: Mapping[str, Json]) -> list[str]:
     """One command for all runs. Text of a log is quoted: it is an argument, never a command."""
     words: dict[str, Json] = {
-        "workload": settings.workload,
-        "framework": settings.framework,
-        "profile": settings.profile,
-        "gpus": settings.devices,
-        "device": settings.device,
-        "precision": settings.precision,
-        "rules": settings.rules,
-        "rules.clock": settings.clock,
-        "batch": settings.batch_rule,
-        "lr_scaling": settings.lr_scaling,
-        "workload.dataset": settings.dataset,
-        "workload.hyperparameter_set": settings.hyperparameter_set,
-        "runs": "official",
+        item.metadata["typed"]: value
+        for item in fields(LoggedSettings)
+        if item.metadata["typed"] and (value := getattr(settings, item.name)) != item.default
     }
+    words["runs"] = "official"
     if settings.device == "cpu":
         words["cpu.cores_per_device"] = settings.cores_per_device
     if recorded["oversubscribe"]:
         words["oversubscribe"] = True
     if recorded["environment"] in locks.framework_locks():
         words["environment"] = recorded["environment"]
-    if len(settings.targets) == 1:
-        words["workload.target"] = next(iter(settings.targets.values()))
+    one = len(settings.targets) == 1
+    words |= {
+        f"workload.target{'' if one else f'.{clean(name, 60)}'}": value for name, value in settings.targets.items()
+    }
     sources, values = recorded["hyperparameter_sources"], recorded["hyperparameters"]
     if isinstance(sources, dict) and isinstance(values, dict):
         own = [name for name, source in sources.items() if source == "user" and name in values]
         words |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in own}
     options = recorded["options"]
-    with_backbone = isinstance(options, dict) and "backbone_weights" in options
+    with_backbone = isinstance(options, dict) and bool(options.get("backbone_weights"))
     if isinstance(options, dict):
         options = {name: value for name, value in options.items() if name != "backbone_weights"}
-        words = {_DATA_KEYS.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | words
+        keys = _option_keys(settings.workload)
+        words = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | words
     arguments = [shlex.quote(clean(f"{name}={_typed(value)}", 200)) for name, value in words.items() if _typed(value)]
     arguments += [_BACKBONE] if with_backbone else []
     return [".venv/bin/python run_suite.py \\", *[f"  {word} \\" for word in arguments], '  "$@"']
+
+
+def _option_keys(workload: str) -> dict[str, str]:
+    """Name of an option to the key that it is typed as; empty for a workload that is not installed here."""
+    try:
+        return {item.name: key for key, item in option_keys(registry.load_workload(workload).Options).items()}
+    except ValueError:
+        return {}
 
 
 def _typed(value: Json) -> str:

@@ -18,13 +18,14 @@ from pathlib import Path
 
 from suite.common.run_folder import SUPERSEDED
 from suite.common.runspec import RunSpec, read_run
+from workloads.api import Settings, field_names
 
 FINISHED = ("success", "target_missed")
 
 
 def identity(run: RunSpec) -> str:
     """Hash of what a run computes: settings without seed and paths, and the data's fingerprint."""
-    settings = {name: value for name, value in asdict(run.settings).items() if name not in ("seed", "data_dir")}
+    settings = {name: asdict(run.settings)[name] for name in field_names(Settings, resume=True)}
     settings["options"] = {name: value for name, value in settings["options"].items() if name != "backbone_weights"}
     text = json.dumps([settings, run.facts.fingerprint], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from suite.environments.environment import Environment
-from suite.machine import cpu_load as cpuload
-from suite.machine import devices, topology
+from suite.machine import cpu_load, devices, topology
 from suite.machine.cgroups import Limits, container, limits
 from suite.plan.capacity import available_bytes
 from suite.preflight import gpus as gpucheck
@@ -123,23 +122,23 @@ def memory(processes: int, allowed: Limits) -> Finding:
 
 def load(cores: tuple[int, ...]) -> Finding:
     """What others do on the run's cores at this moment."""
-    percent = cpuload.busy_percent(cores)
+    percent = cpu_load.busy_percent(cores)
     if percent is None:
         return ok("load", "not told by this kernel")
     text = f"the run's {len(cores)} core(s) are {percent:.0f} % busy"
     if percent < BUSY_PERCENT:
         return ok("load", text)
-    names = ", ".join(cpuload.busiest(cores)) or "no process to be seen, perhaps of another container"
+    names = ", ".join(cpu_load.busiest(cores)) or "no process to be seen, perhaps of another container"
     return warning("load", f"{text}: {names}", "end that or wait, or times will be too long")
 
 
 def governor() -> Finding:
     """Whether the CPU runs at full clock."""
-    found = sorted(topology.governors())
-    if not found:
+    names = sorted(topology.governors())
+    if not names:
         return ok("governor", "not told by this kernel, as usual in a virtual machine")
-    text = f"CPU frequency governor {', '.join(found)}"
-    if found == ["performance"]:
+    text = f"CPU frequency governor {', '.join(names)}"
+    if names == ["performance"]:
         return ok("governor", text)
     return warning("governor", text, "for steady times type: sudo cpupower frequency-set -g performance")
 

@@ -1,4 +1,4 @@
-"""One line of what the doctor says."""
+"""A finding: one line of what the doctor says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about one topic."""
+    """One topic: how it stands, and what to do about it."""
 
     level: str
     """`ok`, `warning`, or `impossible`: no run can go well."""

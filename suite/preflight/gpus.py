@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import re
@@ -10,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from suite.environments.environment import Environment
 from suite.machine import devices, topology
@@ -59,14 +62,16 @@ def examine(count: int, framework: str, environment: Environment | None) -> list
 
 
 def _present(count: int, driver_cuda: str | None) -> Finding:
-    found = devices.gpus()
+    visible = devices.gpus()
     names = ", ".join(
-        dict.fromkeys(f"{gpu.name} ({gpu.memory_bytes / 2**30:.0f} GiB, {gpu.capability})" for gpu in found)
+        dict.fromkeys(f"{gpu.name} ({gpu.memory_bytes / 2**30:.0f} GiB, {gpu.capability})" for gpu in visible)
     )
-    line = f"{len(found)} visible GPU(s): {names or 'none'}; driver for CUDA {driver_cuda or 'unknown'}"
-    if len(found) < count or not found:
+    line = f"{len(visible)} visible GPU(s): {names or 'none'}; driver for CUDA {driver_cuda or 'unknown'}"
+    if len(visible) < count or not visible:
         return warning(
-            "devices", line, f"type gpus={len(found)}, or look at CUDA_VISIBLE_DEVICES" if found else "type device=cpu"
+            "devices",
+            line,
+            f"type gpus={len(visible)}, or look at CUDA_VISIBLE_DEVICES" if visible else "type device=cpu",
         )
     return ok("devices", line)
 
@@ -90,7 +95,9 @@ def _used(nvml: Any, index: int, handle: Any) -> list[Finding]:
 
 def _name(pid: int) -> str:
     """A process's name, where it can be seen from here."""
-    return text(Path(f"/proc/{pid}/comm")) or "a process"
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).name()
+    return "a process"
 
 
 def _fits(framework: str, environment: Environment, count: int, driver_cuda: str | None) -> list[Finding]:
@@ -107,7 +114,7 @@ def _fits(framework: str, environment: Environment, count: int, driver_cuda: str
 
 @functools.cache
 def ask_build(command: tuple[str, ...]) -> Build:
-    """What the framework behind `command` was built for. Raises ValueError if it does not answer."""
+    """What the framework that `command` starts was built for. Raises ValueError if it does not answer."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=BUILD_SECONDS, check=True

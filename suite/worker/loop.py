@@ -5,7 +5,14 @@
         > [block: train > evaluate: predict > measure > gather > score > broadcast]* > run_stop
 
 It works in steps: train to the next evaluation step, evaluate, decide. The same code runs in every process; only
-process 0 has a log that writes.
+process 0 has a log that writes. What a step is depends on the mode:
+
+    train              forward, backward, sum of gradients over replicas, update        evaluated where there are targets
+    forward_backward   the same without the update                                      never evaluated
+    forward            the loss of a training batch, without gradients                  never evaluated
+    inference          the outputs of an evaluation batch, as `predict` gives them      the evaluation set, again and again
+
+`timing.warmup_steps` steps come before the measured ones and stand in no time and no throughput.
 """
 
 from __future__ import annotations
@@ -13,16 +20,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from suite.common.runspec import RunSpec
+from suite.worker.evaluation import alive, evaluate
 from suite.worker.heartbeat import Heart
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.stop import stop_rule
-from workloads.api import Arrays, Batch, Data, Json, Place, Trainer, TrainStats, Workload
+from workloads.api import Batch, Data, Json, Place, Settings, Trainer, TrainStats, Workload, field_names
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Block:
     evaluation_seconds: float = 0.0
     data_wait_seconds: float = 0.0
     samples: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    """The same in the workload's further units."""
     loss: float = float("nan")
 
 
@@ -116,12 +125,14 @@ class Loop:
     def _train_to_stop(self) -> Outcome:
         self.heart.beat(phase="open data")
         data = self.workload.open_data(self.place, self.settings.seed)
-        reached = False
+        reached, untimed = False, self.settings.timing_warmup_steps
         try:
-            steps = self._watched(data.train(0, self.stop.limit_steps))
-            for number, (first, stop, evaluate) in enumerate(self._blocks(), start=1):
+            steps = self._watched(self._batches(data, untimed + self.stop.limit_steps))
+            if untimed:
+                self._step(itertools.islice(steps, untimed), 0)
+            for number, (first, stop, evaluates) in enumerate(self._blocks(), start=1):
                 self.block = Block(number, first, stop)
-                reached = self._run_block(steps, data, evaluate)
+                reached = self._run_block(steps, data, evaluates)
                 if reached and self.stop.at_target:
                     break
         finally:
@@ -131,44 +142,62 @@ class Loop:
             return Outcome("target_missed", f"after {self.block.stop_step} steps: {self._quality_text()}")
         return Outcome("success")
 
+    def _batches(self, data: Data, count: int) -> Iterator[list[Batch]]:
+        """What `count` steps consume."""
+        if self.settings.mode != "inference":
+            return data.train(0, count)
+        again = itertools.chain.from_iterable(data.evaluation() for _ in itertools.count())
+        return itertools.islice(again, count)
+
     def _blocks(self) -> Iterator[tuple[int, int, bool]]:
-        """(first step, stop step, evaluate at its end?) up to the limit."""
-        first, limit = 0, self.stop.limit_steps
-        evaluates = self.settings.mode == "train" and self.settings.profile != "synthetic"
+        """(first step, stop step, evaluate at its end?) after the steps that are not timed, up to the limit."""
+        first = self.settings.timing_warmup_steps
+        limit = first + self.stop.limit_steps
+        measures = bool(self.settings.targets) or self.stop.at_target
+        evaluates = self.settings.mode == "train" and self.settings.profile != "synthetic" and measures
         schedule = self.workload.evaluation_steps() if evaluates else iter(())
-        for stop in itertools.takewhile(lambda step: step <= limit, schedule):
+        for stop in (step for step in itertools.takewhile(lambda step: step <= limit, schedule) if step > first):
             yield first, stop, True
             first = stop
         if first < limit:
             yield first, limit, False
 
-    def _run_block(self, steps: Iterator[list[Batch]], data: Data, evaluate: bool) -> bool:
+    def _run_block(self, steps: Iterator[list[Batch]], data: Data, evaluates: bool) -> bool:
         """Train and evaluate one block; True if every target is met."""
-        block, per_epoch = self.block, self.workload.steps_per_epoch
-        first_epoch = block.first_step // per_epoch + 1
-        last_epoch = (block.stop_step - 1) // per_epoch + 1
+        block, epochs = self.block, self.workload.epochs
+        first_epoch, last_epoch = epochs.of_step(block.first_step) + 1, epochs.of_step(block.stop_step - 1) + 1
         self.log.start("block_start", first_epoch_num=first_epoch, epoch_count=last_epoch - first_epoch + 1)
         for epoch in range(first_epoch, last_epoch + 1):
-            first = max(block.first_step, (epoch - 1) * per_epoch)
-            stop = min(block.stop_step, epoch * per_epoch)
-            if first == (epoch - 1) * per_epoch:
+            first = max(block.first_step, epochs.start(epoch - 1))
+            stop = min(block.stop_step, epochs.start(epoch))
+            if first == epochs.start(epoch - 1):
                 self.log.start("epoch_start", epoch_num=epoch)
-            self._train(itertools.islice(steps, stop - first), first)
-            if stop == epoch * per_epoch:
+            self._step(itertools.islice(steps, stop - first), first)
+            if stop == epochs.start(epoch):
                 self.log.end("epoch_stop", epoch_num=epoch)
-        reached = self._evaluate(data, last_epoch) if evaluate else False
+        reached = self._evaluate(data, last_epoch) if evaluates else False
         self._report_block(first_epoch, last_epoch)
         self.log.end("block_stop", first_epoch_num=first_epoch)
         return reached
 
-    def _train(self, steps: Iterable[list[Batch]], first_step: int) -> None:
+    def _step(self, steps: Iterable[list[Batch]], first_step: int) -> None:
+        """A stretch of steps, of whatever kind the mode asks for; returns when the devices are done."""
         self.heart.beat(phase="train")
         begin = time.perf_counter()
-        forward = self.settings.mode == "forward"
-        stats: TrainStats = self.trainer.forward(steps) if forward else self.trainer.train(steps, first_step)
+        stats = self._steps_of_mode(steps, first_step)
         self.block.train_seconds += time.perf_counter() - begin
         self.block.loss = stats.loss
         self.heart.beat(loss=stats.loss)
+
+    def _steps_of_mode(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
+        mode = self.settings.mode
+        if mode == "forward":
+            return self.trainer.forward(steps)
+        if mode == "forward_backward":
+            return self.trainer.forward_backward(steps)
+        if mode == "inference":
+            return TrainStats(sum(1 for _ in self.trainer.predict(steps)), float("nan"))
+        return self.trainer.train(steps, first_step)
 
     def _watched(self, batches: Iterator[list[Batch]]) -> Iterator[list[Batch]]:
         """The same batches; counts samples and the seconds that training waits for them, and shows progress."""
@@ -181,6 +210,7 @@ class Loop:
                 return
             step += 1
             self.block.samples += batch[0].samples_global
+            self.block.counts.update(batch[0].counts_global)
             self.heart.beat(step=step, samples=self.heart.state.samples + batch[0].samples_global)
             yield batch
 
@@ -188,33 +218,32 @@ class Loop:
         self.heart.beat(phase="evaluate")
         self.log.start("eval_start", epoch_num=epoch)
         begin = time.perf_counter()
-        local = merge(self._measured(data))
-        gathered = self.trainer.gather(local)
-        met = 0.0
-        if gathered is not None:
-            self.scores = self.workload.score(merge(gathered))
-            met = float(self.workload.met(self.scores))
-        reached = self.trainer.broadcast(met) > 0.5
+        scores = evaluate(self.workload, self.trainer, data, self.heart, self.run_spec.setup_watchdog_seconds)
+        self.scores = scores or {}
+        met = scores is not None and self.workload.met(scores)
+        with alive(self.heart, self.run_spec.setup_watchdog_seconds):  # the others wait for process 0's scores
+            reached = self.trainer.broadcast(float(met)) > 0.5
         self.block.evaluation_seconds += time.perf_counter() - begin
-        value: Json = dict(self.scores) if len(self.scores) > 1 else next(iter(self.scores.values()), None)
+        value = self.workload.logged_quality(self.scores) if self.scores else None
         self.log.event("eval_accuracy", value, epoch_num=epoch)
         self.log.end("eval_stop", epoch_num=epoch)
         return reached
 
-    def _measured(self, data: Data) -> Iterator[Arrays]:
-        for batch, outputs in self.trainer.predict(data.evaluation()):
-            self.heart.beat()
-            yield self.workload.measure(batch, outputs)
-
     def _report_block(self, first_epoch: int, last_epoch: int) -> None:
         block = self.block
         rate = block.samples / block.train_seconds if block.train_seconds > 0 else 0.0
+        rates = {unit: block.counts[unit] / max(block.train_seconds, 1e-9) for unit in self.workload.further_units}
         seconds = {
             "train_seconds": round(block.train_seconds, 9),
             "evaluation_seconds": round(block.evaluation_seconds, 9),
             "data_wait_seconds": round(block.data_wait_seconds, 9),
         }
-        stats = {"throughput": rate, **seconds, "samples": block.samples, "loss": block.loss}
+        stats: dict[str, Json] = {"throughput": rate, **seconds, "samples": block.samples, "loss": block.loss}
+        others = {name: value for name, value in self.scores.items() if name not in self.settings.targets}
+        stats |= {
+            **({"rates": rates} if rates else {}),
+            **({"scores": others} if others and self.settings.targets else {}),
+        }
         self.log.event("tracked_stats", stats, step=block.stop_step)
         if self.place.process == 0:
             self.metrics.write(
@@ -226,6 +255,7 @@ class Loop:
                     "samples": block.samples,
                     **seconds,
                     "samples_per_second": rate,
+                    **({"rates": rates} if rates else {}),
                     "loss": block.loss,
                     "quality": self.scores,
                     "memory_peak_bytes": self.trainer.memory_peak_bytes(),
@@ -234,7 +264,7 @@ class Loop:
 
     def _quality_text(self) -> str:
         targets = self.settings.targets
-        return ", ".join(f"{name} {value:.4f} (target {targets[name]})" for name, value in self.scores.items())
+        return ", ".join(f"{name} {self.scores[name]:.4f} (target {target})" for name, target in targets.items())
 
 
 def log_identity(log: RunLog, run: RunSpec) -> None:
@@ -246,16 +276,11 @@ def log_identity(log: RunLog, run: RunSpec) -> None:
     log.event("submission_status", run.identity["submission_status"])
     log.event("submission_platform", run.identity["submission_platform"])
     log.event("cache_clear", run.cache_cleared)
-    copied = (
-        *("workload", "framework", "profile", "device", "nodes", "cores_per_device", "batch_rule", "batch_size_global"),
-        *("lr_scaling", "precision", "hyperparameter_set", "rules", "clock", "stop", "mode", "targets", "dataset"),
-    )
     log.event(
         "suite_run",
         {
             "schema": run.schema,
-            **{name: getattr(settings, name) for name in copied},
-            "devices": settings.devices,
+            **{name: getattr(settings, name) for name in field_names(Settings, logged=True)},
             "system": run.identity["system"],
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],
@@ -269,12 +294,6 @@ def log_identity(log: RunLog, run: RunSpec) -> None:
             "git_commit": run.git.get("commit"),
         },
     )
-
-
-def merge(parts: Iterable[Arrays]) -> dict[str, np.ndarray]:
-    """Per-sample arrays of many batches or processes, joined along the first axis."""
-    kept = [part for part in parts if part]
-    return {name: np.concatenate([part[name] for part in kept]) for name in (kept[0] if kept else {})}
 
 
 def one_line(error: BaseException) -> str:

@@ -20,10 +20,10 @@ def stop_rule(workload: Workload, settings: Settings) -> Stop:
     """The meaning of `settings.stop` for a workload: `target` (at most `max_epochs`), `epochs:N`, `samples:N`, `steps:N`."""
     kind, _, number = settings.stop.partition(":")
     if kind == "target":
-        return Stop(True, int(settings.hyperparameters["max_epochs"]) * workload.steps_per_epoch)
+        return Stop(True, workload.epochs.start(int(settings.hyperparameters["max_epochs"])))
     count = int(number)
     if kind == "epochs":
-        return Stop(False, count * workload.steps_per_epoch)
+        return Stop(False, workload.epochs.start(count))
     if kind == "samples":
         return Stop(False, math.ceil(count / settings.batch_size_global))
     assert kind == "steps", settings.stop

@@ -19,6 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.golden.randomness import digest
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common.images import turbo
+from workloads.common.images.index import ImageIndex
+from workloads.common.images.sharded import EpochOrder, group_by_shape, steps_of
 from workloads.resnet50.augment import crop_boxes, flips
 from workloads.resnet50.data import ImageNetData
 
@@ -36,6 +38,22 @@ def augmentation() -> dict[str, str]:
     }
 
 
+def orders() -> dict[str, str]:
+    """Images of the steps of some epochs, of one shape and of two."""
+    numbers = np.arange(5_000)
+    width, height = (30 + numbers * factor % 900 for factor in (7, 11))
+    nothing = np.zeros(0, np.int64)
+    index = ImageIndex(Path(), nothing.astype(np.uint8), nothing, numbers, width, height, nothing)
+    found = {}
+    for shapes in ([(224, 224)], [(800, 1344), (1344, 800)]):
+        groups = group_by_shape(index, shapes)
+        steps = sum(steps_of(group, 96) for group in groups)
+        made = [EpochOrder(groups, 96, 3, epoch)(step, 0, 96) for epoch in range(2) for step in range(steps)]
+        images, of_steps = zip(*made, strict=True)
+        found[f"epoch orders, shapes {shapes}"] = digest(np.concatenate(images), np.array(of_steps))
+    return found
+
+
 def batches(decode: str) -> dict[str, str]:
     """All arrays of some steps and of the evaluation, on two replicas."""
     with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +69,7 @@ def batches(decode: str) -> dict[str, str]:
 
 def main() -> int:
     """Print what is found; 1 if it differs from the golden values."""
-    found = {**augmentation(), **batches("exact"), **batches("scaled")}
+    found = {**augmentation(), **orders(), **batches("exact"), **batches("scaled")}
     print(json.dumps(found, indent=1))
     expected = json.loads(GOLDEN.read_text(encoding="ascii")) if GOLDEN.exists() else {}
     wrong = [name for name in {**found, **expected} if found.get(name) != expected.get(name)]

@@ -45,10 +45,10 @@ def batches(module, workload, case, replicas):
 def trained(name, framework, case, devices=1, compile=""):
     """The case `case` of the workload `name`.
 
-    `outputs/…` in evaluation mode with synthetic running statistics; `measured/…`, what `measure` makes of them; `losses` of ten
-    steps (one of `full`); `training_loss` of a step's batch without an update; but of `full` the state after the first step under
-    `first/…` and after the steps under `state/…`; `gradient/…` of a batch in float64, where the framework can; `digests` of the
-    state after setup without and with warm-up, after the steps, and after load_state(state()); `traces`, where they are counted.
+    `outputs/…` in evaluation mode with synthetic running statistics; `measured/…`, what `measure` makes of them; `losses` of
+    ten steps (one of `full`); `training_loss` of a step's batch without an update; but of `full` the state after the first step
+    under `first/…` and after the steps under `state/…`; `gradient/…` of a batch in float64, where the framework can; `digests`
+    of the state after setup without and with warm-up, after the steps, and after load_state(state()); `traces`, if counted.
     """
     module, place = importlib.import_module(SYNTHETIC[name]), place_here(devices)
     workload = module.workload(case, framework, devices, compile)

@@ -3,17 +3,18 @@
 import mxnet as mx
 import numpy as np
 
+from workloads.api import ParameterRule
 from workloads.common import optimizers
 from workloads.frameworks.mxnet.optimizers import Lars, Sgd, by_rule
 from workloads.frameworks.mxnet.trainer import GradientSum, views
 
 RULES = {
-    "a.weight": optimizers.Rule(1e-2, True),
-    "a.bias": optimizers.Rule(0.0, False),
-    "b.weight": optimizers.Rule(1e-2, True),
-    "b.bias": optimizers.Rule(0.0, False),
-    "zero.weight": optimizers.Rule(1e-2, True),
-    "c.bias": optimizers.Rule(1e-2, False),
+    "a.weight": ParameterRule(1e-2, True),
+    "a.bias": ParameterRule(0.0, False),
+    "b.weight": ParameterRule(1e-2, True),
+    "b.bias": ParameterRule(0.0, False),
+    "zero.weight": ParameterRule(1e-2, True),
+    "c.bias": ParameterRule(1e-2, False),
 }
 SHAPES = {
     "a.weight": (30, 20),

@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from suite.common.registry import load_trainer
 from tests.probes.image_trainers import SYNTHETIC, place_here
-from workloads.common.optimizers import Rule
+from workloads.api import ParameterRule
 from workloads.frameworks.pytorch.optimizers import Lars
 
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::is_nonzero")
@@ -56,7 +56,7 @@ def copies_of_lars():
         parameters = {name: torch.zeros(3, 3, device="cuda") for name in ("weight", "bias")}
         for parameter in parameters.values():
             parameter.grad = torch.zeros_like(parameter)
-        optimizer = Lars(parameters, lambda name: Rule(1e-4, name == "weight"), 0.9, 0.001)
+        optimizer = Lars(parameters, lambda name: ParameterRule(1e-4, name == "weight"), 0.9, 0.001)
         with Watch() as watch:
             optimizer.step(0.1)
     copies = [

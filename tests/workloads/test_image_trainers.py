@@ -1,7 +1,7 @@
-"""The three frameworks compute one thing for each image workload: outputs, losses and state from the same weights and batches.
+"""The three frameworks compute one thing for each image workload: outputs, losses, state from the same weights and batches.
 
-The reference is torchvision's own model in float64 (tests/probes/torchvision_models.py). What a workload alone has stands in its
-folder.
+The reference is torchvision's own model in float64 (tests/probes/torchvision_models.py). What a workload alone has is tested
+in its folder.
 """
 
 import numpy as np

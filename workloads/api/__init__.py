@@ -8,6 +8,7 @@ from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts
 from workloads.api.epochs import Epochs
 from workloads.api.place import Place
 from workloads.api.settings import (
+    OPTION_GROUPS,
     Defaults,
     Hyperparameter,
     HyperparameterSet,
@@ -15,6 +16,7 @@ from workloads.api.settings import (
     Settings,
     field_names,
     option,
+    option_keys,
     setting,
 )
 from workloads.api.trainer import Diverged, Trainer, TrainStats
@@ -23,6 +25,7 @@ from workloads.api.values import Array, Arrays, Json
 from workloads.api.workload import Workload
 
 __all__ = [
+    "OPTION_GROUPS",
     "Array",
     "ArraySpec",
     "Arrays",
@@ -47,5 +50,6 @@ __all__ = [
     "Workload",
     "field_names",
     "option",
+    "option_keys",
     "setting",
 ]

@@ -13,12 +13,14 @@ class Place:
     """0 … processes - 1; process 0 writes the log."""
     processes: int
     replicas: range
-    """The global numbers of the devices that this process drives."""
+    """The global numbers of the devices that this process drives, all of one host."""
     replicas_total: int
     devices: tuple[str, ...]
-    """One name per local replica: `cpu`, `cuda:0`, …"""
+    """One name per local replica, as its host numbers them: `cpu`, `cuda:0`, …"""
     cores: tuple[int, ...] = ()
     """The CPU cores this process is pinned to; empty: not pinned."""
     cores_per_device: int = 1
     role: str = "worker"
     """`worker`, or `server` / `scheduler` for MXNet's distributed key-value store."""
+    host: str = ""
+    """Name of the machine that this process is on; empty: the only one."""

@@ -8,10 +8,13 @@ packaging derive their lists from these fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from workloads.api.values import Json
+
+OPTION_GROUPS = ("data", "backbone")
+"""Where options of workloads may be typed beside `workload`: `data.decode`, `backbone.weights`."""
 
 
 def option(
@@ -38,6 +41,12 @@ def option(
     if callable(default):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def option_keys(kind: Any) -> dict[str, Field[Any]]:
+    """What a user can type for a workload's `Options`: key (`workload.learning_rate`, `data.decode`) to the field."""
+    typed = (item for item in fields(kind) if not item.metadata.get("internal"))
+    return {item.metadata.get("key") or f"workload.{item.name}": item for item in typed}
 
 
 def setting(

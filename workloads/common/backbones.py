@@ -45,6 +45,15 @@ class BackboneOptions:
 
 
 @dataclass(frozen=True)
+class Resaved:
+    """A file that its publisher says to hold the weights of another one, saved in another form."""
+
+    file: str
+    url: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Published:
     """The file that a reference run starts from."""
 
@@ -52,6 +61,8 @@ class Published:
     url: str
     bytes: int
     sha256: str
+    resaved: Resaved | None = None
+    """Taken as well. The rules allow the weights of the other one: until both conversions are the same, such a run is open."""
 
 
 RESNET34 = Published(
@@ -59,12 +70,24 @@ RESNET34 = Published(
     url="https://download.pytorch.org/models/resnet34-333f7ec4.pth",
     bytes=87_306_240,
     sha256="333f7ec4c6338da2cbed37f1fc0445f9624f1355633fa1d7eab79a91084c6cef",
+    resaved=Resaved(
+        file="resnet34-b627a593.pth",
+        url="https://download.pytorch.org/models/resnet34-b627a593.pth",
+        sha256="b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f",
+    ),
 )
-"""The only pretraining that the rules allow (reference download_resnet34_backbone.sh); the name carries the digest's start."""
+"""The only pretraining that the rules allow (reference download_resnet34_backbone.sh); the name carries the digest's start.
+
+`resaved`: pytorch/vision pull request 3620, "weights are unchanged". Its digest is that of public scripts which check the
+download; its start stands in the name.
+"""
 
 
 def resolve(settings: Settings, published: Published, shapes: Shapes) -> Settings:
     """Settings that name the backbone by file and digest, with its weights converted.
+
+    Of a file saved again, `weights_of` says whose weights it was shown to hold: those of the published one, if that was
+    converted on this machine too, for the same workload, and the arrays have the same digest.
 
     profile=reference needs one; the others start from random weights. Raises ValueError, in one line, for a file that is
     missing, another one or damaged.
@@ -83,44 +106,48 @@ def resolve(settings: Settings, published: Published, shapes: Shapes) -> Setting
     try:
         data = _read(path, published)
         digest = hashlib.sha256(data).hexdigest()
-        if digest != published.sha256 and not allow_other:
+        resaved = published.resaved is not None and digest == published.resaved.sha256
+        if digest != published.sha256 and not resaved and not allow_other:
             raise ValueError(
                 f"{len(data):,} bytes with SHA-256 {digest[:8]}…, not the published {published.file} ({published.bytes:,} "
                 f"bytes, {published.sha256[:8]}…); download {published.url}, or type backbone.allow_other=true (division open)"
             )
-        chosen = {"backbone": {"file": path.name, "sha256": digest}, "backbone_weights": str(path)}
-        resolved = replace(settings, options={**settings.options, **chosen})
-        _convert(data, digest, folder(resolved), shapes)
+        arrays = _convert(data, digest, _folder(settings, digest), shapes)
+        backbone = {"file": path.name, "sha256": digest}
+        if resaved and arrays == _converted(_folder(settings, published.sha256), published.sha256):
+            backbone["weights_of"] = published.sha256
     except ValueError as error:
         raise ValueError(f"backbone.weights={given}: {error}") from None
-    return resolved
+    return replace(settings, options={**settings.options, "backbone": backbone, "backbone_weights": str(path)})
 
 
 def _read(path: Path, published: Published) -> bytes:
     """The content of a plain file of a sensible size; a pipe or a device is not opened."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise ValueError("not a file")
-        if found.st_size > BYTES_MAXIMUM:
-            raise ValueError(f"{found.st_size:,} bytes, more than a backbone has")
+        if status.st_size > BYTES_MAXIMUM:
+            raise ValueError(f"{status.st_size:,} bytes, more than a backbone has")
         return path.read_bytes()
     except OSError as error:
         raise ValueError(f"{error.strerror}; {published.file} comes from {published.url}") from None
 
 
 def folder(settings: Settings) -> Path:
-    """Where the converted weights are: below the folder that holds the data sets."""
-    digest = str(settings.options["backbone"]["sha256"])
+    """Where the converted weights of the settings' backbone are: below the folder that holds the data sets."""
+    return _folder(settings, str(settings.options["backbone"]["sha256"]))
+
+
+def _folder(settings: Settings, digest: str) -> Path:
     return Path(settings.data_dir).parent / "backbones" / f"{settings.workload}-{digest[:16]}"
 
 
-def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes) -> None:
-    """Write `shapes` of the file that holds `data`, unless that is done already."""
-    present = manifests.read(destination)
+def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes) -> str:
+    """Write `shapes` of the file that holds `data`, unless that is done already; the digest of the arrays."""
+    present = _converted(destination, digest)
     if present is not None:
-        _check(destination, digest)
-        return
+        return present
     arrays = check(torch_files.decode(data), shapes)
     manifest = manifests.Manifest(
         "backbone", {"bytes": len(data), "sha256": digest}, {}, {"arrays": len(arrays)}, matches_published=None
@@ -128,11 +155,22 @@ def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes) -> Non
     try:
         with manifests.workspace(destination) as place:
             _write(place / WEIGHTS, arrays)
-            manifests.publish(place, destination, manifest)
+            published = manifests.publish(place, destination, manifest)
     except OSError as error:
         raise ValueError(
             f"{destination} cannot be written ({error.strerror}); point SUITE_DATA_DIR elsewhere"
         ) from None
+    return str(published.files[WEIGHTS]["sha256"])
+
+
+def _converted(place: Path, digest: str) -> str | None:
+    """The digest of the arrays that were converted from the file with a digest; None if it was not converted.
+
+    Raises ValueError if `place` holds something else, or a conversion that is damaged.
+    """
+    if manifests.read(place) is None:
+        return None
+    return str(_check(place, digest).files[WEIGHTS]["sha256"])
 
 
 def _write(path: Path, arrays: Mapping[str, Array]) -> None:
@@ -160,12 +198,13 @@ def check(arrays: Mapping[str, Array], shapes: Shapes) -> dict[str, Array]:
     return {name: arrays[name] for name in shapes}
 
 
-def _check(place: Path, digest: str) -> None:
-    """Raise ValueError unless `place` holds an undamaged conversion of the file with this digest."""
-    found = manifests.read(place)
-    if found is None or found.source.get("sha256") != digest or WEIGHTS not in found.files:
+def _check(place: Path, digest: str) -> manifests.Manifest:
+    """The manifest of the conversion of the file with this digest. Raises ValueError unless `place` holds it undamaged."""
+    manifest = manifests.read(place)
+    if manifest is None or manifest.source.get("sha256") != digest or WEIGHTS not in manifest.files:
         raise ValueError(f"{place} does not hold the converted weights; remove it and start again")
-    manifests.verify(place, found)
+    manifests.verify(place, manifest)
+    return manifest
 
 
 def load(settings: Settings, shapes: Shapes) -> dict[str, Array]:
@@ -188,8 +227,10 @@ def described(settings: Settings) -> str:
 
 
 def notes(settings: Settings, published: Published) -> tuple[str, ...]:
-    """A note for a run that starts from other weights than the published ones: a label, and a deviation."""
+    """A note for a run that starts from other weights than the published ones, or may do so: a label, and a deviation."""
     chosen = settings.options.get("backbone")
-    if not chosen or chosen["sha256"] == published.sha256:
+    if not chosen or published.sha256 in (chosen["sha256"], chosen.get("weights_of")):
         return ()
+    if published.resaved is not None and chosen["sha256"] == published.resaved.sha256:
+        return (f"backbone {published.resaved.file}, not shown to hold the weights of {published.file}",)
     return (f"backbone {chosen['sha256'][:8]} instead of {published.file}",)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 
 def warm_up(step: int, steps: int, base: float) -> float | None:
-    """Linear from 0 (step 0) towards `base` (reached at step `steps`); None behind the warm-up."""
+    """Linear from 0 (step 0) towards `base` (reached at step `steps`); None after the warm-up."""
     return base * step / steps if step < steps else None
 
 
 def warm_up_from(step: int, steps: int, base: float, factor: int) -> float | None:
-    """Linear from base · (1 - 2^-factor) (step 0) towards `base`; None behind the warm-up.
+    """Linear from base · (1 - 2^-factor) (step 0) towards `base`; None after the warm-up.
 
     base - (steps - step) · base / (steps · 2^factor): SSD's warm-up (reference utils.py); with factor 0 it starts at 0.
     """

@@ -38,14 +38,14 @@ def decode(data: bytes) -> dict[str, Array]:
     """
     try:
         if data.startswith(b"PK\x03\x04"):
-            found, storages = _read_zip(data)
+            tensors_by_name, storages = _read_zip(data)
         elif data[257:262] == b"ustar":
-            found, storages = _read_tar(data)
+            tensors_by_name, storages = _read_tar(data)
         else:
-            found, storages = _read_pickles(data)
-        if sum(_bytes(tensor) for tensor in found.values()) > len(data):
+            tensors_by_name, storages = _read_pickles(data)
+        if sum(_bytes(tensor) for tensor in tensors_by_name.values()) > len(data):
             raise ValueError("its tensors are larger than the file")
-        return {name: _array(name, tensor, storages) for name, tensor in found.items()}
+        return {name: _array(name, tensor, storages) for name, tensor in tensors_by_name.items()}
     except ValueError:
         raise
     except Exception as error:  # tarfile and zipfile raise many types for damaged files
@@ -96,10 +96,10 @@ class _References:
         view = pid[5] if len(pid) == 6 else None
         if view is None:
             return whole
-        _, first, of_view = view
-        if not isinstance(first, int) or not isinstance(of_view, int):
+        _, first, view_count = view
+        if not isinstance(first, int) or not isinstance(view_count, int):
             raise ValueError("a view without place or size")
-        return Storage(key, kind.dtype, of_view, first)
+        return Storage(key, kind.dtype, view_count, first)
 
 
 def _values(stream: io.BytesIO, dtype: str) -> Array:
@@ -122,7 +122,7 @@ def _read_pickles(data: bytes) -> tuple[dict[str, Tensor], Storages]:
     protocol, platform = load(stream), load(stream)
     if protocol != PROTOCOL or not isinstance(platform, dict) or platform.get("little_endian") is not True:
         raise ValueError(f"PyTorch weights of another protocol than {PROTOCOL}, or not little-endian")
-    found = tensors(load(stream, references))
+    tensors_by_name = tensors(load(stream, references))
     keys = load(stream)
     if not isinstance(keys, list) or set(keys) != set(references.storages):
         raise ValueError("damaged: other storages than the weights refer to")
@@ -131,7 +131,7 @@ def _read_pickles(data: bytes) -> tuple[dict[str, Tensor], Storages]:
         storages[key] = _values(stream, references.storages[key].dtype)
         if len(storages[key]) != references.storages[key].count:
             raise ValueError("damaged: a storage of another size than the weights refer to")
-    return found, storages
+    return tensors_by_name, storages
 
 
 def _read_tar(data: bytes) -> tuple[dict[str, Tensor], Storages]:
@@ -147,13 +147,13 @@ def _read_tar(data: bytes) -> tuple[dict[str, Tensor], Storages]:
         storages[key] = storages[root][first : first + count]
     stream, by_key = io.BytesIO(members["tensors"]), {}
     for _ in range(load(stream)):
-        key, of_storage, _ = load(stream)
+        key, storage_key, _ = load(stream)
         (dimensions,) = struct.unpack("<i4x", stream.read(8))
         if not 0 <= dimensions <= DIMENSIONS_MAXIMUM:
             raise ValueError(f"damaged: a tensor of {dimensions} dimensions")
         numbers = struct.unpack(f"<{2 * dimensions + 1}q", stream.read(8 * (2 * dimensions + 1)))
-        values = storages[of_storage]
-        storage = Storage(of_storage, values.dtype.str, len(values))
+        values = storages[storage_key]
+        storage = Storage(storage_key, values.dtype.str, len(values))
         by_key[key] = rebuild(storage, numbers[-1], numbers[:dimensions], numbers[dimensions:-1])
     return tensors(load(io.BytesIO(members["pickle"]), lambda pid: by_key[int(pid)])), storages
 
@@ -173,13 +173,13 @@ def _member(archive: tarfile.TarFile, name: str, most: int) -> bytes:
 def _read_zip(data: bytes) -> tuple[dict[str, Tensor], Storages]:
     references = _References()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        found_names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
-        if len(found_names) != 1:
+        pickle_names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
+        if len(pickle_names) != 1:
             raise ValueError("a zip file without PyTorch weights")
-        folder = found_names[0].removesuffix("data.pkl")
+        folder = pickle_names[0].removesuffix("data.pkl")
         if f"{folder}byteorder" in archive.namelist() and _entry(archive, f"{folder}byteorder", 16) != b"little":
             raise ValueError("PyTorch weights that are not little-endian")
-        found = tensors(load(io.BytesIO(_entry(archive, found_names[0], len(data))), references))
+        tensors_by_name = tensors(load(io.BytesIO(_entry(archive, pickle_names[0], len(data))), references))
         left, storages = len(data), {}
         for key, storage in references.storages.items():
             content = _entry(archive, f"{folder}data/{key}", left)
@@ -187,7 +187,7 @@ def _read_zip(data: bytes) -> tuple[dict[str, Tensor], Storages]:
             storages[key] = np.frombuffer(content, storage.dtype)
             if len(storages[key]) != storage.count:
                 raise ValueError("damaged: a storage of another size than the weights refer to")
-    return found, storages
+    return tensors_by_name, storages
 
 
 def _entry(archive: zipfile.ZipFile, name: str, most: int) -> bytes:

@@ -96,7 +96,7 @@ def _integers(value: object) -> tuple[int, ...]:
 
 def _allowed() -> dict[tuple[str, str], Any]:
     """(module, name) to its stand-in."""
-    found: dict[tuple[str, str], Any] = {
+    stand_ins: dict[tuple[str, str], Any] = {
         ("collections", "OrderedDict"): _OrderedDict,
         ("torch._utils", "_rebuild_tensor"): rebuild,
         ("torch._utils", "_rebuild_tensor_v2"): rebuild,
@@ -105,8 +105,8 @@ def _allowed() -> dict[tuple[str, str], Any]:
     }
     for module in ("torch", "torch.cuda"):
         for name, dtype in DTYPES.items():
-            found[module, f"{name}Storage"] = found[module, f"{name}Tensor"] = StorageType(dtype)
-    return found
+            stand_ins[module, f"{name}Storage"] = stand_ins[module, f"{name}Tensor"] = StorageType(dtype)
+    return stand_ins
 
 
 ALLOWED = _allowed()
@@ -134,7 +134,7 @@ def _no_reference(pid: object) -> object:
 
 
 def load(stream: io.BytesIO, persistent: Callable[[Any], object] = _no_reference) -> Any:
-    """The pickle at the stream's position, which is behind it afterwards.
+    """The pickle at the stream's position, which is after it then.
 
     `persistent` turns a persistent id into its object. Raises ValueError, in one line, for whatever is damaged or not allowed.
     """
@@ -162,10 +162,10 @@ def tensors(loaded: object) -> dict[str, Tensor]:
     """Name to tensor of an unpickled state dict, parameters and buffers. Raises ValueError if it is none."""
     if not isinstance(loaded, dict):
         raise ValueError("holds no dictionary of weights")
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for name, value in loaded.items():
         tensor = value.data if isinstance(value, Parameter) else value
         if not isinstance(name, str) or not isinstance(tensor, Tensor):
             raise ValueError(f"holds {str(name)[:60]!r}, which is no tensor: not a plain state dict")
-        found[name] = tensor
-    return found
+        by_name[name] = tensor
+    return by_name

@@ -31,7 +31,7 @@ from workloads.ncf.sampling import (
     run_parallel,
     training_key,
 )
-from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, Shares, SyntheticNCFData
+from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, Sharding, SyntheticNCFData
 
 __all__ = ["NCFData", "SyntheticNCFData", "published_facts", "read_facts"]
 
@@ -59,8 +59,8 @@ class NCFData:
         self.train_item = _open(folder / "train_item.npy", facts.train_samples)
         self.test_item = _open(folder / "test_item.npy", self.users)
         self.samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
-        self.shares = Shares(self.samples_per_epoch, settings.batch_size_global, place)
-        self.steps_per_epoch = self.shares.steps_per_epoch
+        self.sharding = Sharding(self.samples_per_epoch, settings.batch_size_global, place)
+        self.steps_per_epoch = self.sharding.steps_per_epoch
         self.users_per_batch = evaluation_users_per_batch(settings, self.users, place.replicas_total)
         self.threads = int(settings.options.get("data_threads", 0)) or _threads(settings.device, place)
         self._positives: Positives | None = None
@@ -71,7 +71,7 @@ class NCFData:
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """The batches of steps first_step … stop_step - 1, made on a background thread; may run across epochs."""
-        local_samples = self.shares.padded(0) * len(self.place.replicas)
+        local_samples = self.sharding.padded(0) * len(self.place.replicas)
         steps = max(1, BURST_SAMPLES // local_samples)
         prefetch = Prefetch(_in_bursts(self._steps(first_step, stop_step), steps), depth=max(2, steps))
         self._running.add(prefetch)
@@ -89,7 +89,7 @@ class NCFData:
             yield [self._train_batch(step, replica, epoch, order) for replica in self.place.replicas]
 
     def _train_batch(self, step: int, replica: int, epoch: int, order: Permutation) -> Batch:
-        positions, padded = self.shares.positions(step, replica), self.shares.padded(step)
+        positions, padded = self.sharding.positions(step, replica), self.sharding.padded(step)
         real = len(positions)
         arrays: dict[str, Array] = {name: np.zeros(padded, np.int32) for name in ("user", "item")}
         arrays |= {name: np.zeros(padded, np.float32) for name in ("label", "weight")}
@@ -97,7 +97,7 @@ class NCFData:
         key = training_key(self.seed, epoch)
         chunk = partial(self._fill, key, order, positions, arrays)
         run_parallel([partial(chunk, thread) for thread in range(self.threads)])
-        total = self.shares.size(step)
+        total = self.sharding.size(step)
         return Batch(arrays=arrays, weight=float(real), weight_global=float(total), samples_global=total)
 
     def _fill(
@@ -182,10 +182,10 @@ def _in_bursts(batches: Iterator[list[Batch]], steps: int) -> Iterator[list[Batc
 
 def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) -> int:
     """Users of one evaluation batch: the option of that name, never more than a replica's share."""
-    wanted = int(settings.options.get("evaluation_users_per_batch", EVALUATION_USERS_PER_BATCH))
-    if wanted < 1:
-        raise ValueError(f"evaluation_users_per_batch must be at least 1, not {wanted}")
-    return min(wanted, -(-users // replicas))
+    count = int(settings.options.get("evaluation_users_per_batch", EVALUATION_USERS_PER_BATCH))
+    if count < 1:
+        raise ValueError(f"evaluation_users_per_batch must be at least 1, not {count}")
+    return min(count, -(-users // replicas))
 
 
 def _threads(device: str, place: Place) -> int:

@@ -187,8 +187,8 @@ class MovieLens(Dataset):
         """One phrase for each count that is not the published one."""
         if self.published is None:
             return []
-        found = result.counts
-        return [f"{found[key]:,} {key} instead of {n:,}" for key, n in self.published.items() if found[key] != n]
+        counts = result.counts
+        return [f"{counts[key]:,} {key} instead of {n:,}" for key, n in self.published.items() if counts[key] != n]
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
         """What to tell after a preparation."""

@@ -61,10 +61,10 @@ def generate() -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArra
     draws = uniform(bits(stream(SEED, "gumbel"), np.arange(USERS * ITEMS))).reshape(USERS, ITEMS)
     scores = true_scores() - NOISE * log(-log(draws + 2.0**-54))
     spread = normal(bits(stream(SEED, "ratings of user"), np.arange(USERS)), np.float64)
-    wanted = [max(MINIMUM_RATINGS, round(RATINGS_MEDIAN * math.exp(RATINGS_SPREAD * z))) for z in spread.tolist()]
+    counts = [max(MINIMUM_RATINGS, round(RATINGS_MEDIAN * math.exp(RATINGS_SPREAD * z))) for z in spread.tolist()]
     best = np.argsort(-scores, axis=1, kind="stable")
     chosen = np.zeros((USERS, ITEMS), bool)
-    np.put_along_axis(chosen, best, np.arange(ITEMS) < np.array(wanted)[:, None], axis=1)
+    np.put_along_axis(chosen, best, np.arange(ITEMS) < np.array(counts)[:, None], axis=1)
     user, item = np.nonzero(chosen)
     # The place in a user's history is the rank of a hash among the user's.
     order = np.lexsort((bits(stream(SEED, "history"), user, item), user))

@@ -36,7 +36,7 @@ def read_facts(data_dir: str | Path) -> Facts:
 
 
 def published_facts() -> Facts:
-    """ML-20M's counts, for runs on made-up batches."""
+    """ML-20M's counts, for runs on synthetic batches."""
     return Facts(
         train_samples=PUBLISHED_SIZES["train"],
         evaluation_samples=PUBLISHED_SIZES["users"],

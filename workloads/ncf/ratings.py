@@ -109,10 +109,12 @@ def opened(source: Path) -> Iterator[tuple[BinaryIO, str]]:
 
 def _member(archive: zipfile.ZipFile, source: Path) -> zipfile.ZipInfo:
     """The ratings file of an archive: the least deep one with a known name."""
-    found = [info for info in archive.infolist() if PurePosixPath(info.filename).name in MEMBERS and not info.is_dir()]
-    if not found:
+    members = [
+        info for info in archive.infolist() if PurePosixPath(info.filename).name in MEMBERS and not info.is_dir()
+    ]
+    if not members:
         raise ValueError(f"{source}: the zip holds no ratings file (looked for {', '.join(MEMBERS)})")
-    return min(found, key=lambda info: (info.filename.count("/"), info.filename))
+    return min(members, key=lambda info: (info.filename.count("/"), info.filename))
 
 
 def read(source: Path) -> Ratings:

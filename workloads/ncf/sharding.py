@@ -1,4 +1,4 @@
-"""Which samples of a step belong to which replica; made-up batches of the same sizes."""
+"""Which samples of a step belong to which replica; synthetic batches of the same sizes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from workloads.ncf.sampling import NEGATIVES_PER_POSITIVE
 SAMPLES_PER_POSITIVE = 1 + NEGATIVES_PER_POSITIVE
 
 
-class Shares:
-    """Who computes which positions of a step."""
+class Sharding:
+    """Which positions of a step each replica computes."""
 
     def __init__(self, samples_per_epoch: int, batch_size_global: int, place: Place) -> None:
         self.samples_per_epoch = samples_per_epoch
@@ -39,16 +39,16 @@ class Shares:
 
 
 class SyntheticNCFData:
-    """Made-up batches of ML-20M's sizes, for throughput alone: a few are made once and handed out in turn."""
+    """Synthetic batches of ML-20M's sizes, for throughput alone: a few are made once and handed out in turn."""
 
     BATCHES = 4
 
     def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
         self.place = place
         samples_per_epoch = facts.train_samples * SAMPLES_PER_POSITIVE
-        self.shares = Shares(samples_per_epoch, settings.batch_size_global, place)
-        self.steps_per_epoch = self.shares.steps_per_epoch
-        size = self.shares.padded(0)
+        self.sharding = Sharding(samples_per_epoch, settings.batch_size_global, place)
+        self.steps_per_epoch = self.sharding.steps_per_epoch
+        size = self.sharding.padded(0)
         self.batches = []
         for number in range(self.BATCHES):
             key, at = stream(seed, "ncf synthetic", number), np.arange(size)
@@ -61,12 +61,12 @@ class SyntheticNCFData:
             self.batches.append(arrays)
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Batches of the real sizes; which made-up samples they hold means nothing."""
+        """Batches of the real sizes; which synthetic samples they hold means nothing."""
         for step in range(first_step, stop_step):
-            total, padded = self.shares.size(step), self.shares.padded(step)
+            total, padded = self.sharding.size(step), self.sharding.padded(step)
             batches = []
             for replica in self.place.replicas:
-                real = len(self.shares.positions(step, replica))
+                real = len(self.sharding.positions(step, replica))
                 arrays = {name: array[:padded] for name, array in self.batches[(step + replica) % self.BATCHES].items()}
                 if real < padded:
                     arrays["weight"] = (np.arange(padded) < real).astype(np.float32)
@@ -74,7 +74,7 @@ class SyntheticNCFData:
             yield batches
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Nothing: made-up data has no quality."""
+        """Nothing: synthetic data has no quality."""
         return iter(())
 
     def close(self) -> None:

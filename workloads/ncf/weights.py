@@ -20,18 +20,18 @@ def shapes(users: int, items: int, model: Mapping[str, Json]) -> dict[str, tuple
     """Canonical name to shape, in the order of the flat parameter vector; linear weights are (outputs, inputs)."""
     factors, sizes = int(model["mf_dim"]), layer_sizes(model)
     embedding = sizes[0][0] // 2
-    found: dict[str, tuple[int, ...]] = {
+    layout: dict[str, tuple[int, ...]] = {
         "gmf_user": (users, factors),
         "gmf_item": (items, factors),
         "mlp_user": (users, embedding),
         "mlp_item": (items, embedding),
     }
     for number, (inputs, outputs) in enumerate(sizes):
-        found[f"mlp.{number}.weight"] = (outputs, inputs)
-        found[f"mlp.{number}.bias"] = (outputs,)
-    found["output.weight"] = (1, factors + sizes[-1][1])
-    found["output.bias"] = (1,)
-    return found
+        layout[f"mlp.{number}.weight"] = (outputs, inputs)
+        layout[f"mlp.{number}.bias"] = (outputs,)
+    layout["output.weight"] = (1, factors + sizes[-1][1])
+    layout["output.bias"] = (1,)
+    return layout
 
 
 def parameter_count(users: int, items: int, model: Mapping[str, Json]) -> int:

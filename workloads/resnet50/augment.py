@@ -34,8 +34,8 @@ def crop_boxes(
     for attempt in range(ATTEMPTS):
         if not open_rows.size:
             break
-        found, fits = _attempt(fold(key, attempt), image[open_rows], width[open_rows], height[open_rows], area_minimum)
-        boxes[open_rows[fits]] = found[fits]
+        drawn, fits = _attempt(fold(key, attempt), image[open_rows], width[open_rows], height[open_rows], area_minimum)
+        boxes[open_rows[fits]] = drawn[fits]
         open_rows = open_rows[~fits]
     return boxes
 

@@ -10,19 +10,19 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Array, Batch, Facts, Place, Settings
+from workloads.api import Array, Facts, Place, Settings
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import central_into, resize_into
-from workloads.common.images.sharded import Begun, ImageData, Int64s, UInt8s
-from workloads.common.images.synthetic import SyntheticData, random_pixels
-from workloads.common.randomness import bits, integers, stream
+from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8s
+from workloads.common.images.synthetic import SyntheticData
+from workloads.common.randomness import bits, integers
 from workloads.resnet50.augment import crop_boxes, flips
 
 
 class ImageNetData(ImageData):
     """`workloads.api.Data` over a prepared image data set.
 
-    Arrays of a training batch: `image` uint8 (B, S, S, 3) RGB, `label` int32 (B,), B the same in every step. Of an
+    Arrays of a training batch: `image` uint8 (B, H, W, 3) RGB, `label` int32 (B,), B the same in every step. Of an
     evaluation batch: the same and `valid` bool (B,), False where an image only fills the batch up (black, label 0).
     """
 
@@ -33,9 +33,10 @@ class ImageNetData(ImageData):
         self.resize_size = int(settings.model["resize_size"])
         self.area_minimum = float(settings.model["area_minimum"])
 
-    def begin(self, images: Int64s, epoch: int) -> Begun:
-        """Begin to make the training batch of some images."""
-        arrays: dict[str, Array] = {"image": self.take(len(images)), "label": self.images.label[images]}
+    def begin(self, job: Job) -> Begun:
+        """Begin to make a training batch."""
+        images, epoch = job.images, job.epoch
+        arrays: dict[str, Array] = {"image": self.take(len(images), job.shape), "label": self.images.label[images]}
         boxes, mirrored = self._boxes(images, epoch), flips(self.seed, epoch, images)
         make = partial(self._make, arrays, images.tolist(), boxes.tolist(), mirrored.tolist(), epoch)
         return arrays, self.pool.start(make, len(images))
@@ -56,11 +57,12 @@ class ImageNetData(ImageData):
         slot: int,
     ) -> None:
         """Write image `slot` of a batch."""
+        out = arrays["image"][slot]
 
         def make(image: int) -> None:
             box = boxes[slot] if image == images[slot] else self._boxes(np.array([image]), epoch)[0].tolist()
-            part = self.part(reader, image, (box[0], box[1], box[2], box[3]))
-            resize_into(part, arrays["image"][slot], mirrored[slot])
+            part = self.part(reader, image, (box[0], box[1], box[2], box[3]), out.shape[:2])
+            resize_into(part, out, mirrored[slot])
 
         made = self.make_or_replace(images[slot], make)
         if made != images[slot]:
@@ -76,17 +78,11 @@ class ImageNetData(ImageData):
 
 
 class SyntheticImageData(SyntheticData):
-    """Made-up batches of ResNet-50."""
+    """Synthetic batches of ResNet-50: `image` and `label` as `ImageNetData` has them."""
 
     BATCHES = 4
+    STREAM = "image synthetic"
 
-    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
-        total, size = settings.batch_size_global, int(settings.model["image_size"])
-        count = total // place.replicas_total
-        batches = []
-        for number in range(self.BATCHES):
-            key = stream(seed, "image synthetic", number)
-            label = integers(bits(key, 1, np.arange(count)), facts.sizes["classes"]).astype(np.int32)
-            arrays: dict[str, Array] = {"image": random_pixels(key, count, size), "label": label}
-            batches.append(Batch(arrays, float(count), float(total), total))
-        super().__init__(place, batches)
+    def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
+        """Labels (count,)."""
+        return {"label": integers(bits(key, 1, np.arange(count)), self.facts.sizes["classes"]).astype(np.int32)}

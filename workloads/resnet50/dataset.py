@@ -15,7 +15,7 @@ from typing import ClassVar
 from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset
 from workloads.common.manifest import Manifest
-from workloads.resnet50.facts import PUBLISHED
+from workloads.resnet50.facts import IMAGENET
 from workloads.resnet50.folders import Listing, classes_of, list_folders, list_validation
 
 Content = tuple[list[str], dict[str, Listing]]
@@ -66,8 +66,8 @@ class ImageFolders(ImageDataset[Content]):
         for split, listing in listings.items():
             headers = check_files([source / name for name in listing.names], self.full)
             good = [i for i, header in enumerate(headers) if not isinstance(header, str)]
-            found = [(listing.names[i], header) for i, header in enumerate(headers) if isinstance(header, str)]
-            bad += [f"{source / name}: {what}" for name, what in [*listing.problems, *found]]
+            refused = [(listing.names[i], header) for i, header in enumerate(headers) if isinstance(header, str)]
+            bad += [f"{source / name}: {what}" for name, what in [*listing.problems, *refused]]
             kept, sound = listing.take(good), [header for header in headers if not isinstance(header, str)]
             for header in sound:
                 kinds = {header.kind, header.colours}
@@ -116,7 +116,7 @@ class ImageNet(ImageFolders):
     """ILSVRC2012: what ResNet-50's targets are about."""
 
     name = "imagenet"
-    published: ClassVar = PUBLISHED
+    published: ClassVar = IMAGENET.published
 
 
 def _spread(listing: Listing, count: int) -> Listing:

@@ -43,10 +43,10 @@ def classes_of(source: Path) -> list[str]:
     train = source / "train"
     if not train.is_dir():
         raise ValueError(f"{source} has no folder train; expected train/<wnid>/*.JPEG and val/")
-    found = _folders(train)
-    if not found:
+    names = _folders(train)
+    if not names:
         raise ValueError(f"{train} has no class folders; expected {train}/<wnid>/*.JPEG")
-    return found
+    return names
 
 
 def list_folders(source: Path, split: str, classes: list[str]) -> Listing:
@@ -75,20 +75,22 @@ def list_validation(source: Path, classes: list[str]) -> Listing:
         raise ValueError(f"{source} has no folder val; expected val/<wnid>/*.JPEG, or val/*.JPEG with {LABEL_FILES[0]}")
     if _folders(folder):
         return list_folders(source, "val", classes)
-    found = Listing()
-    _list_images(source, "val", -1, found)
+    listing = Listing()
+    _list_images(source, "val", -1, listing)
     path = _label_file(source)
-    wnids = read_labels(path, [Path(name).name for name in found.names])
+    wnids = read_labels(path, [Path(name).name for name in listing.names])
     numbers = {name: number for number, name in enumerate(classes)}
     keep = []
-    for i, name in enumerate(found.names):
+    for i, name in enumerate(listing.names):
         wnid = wnids[Path(name).name]
-        found.labels[i] = numbers.get(wnid, -1)
+        listing.labels[i] = numbers.get(wnid, -1)
         if wnid in numbers:
             keep.append(i)
         else:
-            found.problems.append((name, f"its class {wnid} ({path.name}) is not one of the {len(classes):,} of train"))
-    return found.take(keep)
+            listing.problems.append(
+                (name, f"its class {wnid} ({path.name}) is not one of the {len(classes):,} of train")
+            )
+    return listing.take(keep)
 
 
 def read_labels(path: Path, names: list[str]) -> Mapping[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from workloads.api import (
     Settings,
 )
 from workloads.common import schedules
-from workloads.common.images import counts
 from workloads.common.images.workload import ImageWorkload
 from workloads.resnet50 import network
 from workloads.resnet50.settings import SETS, TARGETS_TOP1, ResNet50Hyperparameters, ResNet50Options, profile_defaults
@@ -76,11 +74,9 @@ class ResNet50(ImageWorkload):
 
         Refuses a batch that the devices cannot share.
         """
-        from workloads.resnet50 import facts
+        from workloads.resnet50.facts import IMAGENET
 
-        found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
-        counts.check_batch(settings, found)
-        return found
+        return IMAGENET.for_settings(settings)
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:

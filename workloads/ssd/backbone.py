@@ -15,5 +15,5 @@ PUBLISHED = RESNET34
 def shapes(layers: network.Network) -> Shapes:
     """Every parameter and statistic of the trunk."""
     trained = network.shapes(layers).items()
-    found = {name: shape for name, shape in trained if name.startswith(("conv1.", "bn1.", "layer"))}
-    return {**found, **network.statistics(layers)}
+    parameters = {name: shape for name, shape in trained if name.startswith(("conv1.", "bn1.", "layer"))}
+    return {**parameters, **network.statistics(layers)}

@@ -65,19 +65,19 @@ def match(boxes: Float32s, ends: Int64s, priors: Priors) -> Int32s:
     """
     starts = np.concatenate([[0], ends[:-1]])
     counts = ends - starts
-    found = np.full((len(ends), len(priors)), -1, np.int32)
+    matches = np.full((len(ends), len(priors)), -1, np.int32)
     # Images with equally many objects next to each other: the g-th objects of some images are worked on together.
     order = np.argsort(-counts, kind="stable")
     for first in range(0, len(order), IMAGES_AT_ONCE):
         images = order[first : first + IMAGES_AT_ONCE]
-        found[images] = _match_some(boxes, starts[images], counts[images], priors.corners)
-    return found
+        matches[images] = _match_some(boxes, starts[images], counts[images], priors.corners)
+    return matches
 
 
 def _match_some(boxes: Float32s, starts: Int64s, counts: Int64s, corners: Float32s) -> Int32s:
     """`match` for images (b,) whose counts fall."""
     best = np.full((len(starts), corners.shape[1]), MATCH_IOU, boxes.dtype)
-    found = np.full(best.shape, -1, np.int32)
+    matches = np.full(best.shape, -1, np.int32)
     claims = []
     for number in range(int(counts[0]) if len(counts) else 0):
         rows = np.arange(np.count_nonzero(counts > number))
@@ -86,10 +86,10 @@ def _match_some(boxes: Float32s, starts: Int64s, counts: Int64s, corners: Float3
         claims.append((rows, overlap.argmax(axis=1), objects))
         better = overlap > best[: len(rows)]
         np.copyto(best[: len(rows)], overlap, where=better)
-        np.copyto(found[: len(rows)], objects[:, None].astype(np.int32), where=better)
+        np.copyto(matches[: len(rows)], objects[:, None].astype(np.int32), where=better)
     for rows, prior, objects in claims:
-        found[rows, prior] = objects
-    return found
+        matches[rows, prior] = objects
+    return matches
 
 
 def targets(boxes: Float32s, labels: Int32s, ends: Int64s, priors: Priors) -> tuple[Float32s, Int32s]:
@@ -97,11 +97,11 @@ def targets(boxes: Float32s, labels: Int32s, ends: Int64s, priors: Priors) -> tu
 
     `labels` (M,) of the objects count from 1.
     """
-    found = match(boxes, ends, priors)
+    matches = match(boxes, ends, priors)
     offsets = np.zeros((len(ends), 4, len(priors)), np.float32)
-    image, prior = np.nonzero(found >= 0)
-    objects = found[image, prior]
+    image, prior = np.nonzero(matches >= 0)
+    objects = matches[image, prior]
     offsets[image, :, prior] = encode(boxes[objects].T, priors.centres[:, prior]).T
-    label = np.zeros(found.shape, np.int32)
+    label = np.zeros(matches.shape, np.int32)
     label[image, prior] = labels[objects]
     return offsets, label

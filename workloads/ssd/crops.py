@@ -58,25 +58,25 @@ class CropRule:
 
 def windows(seed: int, epoch: int, images: Int64s, boxes: Float32s, ends: Int64s, rule: CropRule) -> Float64s:
     """Windows (b, 4) left, top, right, bottom in shares of images (b,), whose objects `boxes` end at `ends`."""
-    found = np.tile(WHOLE, (len(images), 1))
+    accepted = np.tile(WHOLE, (len(images), 1))
     key = stream(seed, "detection crop", epoch)
     waiting = np.flatnonzero(uniform(bits(key, 0, images)) < rule.chance)
     for number in range(1, MOST_ROUNDS + 1):
         if not waiting.size:
             break
-        of_round = fold(key, number)
-        mode = integers(bits(of_round, 0, images[waiting]), len(MINIMUM_IOU))
+        round_key = fold(key, number)
+        mode = integers(bits(round_key, 0, images[waiting]), len(MINIMUM_IOU))
         if not rule.overlap:
             mode[:] = len(MINIMUM_IOU) - 1
         waiting, mode = waiting[mode > 0], mode[mode > 0]
         for attempt in range(1, rule.attempts + 1):
             if not waiting.size:
                 break
-            window = _draw(fold(of_round, attempt), images[waiting], rule.side_minimum)
+            window = _draw(fold(round_key, attempt), images[waiting], rule.side_minimum)
             fits = _accepted(window, _LIMITS[mode], *_objects_of(waiting, boxes, ends))
-            found[waiting[fits]] = window[fits]
+            accepted[waiting[fits]] = window[fits]
             waiting, mode = waiting[~fits], mode[~fits]
-    return found
+    return accepted
 
 
 def flips(seed: int, epoch: int, images: Int64s) -> npt.NDArray[np.bool_]:
@@ -138,14 +138,16 @@ def _objects_of(rows: Int64s, boxes: Float32s, ends: Int64s) -> tuple[Float64s, 
 
 def _accepted(window: Float64s, minimum: Float64s, boxes: Float64s, image: Int64s) -> npt.NDArray[np.bool_]:
     """Which windows (k, 4) overlap every object of their image by more than `minimum` (k,), and hold a centre."""
-    of_box = window[image]
-    size = np.minimum(boxes[:, 2:], of_box[:, 2:]) - np.maximum(boxes[:, :2], of_box[:, :2])
+    window_of_box = window[image]
+    size = np.minimum(boxes[:, 2:], window_of_box[:, 2:]) - np.maximum(boxes[:, :2], window_of_box[:, :2])
     shared = np.maximum(size, 0.0).prod(axis=1)
-    union = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) + (of_box[:, 2:] - of_box[:, :2]).prod(axis=1) - shared
+    union = (
+        (boxes[:, 2:] - boxes[:, :2]).prod(axis=1) + (window_of_box[:, 2:] - window_of_box[:, :2]).prod(axis=1) - shared
+    )
     above = shared > minimum[image] * union
     count = len(window)
     all_above = np.bincount(image[~above], minlength=count) == 0
-    any_inside = np.bincount(image[_centred(boxes, of_box)], minlength=count) > 0
+    any_inside = np.bincount(image[_centred(boxes, window_of_box)], minlength=count) > 0
     return np.asarray(all_above & any_inside)
 
 

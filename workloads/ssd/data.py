@@ -15,7 +15,7 @@ from workloads.api import Array, Facts, Place, Settings
 from workloads.common.coco import objects
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import resize_smooth_into
-from workloads.common.images.sharded import Begun, ImageData, Int64s, UInt8s
+from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8s
 from workloads.ssd import boxes, colours, crops, priors
 
 MATCHED_AT_ONCE = 4
@@ -52,7 +52,7 @@ class Filling:
 class DetectionData(ImageData):
     """`workloads.api.Data` over a prepared detection data set.
 
-    Arrays of a training batch: `image` uint8 (B, S, S, 3) RGB, `offset` float32 (B, 4, P) and `label` int32 (B, P) as
+    Arrays of a training batch: `image` uint8 (B, H, W, 3) RGB, `offset` float32 (B, 4, P) and `label` int32 (B, P) as
     `boxes.targets` makes them. Of an evaluation batch: `image`, `number` int64 (B,) of each image in the validation set, its
     `width` and `height` int32 (B,) in pixels, and `valid` bool (B,), False where an image only fills the batch up.
     """
@@ -66,15 +66,15 @@ class DetectionData(ImageData):
         self.priors = priors.build(settings.model)
         self.objects = objects.read(self.folder, "train", facts.train_samples)
 
-    def begin(self, images: Int64s, epoch: int) -> Begun:
+    def begin(self, job: Job) -> Begun:
         """Begin to make the images and the targets of a training batch."""
-        count, of_priors = len(images), len(self.priors)
+        count, prior_count = len(job.images), len(self.priors)
         arrays: dict[str, Array] = {
-            "image": self.take(count),
-            "offset": np.empty((count, 4, of_priors), np.float32),
-            "label": np.empty((count, of_priors), np.int32),
+            "image": self.take(count, job.shape),
+            "offset": np.empty((count, 4, prior_count), np.float32),
+            "label": np.empty((count, prior_count), np.int32),
         }
-        filling = Filling(arrays, self.draw(images, epoch), epoch)
+        filling = Filling(arrays, self.draw(job.images, job.epoch), job.epoch)
         tasks = self.pool.start(lambda reader, slot: self._make(filling, reader, slot), count)
         groups = -(-count // MATCHED_AT_ONCE)
         return arrays, tasks + self.pool.start(lambda reader, group: self._match(filling, group), groups)
@@ -105,16 +105,16 @@ class DetectionData(ImageData):
 
     def _make(self, filling: Filling, reader: Reader, slot: int) -> None:
         """Write image `slot` of a batch; if another took the place of a damaged one, its targets too."""
-        wanted, out = int(filling.drawn.images[slot]), filling.arrays["image"][slot]
+        image_drawn, out = int(filling.drawn.images[slot]), filling.arrays["image"][slot]
 
         def make(image: int) -> None:
-            if image == wanted:
+            if image == image_drawn:
                 self._make_image(out, filling.drawn, slot, reader)
             else:
                 self._make_image(out, self.draw(np.array([image]), filling.epoch), 0, reader)
 
-        made = self.make_or_replace(wanted, make)
-        if made != wanted:
+        made = self.make_or_replace(image_drawn, make)
+        if made != image_drawn:
             drawn = self.draw(np.array([made]), filling.epoch)
             offset, label = boxes.targets(drawn.box, drawn.label, drawn.ends, self.priors)
             with filling.lock:
@@ -124,7 +124,7 @@ class DetectionData(ImageData):
     def _make_image(self, out: UInt8s, drawn: Drawn, place: int, reader: Reader) -> None:
         """Decode, crop, resize, mirror and jitter one image."""
         left, top, width, height = drawn.pixels[place].tolist()
-        part = self.part(reader, int(drawn.images[place]), (left, top, width, height))
+        part = self.part(reader, int(drawn.images[place]), (left, top, width, height), out.shape[:2])
         resize_smooth_into(part, out, bool(drawn.mirrored[place]))
         colours.jitter(out, drawn.factors[place].tolist(), drawn.orders[place].tolist())
 

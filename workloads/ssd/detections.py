@@ -47,10 +47,10 @@ class Detections:
 
 def detect(logits: Float32s, offsets: Float32s, priors: Priors) -> Detections:
     """Detections of a batch from its class logits (B, C + 1, P), background first, and offsets (B, 4, P)."""
-    found = [_detect_one(of_image, offsets[number], priors) for number, of_image in enumerate(logits)]
-    image = np.repeat(np.arange(len(found), dtype=np.int32), [len(score) for _, _, score in found])
+    per_image = [_detect_one(image_logits, offsets[number], priors) for number, image_logits in enumerate(logits)]
+    image = np.repeat(np.arange(len(per_image), dtype=np.int32), [len(score) for _, _, score in per_image])
     empty = (np.zeros((0, 4), np.float32), np.zeros(0, np.int32), np.zeros(0, np.float32))
-    box, label, score = (np.concatenate(parts) for parts in zip(empty, *found, strict=True)) if found else empty
+    box, label, score = (np.concatenate(parts) for parts in zip(empty, *per_image, strict=True)) if per_image else empty
     return Detections(image, box, label, score)
 
 
@@ -93,10 +93,10 @@ def _best_of_classes(label: Int64s, score: Float32s) -> Int64s:
     ends = np.cumsum(counts)
     parts = [np.zeros(0, np.int64)]
     for first, stop in zip(ends - counts, ends, strict=True):
-        of_class = np.arange(first, stop)
+        rows = np.arange(first, stop)
         if stop - first > PER_CLASS:
-            of_class = np.sort(first + np.argsort(-score[first:stop], kind="stable")[:PER_CLASS])
-        parts.append(of_class)
+            rows = np.sort(first + np.argsort(-score[first:stop], kind="stable")[:PER_CLASS])
+        parts.append(rows)
     return np.concatenate(parts)
 
 
@@ -123,5 +123,5 @@ def suppress(boxes: Float32s, labels: Int64s) -> Int64s:
 
 def _clash(boxes: Float32s, labels: Int64s, first: Int64s, second: Int64s) -> npt.NDArray[np.bool_]:
     """(n, m) whether rows (n,) and rows (m,) are of one class and overlap by 0.5 or more."""
-    of_one_class = labels[first, None] == labels[second]
-    return np.asarray(of_one_class & (iou(boxes[first], boxes[second]) >= SUPPRESSION_IOU))
+    same_class = labels[first, None] == labels[second]
+    return np.asarray(same_class & (iou(boxes[first], boxes[second]) >= SUPPRESSION_IOU))

@@ -41,7 +41,7 @@ def build(model: Mapping[str, Json]) -> Priors:
     `model`: `image_size` in pixels; per map `map_sizes` (cells on a side), `steps` (pixels from cell to cell, which are not
     image_size / map size) and `ratios` (the extra ones); `scales` in pixels, one more than there are maps.
     """
-    boxes = np.concatenate([_map_boxes(*of_map) for of_map in _maps(model)])
+    boxes = np.concatenate([_map_boxes(*cells) for cells in _maps(model)])
     centres = np.clip(boxes.T, 0.0, 1.0)
     x, y, width, height = centres
     corners = np.stack([x - width / 2, y - height / 2, x + width / 2, y + height / 2])

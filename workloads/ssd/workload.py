@@ -26,8 +26,8 @@ from workloads.api import (
 )
 from workloads.common import backbones, schedules
 from workloads.common.coco import average_precision
-from workloads.common.coco.facts import GROUND_TRUTH
-from workloads.common.images import counts, index
+from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
+from workloads.common.images import index
 from workloads.common.images.workload import ImageWorkload
 from workloads.ssd import backbone, network, priors
 from workloads.ssd.detections import detect
@@ -104,10 +104,7 @@ class SSD(ImageWorkload):
 
         Another backbone than the published one is a note.
         """
-        from workloads.common.coco import facts
-
-        found = facts.read_facts(Path(settings.data_dir)) if settings.data_dir else facts.published_facts()
-        counts.check_batch(settings, found)
+        found = COCO2017.for_settings(settings)
         return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
 
     @classmethod
@@ -125,13 +122,13 @@ class SSD(ImageWorkload):
             found.append(f"target {settings.targets['map']}")
         base = BASE_RATES.get(settings.rules, BASE_RATES["v0.7"])
         if not _is_whole(values.learning_rate / base):
-            found.append(f"learning rate {values['learning_rate']}, no multiple of {base}")
+            found.append(f"learning rate {values.learning_rate}, no multiple of {base}")
         if cls.options_of(settings).decode == "scaled":
             found.append("decode scaled")
         if values.evaluation_interval_epochs:
             found.append("evaluations not at the epochs of the rules")
         if values.decay != "steps":
-            found.append(f"{values['decay']} decay")
+            found.append(f"{values.decay} decay")
         return found if settings.rules == "v0.5" else found + _outside_v07(values)
 
     # -- schedule -------------------------------------------------------------------------------------------------

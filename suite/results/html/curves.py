@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 
 from suite.results.html.charts import MAX_PATHS, Chart, Points, Series, average, choose, finite, thin
@@ -14,6 +13,7 @@ from suite.results.logs.recorded_telemetry import telemetry
 from suite.results.names import workload_name
 from suite.results.score.groups import Group, Row
 from suite.results.text import clean
+from workloads.api import field_names
 
 _TELEMETRY_RUNS = 3
 """Runs of a series whose telemetry is drawn."""
@@ -46,8 +46,10 @@ def row_labels(rows: Sequence[Row]) -> list[str]:
 
 def _values(group: Group) -> dict[str, object]:
     """What is known about a row; each hyperparameter counts by itself."""
-    values = {item.name: getattr(group, item.name) for item in fields(Group) if item.name != "hyperparameters"}
-    return {name: value for name, value in values.items() if value not in (None, "", ())} | dict(group.hyperparameters)
+    values = {name: getattr(group, name) for name in field_names(Group, row=True) if name != "hyperparameters"}
+    return {name: value for name, value in values.items() if value not in (None, "", (), {})} | dict(
+        group.hyperparameters
+    )
 
 
 def _label(values: Mapping[str, object], names: Sequence[str]) -> str:
@@ -132,7 +134,7 @@ def _quality_charts(table: Sequence[Row], names: Sequence[str], number: int) -> 
 
 def _metrics(table: Sequence[Row]) -> list[str]:
     """Metrics with a target first; at most three."""
-    wanted = dict.fromkeys(metric for row in table for metric, _ in row.group.targets)
+    wanted = dict.fromkeys(metric for row in table for metric in row.group.targets)
     seen = dict.fromkeys(
         metric for record in _records(table) for evaluation in record.evaluations[:3] for metric in evaluation.quality
     )

@@ -104,7 +104,7 @@ def _card(workload: str, rows: Sequence[Row]) -> Card:
 
 
 def _sentence(best: Row) -> str:
-    targets = " and ".join(f"{clean(name, 30)} {value:g}" for name, value in best.group.targets[:3])
+    targets = " and ".join(f"{clean(name, 30)} {value:g}" for name, value in list(best.group.targets.items())[:3])
     count = best.score.epochs
     epochs = "" if count is None else f", in {count:.3g} epoch{'' if count == 1 else 's'}"
     mean = f"{best.score.method} of {best.score.runs_retained}" if best.score.runs_successful > 1 else "one run"

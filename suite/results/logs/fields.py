@@ -34,6 +34,7 @@ def _numbers(value: Json) -> dict[str, float] | None:
 _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
     "str": ("text", _text),
     "int | None": ("a whole number", _integer),
+    "int": ("a whole number", _integer),
     "tuple[str, ...]": ("a list of texts", _texts),
     "Mapping[str, float]": ("an object of numbers", _numbers),
 }

@@ -3,60 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from suite.results.logs.events import Problem
-from workloads.api import Json
+from workloads.api import Json, LoggedSettings, setting
 
 
-@dataclass(frozen=True)
-class RunSettings:
-    """What was run: the `suite_run` object of our logs. Of other logs only what their own keys say.
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(LoggedSettings):
+    """What was run: the `suite_run` object of our logs, whose keys are the field names. Of other logs what their own keys say:
+    `workload` is the name of the benchmark, `system` the submission platform, `profile` is empty."""
 
-    The field names are the keys of `suite_run` (docs/logs.md).
-    """
-
-    workload: str = ""
-    """Name of the workload; in logs that are not ours the name of the benchmark."""
-    framework: str = ""
     framework_version: str = ""
-    profile: str = ""
-    """`reference`, `demo`, `synthetic`; empty: the log is not ours."""
     system: str = ""
-    """Name of the system; in logs that are not ours the submission platform."""
-    device: str = ""
+    """Name of the system."""
     device_name: str = ""
-    devices: int | None = None
-    """Devices over all nodes."""
-    nodes: int | None = None
-    cores_per_device: int | None = None
-    batch_rule: str = ""
-    batch_size_global: int | None = None
-    lr_scaling: str = ""
-    precision: str = ""
-    hyperparameter_set: str = ""
-    rules: str = ""
-    clock: str = ""
-    stop: str = "target"
-    mode: str = "train"
-    targets: Mapping[str, float] = field(default_factory=dict)
-    """Metric name to the value that must be reached."""
-    sample_unit: str = ""
-    dataset: str = ""
     data_fingerprint: str = ""
-    run_index: int | None = None
-    runs_required: int | None = None
-    """Runs that the rules ask for a result."""
+    sample_unit: str = ""
     labels: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
-    suite_version: str = ""
-    git_commit: str = ""
-
-    @property
-    def to_target(self) -> bool:
-        """True if the run was to end at the target; False for fixed-length and forward runs."""
-        return self.stop == "target" and self.mode == "train"
+    run_index: int | None = setting(None, row=False)
+    runs_required: int | None = setting(None, row=False)
+    """Runs that the rules ask for a result."""
+    suite_version: str = setting("", row=False)
+    git_commit: str = setting("", row=False)
 
 
 @dataclass(frozen=True)

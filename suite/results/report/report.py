@@ -6,7 +6,6 @@ import csv
 import io
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from suite.results.score.groups import Group, Row, baseline, rows
 from suite.results.score.measurement import measurements
 from suite.results.score.scaling import compare, interval_words
 from suite.results.text import clean, csv_cell, markdown_escape
+from workloads.api import field_names
 
 NOT_VERIFIED = "Not verified by MLCommons Association."
 PROFILE_TEXT: Mapping[str, str] = {
@@ -152,12 +152,12 @@ _MEASURES = (
     *("data_wait_share", "evaluation_share"),
     *("speedup_total", "speedup_throughput", "statistical_efficiency", "baseline_devices"),
 )
-CSV_COLUMNS: Sequence[str] = (*(item.name for item in fields(Group)), *_MEASURES)
+CSV_COLUMNS: Sequence[str] = (*field_names(Group, row=True), *_MEASURES)
 
 
 def _csv_row(row: Row) -> dict[str, object]:
     group, score, speedup, shares = row.group, row.score, row.speedup, of_row(row)
-    described = {item.name: _csv_value(getattr(group, item.name)) for item in fields(Group)}
+    described = {name: _csv_value(getattr(group, name)) for name in field_names(Group, row=True)}
     measured = {
         "runs_successful": score.runs_successful,
         "runs_failed": score.runs_failed,

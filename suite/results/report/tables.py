@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from suite.results.score.groups import Group, Row
 from suite.results.text import clean, markdown_escape
+from workloads.api import field_names
 
 NONE = "–"
 _ABOVE = (
@@ -67,15 +68,15 @@ def _unsaid(group: Group, name: str) -> bool:
 
 
 def _differs(rows: Sequence[Row], name: str) -> bool:
-    return len({getattr(row.group, name) for row in rows}) > 1
+    return any(getattr(row.group, name) != getattr(rows[0].group, name) for row in rows)
 
 
 def _value(group: Group, name: str) -> str:
     value = getattr(group, name)
-    if value is None or value == "" or value == ():
+    if value is None or value in ("", (), {}):
         return NONE
     if name == "targets":
-        return clean(", ".join(f"{metric} {target:g}" for metric, target in group.targets), 80)
+        return clean(", ".join(f"{metric} {target:g}" for metric, target in group.targets.items()), 80)
     if name == "data_fingerprint":
         return clean(value, 12)
     return f"{value:,}" if isinstance(value, int) else clean(str(value), 80)
@@ -180,7 +181,7 @@ def _row_remarks(row: Row, rows: Sequence[Row]) -> list[str]:
 
 
 def _same_but_hyperparameters(one: Group, other: Group) -> bool:
-    names = (item.name for item in fields(Group) if item.name != "hyperparameters")
+    names = (name for name in field_names(Group, row=True) if name != "hyperparameters")
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 

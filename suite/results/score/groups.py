@@ -4,51 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from suite.results.logs.collect import Run
-from suite.results.logs.record import RunRecord
+from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import telemetry
 from suite.results.score.scores import FIRST_CONVERGED, Score, TimedRun, score
 from suite.results.targets import RUNS_REQUIRED
+from workloads.api import field_names, setting
 
 
-@dataclass(frozen=True)
-class Group:
-    """What the runs of one row have in common. Names as in `suite_run` (docs/logs.md)."""
+class Targets(dict[str, float]):
+    """Metric name to target; never changed once it is made, so that it can be looked up."""
 
-    profile: str
-    workload: str
-    system: str
-    device: str
-    device_name: str
-    framework: str
-    framework_version: str
-    devices: int | None
-    nodes: int | None
-    cores_per_device: int | None
-    batch_rule: str
-    batch_size_global: int | None
-    lr_scaling: str
-    precision: str
-    hyperparameter_set: str
-    rules: str
-    clock: str
-    stop: str
-    mode: str
-    dataset: str
-    data_fingerprint: str
-    sample_unit: str
-    labels: tuple[str, ...]
-    deviations: tuple[str, ...]
-    targets: tuple[tuple[str, float], ...]
-    hyperparameters: tuple[tuple[str, str], ...]
+    def __hash__(self) -> int:  # type: ignore[override]
+        """Of the pairs in any order."""
+        return hash(frozenset(self.items()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group(RunSettings):
+    """What the runs of one row have in common; fields that no row is told by have their defaults."""
+
+    hyperparameters: tuple[tuple[str, str], ...] = setting((), family=False)
     """Logged `opt_*` and `model_*` keys with their values as JSON."""
-
-    @property
-    def to_target(self) -> bool:
-        """True for time to target; False for fixed-length and forward runs, which give a throughput only."""
-        return self.stop == "target" and self.mode == "train"
 
     @property
     def family(self) -> Group:
@@ -57,9 +36,8 @@ class Group:
         The batch rule stays, so that strong and weak scaling never meet.
         """
         labels = tuple(label for label in self.labels if label != "oversubscribed")
-        return replace(
-            self, devices=None, nodes=None, batch_size_global=None, labels=labels, deviations=(), hyperparameters=()
-        )
+        untold = {name: getattr(Group(), name) for name in field_names(Group, family=False)}
+        return replace(self, **untold, labels=labels, deviations=())
 
 
 @dataclass(frozen=True)
@@ -107,7 +85,7 @@ def _ordered(runs: Iterable[Run]) -> list[Run]:
 def _group(run: Run, known: Iterable[Group]) -> Group:
     settings = run.settings
     assert settings is not None
-    values = {item.name: getattr(settings, item.name) for item in fields(Group) if hasattr(settings, item.name)}
+    values = {name: getattr(settings, name) for name in field_names(RunSettings, row=True)}
     record = run.reading.record if run.reading is not None else None
     targets = record.targets if record is not None else settings.targets
     group = Group(
@@ -115,14 +93,14 @@ def _group(run: Run, known: Iterable[Group]) -> Group:
             **values,
             "labels": tuple(sorted(settings.labels)),
             "deviations": tuple(sorted(settings.deviations)),
-            "targets": tuple(sorted(targets.items())),
+            "targets": Targets(sorted(targets.items())),
             "hyperparameters": _hyperparameters(record),
         }
     )
     if run.succeeded:
         return group
-    bare = replace(group, hyperparameters=(), targets=())  # a failed run may not have logged these
-    alike = [other for other in known if replace(other, hyperparameters=(), targets=()) == bare]
+    bare = replace(group, hyperparameters=(), targets={})  # a failed run may not have logged these
+    alike = [other for other in known if replace(other, hyperparameters=(), targets={}) == bare]
     return group if group in alike or len(alike) != 1 else alike[0]
 
 

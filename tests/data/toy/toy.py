@@ -11,7 +11,18 @@ import numpy as np
 
 from suite.launch.base import Framework
 from suite.launch.mxnet import single_process
-from workloads.api import ArraySpec, Batch, Dataset, Defaults, Diverged, Facts, Setting, Trainer, TrainStats, Workload
+from workloads.api import (
+    ArraySpec,
+    Batch,
+    Dataset,
+    Defaults,
+    Diverged,
+    Facts,
+    Hyperparameter,
+    Trainer,
+    TrainStats,
+    Workload,
+)
 from workloads.common.prefetch import Prefetch
 
 PLAIN = Framework("plain", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices: 1, single_process)
@@ -83,13 +94,13 @@ class Toy(Workload):
     Options = Options
 
     @classmethod
-    def defaults(cls, profile, rules):
+    def defaults(cls, profile, rules, options):
         return Defaults("toy-demo", "demo", {}, {"fit": 0.99})
 
     @classmethod
     def hyperparameter_sets(cls):
         values = {"batch_size_global": 64, "learning_rate": 0.2, "lr_scaling": "none", "max_epochs": 5}
-        return {"demo": {name: Setting(value, "presumed: a toy") for name, value in values.items()}}
+        return {"demo": {name: Hyperparameter(value, "presumed: a toy") for name, value in values.items()}}
 
     @classmethod
     def read_facts(cls, settings):

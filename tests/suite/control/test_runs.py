@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -28,6 +29,10 @@ def test_a_run_leaves_what_docs_logs_says(tmp_path):
         *("telemetry.jsonl", "topology.json"),
     }
     assert status(folder)["status"] == "success"
+    (host,) = json.loads((folder / "run.json").read_text())["hosts"]
+    assert (host["name"], host["address"], host["first_replica"]) == (platform.node(), "127.0.0.1", 0)
+    assert host["devices"] == [0]
+    assert host["cores"] == sorted(os.sched_getaffinity(0))
     assert "demo" in done.stdout
     assert "no MLPerf result" in done.stdout
     assert str(folder) in done.stdout.replace("\n", "")
@@ -47,9 +52,9 @@ def test_failures_are_filed_with_their_reason(tmp_path, kind):
     done = run_suite(tmp_path, *TOY_RUN, f"workload.misbehave={kind}", toy=True)
     expected, reason = ENDINGS[kind]
     assert done.returncode == 1
-    found = status(run_folder(tmp_path))
-    assert found["status"] == expected
-    assert reason in found["reason"]
+    ended = status(run_folder(tmp_path))
+    assert ended["status"] == expected
+    assert reason in ended["reason"]
     assert "Traceback" not in done.stdout + done.stderr
     assert expected in done.stdout
 
@@ -68,20 +73,20 @@ def test_target_never_reached(tmp_path):
     folder = run_folder(tmp_path)
     assert status(folder)["status"] == "target_missed"
     assert "target 0.99" in status(folder)["reason"]
-    found = events(folder / "result_0.txt")
-    assert [metadata["epoch_num"] for key, _, metadata in found if key == "eval_accuracy"] == [1, 2, 3, 4, 5]
-    assert found[-1][0] == "run_stop"
-    assert found[-1][2]["status"] == "aborted"
+    logged = events(folder / "result_0.txt")
+    assert [metadata["epoch_num"] for key, _, metadata in logged if key == "eval_accuracy"] == [1, 2, 3, 4, 5]
+    assert logged[-1][0] == "run_stop"
+    assert logged[-1][2]["status"] == "aborted"
 
 
 def test_a_hung_process_is_ended(tmp_path):
     done = run_suite(tmp_path, *TOY_RUN, "workload.misbehave=hang", "watchdog_seconds=5", toy=True)
     assert done.returncode == 1
-    found = status(run_folder(tmp_path))
-    assert found["status"] == "hung"
-    assert "in phase 'train'" in found["reason"]
-    assert 5 <= int(re.search(r"\((\d+) s, allowed 5 s\)", found["reason"])[1]) < 20  # it sleeps for 600
-    started, ended = (datetime.datetime.fromisoformat(found[name]) for name in ("started", "ended"))
+    filed = status(run_folder(tmp_path))
+    assert filed["status"] == "hung"
+    assert "in phase 'train'" in filed["reason"]
+    assert 5 <= int(re.search(r"\((\d+) s, allowed 5 s\)", filed["reason"])[1]) < 20  # it sleeps for 600
+    started, ended = (datetime.datetime.fromisoformat(filed[name]) for name in ("started", "ended"))
     assert (ended - started).total_seconds() < 120
 
 
@@ -159,8 +164,8 @@ def test_m_without_gpus_sweeps_1_4_8(tmp_path):
 def test_fixed_lengths(tmp_path, stop, steps):
     done = run_suite(tmp_path, *TOY_RUN, f"stop={stop}", toy=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = events(run_folder(tmp_path) / "result_0.txt")
-    assert [metadata["step"] for key, _, metadata in found if key == "tracked_stats"][-1] == steps
+    logged = events(run_folder(tmp_path) / "result_0.txt")
+    assert [metadata["step"] for key, _, metadata in logged if key == "tracked_stats"][-1] == steps
 
 
 def test_forward_only(tmp_path):
@@ -288,8 +293,8 @@ def test_too_little_memory_is_filed_as_oom_and_the_sweep_goes_on(tmp_path):
     command += ["workload.misbehave=big,no"]
     done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=300)
     assert done.returncode == 1, done.stdout + done.stderr
-    found = {folder.parent.name[-3:]: status(folder)["status"] for folder in (tmp_path / "logs").glob("*/*/run_0")}
-    assert found == {"big": "oom", "=no": "success"}
+    statuses = {folder.parent.name[-3:]: status(folder)["status"] for folder in (tmp_path / "logs").glob("*/*/run_0")}
+    assert statuses == {"big": "oom", "=no": "success"}
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

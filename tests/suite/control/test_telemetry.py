@@ -54,7 +54,7 @@ def nvml(monkeypatch):
 
 @pytest.mark.parametrize("child", [BURN], indirect=True)
 def test_cpu_time_of_the_tree_is_that_of_its_processes(child):
-    """Looks before and behind each sample say between what it must lie, however busy the machine is."""
+    """Looks before and after each sample say between what it must lie, however busy the machine is."""
 
     def look():
         return time.monotonic(), sum(psutil.Process(child.pid).cpu_times()[:2])

@@ -1,21 +1,37 @@
-"""What launchers give the environment of workers."""
+"""What launchers start on each host, and what they give the environment of workers."""
 
-from types import SimpleNamespace
+import json
 
 import pytest
 
+from suite.launch.base import WORKER, meet, place_of
+from suite.launch.hosts import LOOPBACK, Cluster, hosts_of
 from suite.launch.mxnet import MXNET
 from suite.launch.pytorch import PYTORCH
 from suite.launch.tensorflow import TENSORFLOW
+from tests.suite.two_hosts import HOSTS, make_run
+
+FRAMEWORKS = [PYTORCH, TENSORFLOW, MXNET]
+PORTS = (2000, 2001, 2002, 2003, 3000, 3001, 3002, 3003)
+ENDPOINTS = [
+    *("10.0.0.1:2000", "10.0.0.1:2001", "10.0.0.1:2002", "10.0.0.1:2003"),
+    *("node-b.cluster:3000", "node-b.cluster:3001", "node-b.cluster:3002", "node-b.cluster:3003"),
+]
+
+
+def commands(framework, run, ports=None):
+    """The commands of each host, in the order of the hosts."""
+    hosts = hosts_of(run)
+    cluster = Cluster(hosts, ports) if ports else meet(hosts)
+    return [framework.commands(run, "run.json", cluster, host) for host in hosts]
 
 
 def variables(framework, **changes):
-    settings = {"device": "cpu", "devices": 1, "cores_per_device": 3, "precision": "fp32"}
-    (command,) = framework.commands(SimpleNamespace(settings=SimpleNamespace(**{**settings, **changes})), "run.json")
+    (((command,),),) = (commands(framework, make_run(**changes)),)
     return command.variables
 
 
-@pytest.mark.parametrize("framework", [PYTORCH, TENSORFLOW, MXNET], ids=lambda framework: framework.name)
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
 def test_numerical_libraries_get_the_cores_of_a_device(framework):
     assert variables(framework)["OMP_NUM_THREADS"] == "3"
 
@@ -27,3 +43,116 @@ def test_malloc_takes_huge_pages_on_cpu_cores_unless_the_user_says_otherwise(fra
     assert "GLIBC_TUNABLES" not in variables(framework, device="cuda")
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=2")
     assert "GLIBC_TUNABLES" not in variables(framework)
+
+
+def test_pytorch_on_one_host():
+    ((command,),) = commands(PYTORCH, make_run(devices=2), (2000, 2001))
+    assert command.name == "launcher"
+    assert command.arguments == (
+        *("-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", "2", "--master-addr", "127.0.0.1"),
+        *("--master-port", "2000", "--max-restarts", "0", *WORKER, "run.json"),
+    )
+
+
+def test_pytorch_on_two_hosts():
+    by_host = commands(PYTORCH, make_run(HOSTS, device="cuda", devices=8), PORTS)
+    assert [[command.name for command in host] for host in by_host] == [["launcher-node-a"], ["launcher-node-b"]]
+    for rank, (command,) in enumerate(by_host):
+        assert command.arguments == (
+            *("-m", "torch.distributed.run", "--nnodes", "2", "--node-rank", str(rank), "--nproc-per-node", "4"),
+            *("--master-addr", "10.0.0.1", "--master-port", "2000", "--max-restarts", "0", *WORKER, "run.json"),
+        )
+
+
+def test_tensorflow_on_one_host():
+    (host,) = commands(TENSORFLOW, make_run(devices=2), (2000, 2001))
+    assert [command.name for command in host] == ["worker-0", "worker-1"]
+    for process, command in enumerate(host):
+        assert command.arguments == (*WORKER, "run.json")
+        assert json.loads(command.variables["TF_CONFIG"]) == {
+            "cluster": {"worker": ["127.0.0.1:2000", "127.0.0.1:2001"]},
+            "task": {"type": "worker", "index": process},
+        }
+
+
+def test_tensorflow_on_two_hosts_knows_every_address():
+    by_host = commands(TENSORFLOW, make_run(HOSTS, device="cuda", devices=8), PORTS)
+    assert [[command.name for command in host] for host in by_host] == [
+        ["worker-0", "worker-1", "worker-2", "worker-3"],
+        ["worker-4", "worker-5", "worker-6", "worker-7"],
+    ]
+    for process, command in enumerate(command for host in by_host for command in host):
+        assert json.loads(command.variables["TF_CONFIG"]) == {
+            "cluster": {"worker": ENDPOINTS},
+            "task": {"type": "worker", "index": process},
+        }
+        assert (command.variables["RANK"], command.variables["WORLD_SIZE"]) == (str(process), "8")
+
+
+@pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
+def test_mxnet_has_one_process_on_each_host(hosts, devices):
+    by_host = commands(MXNET, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
+    for process, (command,) in enumerate(by_host):
+        assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
+        rank = (command.variables["RANK"], command.variables["WORLD_SIZE"])
+        assert rank == (str(process), str(len(by_host)))
+
+
+@pytest.mark.parametrize(("framework", "each"), [(PYTORCH, 4), (TENSORFLOW, 4), (MXNET, 1)])
+def test_every_process_has_its_host(framework, each):
+    hosts = hosts_of(make_run(HOSTS, devices=8))
+    assert framework.hosts_of_processes(hosts) == (hosts[0],) * each + (hosts[1],) * each
+
+
+def test_a_place_numbers_devices_as_its_host_does():
+    run = make_run(HOSTS, device="cuda", devices=8)
+    places = [place_of(run, process, 8) for process in range(8)]
+    assert [place.host for place in places] == ["node-a"] * 4 + ["node-b"] * 4
+    assert [list(place.replicas) for place in places] == [[number] for number in range(8)]
+    assert [place.devices for place in places] == [("cuda:0",), ("cuda:1",), ("cuda:2",), ("cuda:3",)] * 2
+    assert {(place.processes, place.replicas_total) for place in places} == {(8, 8)}
+
+
+def test_a_process_that_drives_a_whole_host():
+    run = make_run(HOSTS, device="cuda", devices=8)
+    place = place_of(run, 1, 2)
+    assert (place.host, place.replicas) == ("node-b", range(4, 8))
+    assert place.devices == ("cuda:0", "cuda:1", "cuda:2", "cuda:3")
+
+
+def test_devices_need_not_be_the_first_ones():
+    hosts = ({**HOSTS[0], "devices": [2, 3]}, {**HOSTS[1], "devices": [6, 1], "first_replica": 2})
+    run = make_run(hosts, device="cuda", devices=4)
+    assert [place_of(run, process, 4).devices for process in range(4)] == [
+        *(("cuda:2",), ("cuda:3",), ("cuda:6",), ("cuda:1",))
+    ]
+
+
+def test_cores_are_those_of_the_host():
+    hosts = ({**HOSTS[0], "cores": list(range(8))}, {**HOSTS[1], "cores": list(range(10, 18))})
+    run = make_run(hosts, devices=8, cores_per_device=2)
+    assert [place_of(run, process, 8).cores for process in range(8)] == [
+        *((0, 1), (2, 3), (4, 5), (6, 7)),
+        *((10, 11), (12, 13), (14, 15), (16, 17)),
+    ]
+    assert place_of(run, 1, 2).cores == tuple(range(10, 18))
+    assert place_of(run, 1, 2).devices == ("cpu",) * 4
+
+
+def test_a_single_machine_is_numbered_as_ever():
+    run = make_run(device="cuda", devices=4)
+    assert [place_of(run, process, 4).devices for process in range(4)] == [(f"cuda:{number}",) for number in range(4)]
+    assert place_of(run, 0, 1).devices == ("cuda:0", "cuda:1", "cuda:2", "cuda:3")
+
+
+def test_ports_are_free_and_distinct():
+    cluster = meet(hosts_of(make_run(devices=8)))
+    assert len(set(cluster.ports)) == 8
+    assert all(1024 <= port < 65536 for port in cluster.ports)
+    assert (cluster.master_address, cluster.master_port) == (LOOPBACK, cluster.ports[0])
+
+
+def test_ports_of_another_machine_are_not_guessed():
+    hosts = hosts_of(make_run(({**HOSTS[0], "address": "192.0.2.1"}, HOSTS[1]), devices=8))  # RFC 5737: nobody's
+    with pytest.raises(ValueError, match=r"^host node-a: ports of 192\.0\.2\.1 cannot be probed from here: [^\n]+\Z"):
+        meet(hosts)

@@ -1,4 +1,4 @@
-"""What the machine is made of, from made-up /proc and /sys trees, a made-up NVML, and the real machine."""
+"""What the machine is made of, from synthetic /proc and /sys trees, a fake NVML, and the real machine."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def machine(tmp_path):
     """Two sockets of two cores with two threads each, a NUMA node per socket."""
     files = {
         "proc/sys/kernel/osrelease": "6.8.0",
-        "proc/cpuinfo": "processor\t: 0\nmodel name\t: Made Up 9000",
+        "proc/cpuinfo": "processor\t: 0\nmodel name\t: Synthetic 9000",
         "proc/meminfo": "MemTotal:       16777216 kB\nMemFree: 1 kB",
         "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq": "3700000",
         "sys/devices/system/node/node0/cpulist": "0-1,4-5",
@@ -50,17 +50,17 @@ def machine(tmp_path):
 
 
 def test_cpu_caches_and_numa_nodes(machine):
-    found = topology.topology(machine)
-    assert found["kernel"] == "6.8.0"
-    assert found["memory_bytes"] == 16 << 30
-    cpu = found["cpu"]
-    assert (cpu["model"], cpu["sockets"], cpu["cores"], cpu["threads"]) == ("Made Up 9000", 2, 4, 8)
+    facts = topology.topology(machine)
+    assert facts["kernel"] == "6.8.0"
+    assert facts["memory_bytes"] == 16 << 30
+    cpu = facts["cpu"]
+    assert (cpu["model"], cpu["sockets"], cpu["cores"], cpu["threads"]) == ("Synthetic 9000", 2, 4, 8)
     assert (cpu["governor"], cpu["clock_max_mhz"]) == ("performance, powersave", 3700)
     assert cpu["caches"] == [
         {"level": 1, "kind": "data", "size_bytes": 48 << 10, "count": 4},
         {"level": 3, "kind": "unified", "size_bytes": 32 << 20, "count": 2},
     ]
-    assert found["numa_nodes"] == [
+    assert facts["numa_nodes"] == [
         {"node": 0, "cpus": "0-1,4-5", "memory_bytes": 8 << 30},
         {"node": 1, "cpus": "2-3,6-7", "memory_bytes": None},
     ]
@@ -68,9 +68,9 @@ def test_cpu_caches_and_numa_nodes(machine):
 
 def test_nothing_to_be_seen_is_null(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    found = topology.topology(tmp_path)
-    assert found == {
-        **{"schema": 1, "kernel": None, "memory_bytes": None, "numa_nodes": [], "container": found["container"]},
+    facts = topology.topology(tmp_path)
+    assert facts == {
+        **{"schema": 1, "kernel": None, "memory_bytes": None, "numa_nodes": [], "container": facts["container"]},
         **{"cgroup_version": None, "cpu_quota_cores": None, "memory_limit_bytes": None},
         "cpu": {
             **dict.fromkeys(("model", "sockets", "cores", "threads", "governor", "clock_max_mhz")),
@@ -83,27 +83,27 @@ def test_nothing_to_be_seen_is_null(tmp_path, monkeypatch):
 def test_gpus_and_what_lies_between_them(machine, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make())
-    found = topology.topology(machine)
-    assert (found["driver_version"], found["cuda_driver_version"]) == ("580.65", "13.0")
-    assert found["gpus"][1] == {
+    facts = topology.topology(machine)
+    assert (facts["driver_version"], facts["cuda_driver_version"]) == ("580.65", "13.0")
+    assert facts["gpus"][1] == {
         **{"device": 1, "uuid": "GPU-1", "name": "Fake GPU", "capability": "9.0", "pci_bus_id": "00000000:31:00.0"},
         **{"numa_node": 1, "memory_bytes": 80 << 30, "clock_max_mhz": 1980, "memory_clock_max_mhz": 2619},
         **{"power_limit_watts": 700.0, "nvlinks_active": 18},
     }
-    assert found["gpus"][0]["numa_node"] is None
-    assert found["gpu_pcie"] == [[None, "SYS"], ["SYS", None]]
-    assert found["gpu_nvlink"] == [[None, True], [True, None]]
+    assert facts["gpus"][0]["numa_node"] is None
+    assert facts["gpu_pcie"] == [[None, "SYS"], ["SYS", None]]
+    assert facts["gpu_nvlink"] == [[None, True], [True, None]]
 
 
 def test_what_a_driver_does_not_tell_is_null(machine, monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     names = ("nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo", "nvmlDeviceGetP2PStatus", "nvmlSystemGetCudaDriverVersion")
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml.make(broken=(*names, "nvmlDeviceGetNvLinkState")))
-    found = topology.topology(machine)
-    gpu = found["gpus"][0]
-    assert gpu["uuid"] is gpu["pci_bus_id"] is gpu["numa_node"] is found["cuda_driver_version"] is None
+    facts = topology.topology(machine)
+    gpu = facts["gpus"][0]
+    assert gpu["uuid"] is gpu["pci_bus_id"] is gpu["numa_node"] is facts["cuda_driver_version"] is None
     assert gpu["nvlinks_active"] == 0
-    assert found["gpu_nvlink"] == [[None, None], [None, None]]
+    assert facts["gpu_nvlink"] == [[None, None], [None, None]]
 
 
 V2 = {
@@ -142,8 +142,8 @@ UNLIMITED = {
     ids=["v2", "v1", "v1 without limits", "none"],
 )
 def test_the_tightest_limit_of_a_group_and_its_parents(tmp_path, files, expected):
-    found = limits(tree(tmp_path, files))
-    assert (found.version, found.cpu_quota_cores, found.memory_limit_bytes, found.memory_free_bytes) == expected
+    allowed = limits(tree(tmp_path, files))
+    assert (allowed.version, allowed.cpu_quota_cores, allowed.memory_limit_bytes, allowed.memory_free_bytes) == expected
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,11 @@ def test_the_kind_of_container(tmp_path, monkeypatch, file, variable, kind):
 
 
 def test_this_machine():
-    found = topology.topology()
-    json.dumps(found)
-    assert found["kernel"] == os.uname().release
-    assert found["cpu"]["threads"] == psutil.cpu_count()
-    assert found["memory_bytes"] == psutil.virtual_memory().total
+    facts = topology.topology()
+    json.dumps(facts)
+    assert facts["kernel"] == os.uname().release
+    assert facts["cpu"]["threads"] == psutil.cpu_count()
+    assert facts["memory_bytes"] == psutil.virtual_memory().total
 
 
 def test_writing_never_fails(tmp_path, monkeypatch):

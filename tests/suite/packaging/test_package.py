@@ -20,7 +20,7 @@ from suite.packaging.layout import checked_name, good_name, made_name
 from suite.packaging.machine import fields_of, machine
 from suite.packaging.scripts import write_scripts
 from suite.packaging.write import Wanted, package
-from suite.plan.jobs import resolve_settings
+from suite.plan.settings import resolve_settings
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
 from suite.worker.loop import log_identity

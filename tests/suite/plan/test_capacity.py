@@ -7,7 +7,7 @@ from suite.config.compose import compose
 from suite.machine.cgroups import Limits
 from suite.plan import capacity
 from suite.plan.capacity import available_bytes, check_memory
-from suite.plan.jobs import resolve_settings
+from suite.plan.settings import resolve_settings
 from tests.helpers import run_suite
 
 GIB = 1 << 30

@@ -8,7 +8,7 @@ from suite.common import registry
 from suite.config.compose import compose
 from suite.launch.base import place_of
 from suite.machine import devices
-from suite.plan.jobs import resolve_settings
+from suite.plan.settings import resolve_settings
 from workloads.ncf.data import EVALUATION_USERS_PER_BATCH, evaluation_users_per_batch
 from workloads.ncf.settings import SETS
 from workloads.ncf.workload import NCF
@@ -105,7 +105,7 @@ def test_cores_are_shared_out_without_overlap():
 
     run = Run()
     run.settings = settings_of("profile=demo", "gpus=3", "oversubscribe=true")
-    run.cores = (4, 7, 9)
+    run.cores, run.hosts = (4, 7, 9), ()
     places = [place_of(run, process, 3) for process in range(3)]
     assert [place.cores for place in places] == [(4,), (7,), (9,)]
     assert [list(place.replicas) for place in places] == [[0], [1], [2]]

@@ -1,4 +1,4 @@
-"""What the doctor finds on made-up machines, what it refuses, and what it costs."""
+"""What the doctor finds on synthetic machines, what it refuses, and what it costs."""
 
 import os
 import subprocess
@@ -11,8 +11,7 @@ import psutil
 import pytest
 
 from suite.environments.environment import Environment
-from suite.machine import cpu_load as cpuload
-from suite.machine import topology
+from suite.machine import cpu_load, topology
 from suite.machine.cgroups import Limits
 from suite.preflight import doctor
 from suite.preflight import gpus as gpucheck
@@ -33,7 +32,7 @@ def need(folder, device="cpu", environment=None):
 @pytest.fixture
 def quiet(monkeypatch):
     """A machine on which nothing is wrong."""
-    monkeypatch.setattr(cpuload, "busy_percent", lambda cores: 1.0)
+    monkeypatch.setattr(cpu_load, "busy_percent", lambda cores: 1.0)
     monkeypatch.setattr(topology, "governors", lambda: {"performance"})
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=64 * GIB))
     monkeypatch.setattr(doctor, "limits", Limits)
@@ -54,8 +53,8 @@ def test_a_good_machine_says_nothing_before_a_run(tmp_path, quiet):
 
 
 def test_every_topic_has_its_line(tmp_path, quiet):
-    found = doctor.examine(need(tmp_path))
-    assert [finding.topic for finding in found] == ["devices", "disk", "memory", "load", "governor", "container"]
+    findings = doctor.examine(need(tmp_path))
+    assert [finding.topic for finding in findings] == ["devices", "disk", "memory", "load", "governor", "container"]
 
 
 @pytest.mark.parametrize(("free_mb", "level"), [(199, "impossible"), (201, "warning"), (1001, "ok")])
@@ -85,9 +84,9 @@ def test_memory_is_counted_per_worker_and_within_the_control_group():
     assert doctor.memory(1, Limits()).level == "ok"
     far_too_many = psutil.virtual_memory().total // GIB + 1
     assert doctor.memory(far_too_many, Limits()).level == "warning"
-    found = doctor.memory(2, Limits(2, None, 4 * GIB, 2 * GIB - 1))
-    assert found.level == "warning"
-    assert "2.0 GiB available for 2 worker process(es)" in found.text
+    finding = doctor.memory(2, Limits(2, None, 4 * GIB, 2 * GIB - 1))
+    assert finding.level == "warning"
+    assert "2.0 GiB available for 2 worker process(es)" in finding.text
 
 
 @pytest.mark.parametrize(
@@ -99,10 +98,10 @@ def test_governor(monkeypatch, governors, level):
 
 
 def test_a_quota_below_the_cores_of_the_run(tmp_path):
-    wanted = Need("cpu", 2, 2, (0, 1), tmp_path, "pytorch")
-    assert doctor.confinement(wanted, Limits(2, 1.5)).level == "warning"
-    assert doctor.confinement(wanted, Limits(2, 2.0)).level == "ok"
-    assert doctor.confinement(wanted, Limits()).level == "ok"
+    two_cores = Need("cpu", 2, 2, (0, 1), tmp_path, "pytorch")
+    assert doctor.confinement(two_cores, Limits(2, 1.5)).level == "warning"
+    assert doctor.confinement(two_cores, Limits(2, 2.0)).level == "ok"
+    assert doctor.confinement(two_cores, Limits()).level == "ok"
 
 
 def test_who_uses_the_cores_is_named():
@@ -111,30 +110,17 @@ def test_who_uses_the_cores_is_named():
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         try:  # beside other tests it may get a share of that core only, or not be among the first three at once
-            wait_until("a busy core", lambda: cpuload.busy_percent((core,)) > 80)
-            wait_until("its name", lambda: any(f"(pid {process.pid})" in name for name in cpuload.busiest((core,))))
+            wait_until("a busy core", lambda: cpu_load.busy_percent((core,)) > 80)
+            wait_until("its name", lambda: any(f"(pid {process.pid})" in name for name in cpu_load.busiest((core,))))
         finally:
             process.kill()
 
 
-def test_load_without_anything_to_read(tmp_path):
-    (tmp_path / "proc").mkdir()
-    assert cpuload.busy_percent((0,), tmp_path) is None
-    assert cpuload.busiest((0,), tmp_path) == []
-
-
-def test_names_with_brackets_and_spaces(tmp_path):
-    place = tmp_path / "proc" / "7"
-    place.mkdir(parents=True)
-    (place / "stat").write_text("7 (a (b) c) R " + " ".join(str(number) for number in range(4, 53)))
-    assert cpuload._process_ticks(tmp_path) == {7: (14 + 15, 39, "a (b) c")}
-
-
 def test_gpus_that_are_free(tmp_path, quiet, nvml):
     nvml()
-    found = doctor.examine(need(tmp_path, "cuda"))
-    assert found[0].line == "devices: 2 visible GPU(s): Fake GPU (80 GiB, 9.0); driver for CUDA 13.0"
-    assert {finding.level for finding in found} == {"ok"}
+    findings = doctor.examine(need(tmp_path, "cuda"))
+    assert findings[0].line == "devices: 2 visible GPU(s): Fake GPU (80 GiB, 9.0); driver for CUDA 13.0"
+    assert {finding.level for finding in findings} == {"ok"}
 
 
 @pytest.mark.parametrize(
@@ -182,8 +168,8 @@ def test_which_devices_a_build_carries(capability, fits):
     ],
 )
 def test_a_build_against_devices_and_driver(build, driver, expected):
-    found = only(judge("pytorch 2.11", build, ["9.0"], driver))
-    assert found.level == "ok" if expected == "ok" else expected in found.text
+    finding = only(judge("pytorch 2.11", build, ["9.0"], driver))
+    assert finding.level == "ok" if expected == "ok" else expected in finding.text
 
 
 def test_the_environment_is_asked_in_a_process_of_its_own(tmp_path, quiet, nvml):
@@ -214,12 +200,12 @@ def test_a_cpu_run_starts_nothing_and_is_quick(tmp_path, monkeypatch):
         begin = time.process_time()
         preflight(need(tmp_path, environment=Environment("torch", (), "/nowhere")))
         cpu_seconds.append(time.process_time() - begin)
-    assert min(cpu_seconds) + 2 * cpuload.LOOK_SECONDS < 0.3
+    assert min(cpu_seconds) + 2 * cpu_load.LOOK_SECONDS < 0.3
 
 
 def test_warnings_are_printed_once_and_the_sweep_goes_on(tmp_path):
-    code = "import sys; from suite.control import controller; from suite.preflight import doctor; doctor.preflight = lambda need: ['x: [y]; z']; "
-    code += "sys.exit(controller.main(sys.argv[1:]))"
+    code = "import sys; from suite.control import controller; from suite.preflight import doctor; "
+    code += "doctor.preflight = lambda need: ['x: [y]; z']; sys.exit(controller.main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "-m", *TOY_RUN, "gpus=1", "seed=1,2"]
     done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

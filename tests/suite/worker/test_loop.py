@@ -10,8 +10,9 @@ import pytest
 
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import place_of
+from suite.worker.evaluation import merge
 from suite.worker.heartbeat import Heart
-from suite.worker.loop import Loop, merge, one_line
+from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from tests.helpers import TOY, events
 from workloads.api import Diverged, Facts, Settings

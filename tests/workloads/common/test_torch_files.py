@@ -98,7 +98,7 @@ def by_torch(tmp_path_factory):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_made_up_files_are_what_torch_reads(by_torch, form):
+def test_synthetic_files_are_what_torch_reads(by_torch, form):
     with np.load(by_torch / f"made-{form}.npz") as found:
         assert equal(dict(found), ARRAYS)
 

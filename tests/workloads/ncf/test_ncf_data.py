@@ -277,7 +277,7 @@ def test_missing_data_says_what_to_type(tmp_path, name, command):
 
 
 @pytest.mark.parametrize(("replicas", "batch"), [(1, 1_048_576), (3, 100_000)])
-def test_made_up_batches_have_the_real_sizes(replicas, batch):
+def test_synthetic_batches_have_the_real_sizes(replicas, batch):
     facts = published_facts()
     data = SyntheticNCFData(synthetic.settings("", batch), facts, synthetic.place(0, range(replicas), replicas), 0)
     assert data.steps_per_epoch == -(-99_308_850 // batch)

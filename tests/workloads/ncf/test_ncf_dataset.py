@@ -17,7 +17,7 @@ HEADER = "userId,movieId,rating,timestamp\n"
 
 def table(rows: list[tuple[int, int, int]]) -> Ratings:
     columns = np.array(rows, np.int64).reshape(-1, 3)
-    return Ratings(columns[:, 0], columns[:, 1], columns[:, 2], "made up", 0, "")
+    return Ratings(columns[:, 0], columns[:, 1], columns[:, 2], "synthetic", 0, "")
 
 
 def slow_split(rows: list[tuple[int, int, int]], minimum: int) -> dict[str, list[int]]:
@@ -81,7 +81,7 @@ def test_a_repeated_rating_counts_once_at_its_latest_time():
 
 def test_a_single_rating_is_an_error_naming_the_user():
     rows = [(1, item, item) for item in range(30)] + [(77, 3, 4), (77, 3, 9)]
-    with pytest.raises(ValueError, match=r"made up: user 77 has 1 rating, .* type: --min-ratings 20"):
+    with pytest.raises(ValueError, match=r"synthetic: user 77 has 1 rating, .* type: --min-ratings 20"):
         split(table(rows))
     found = split(table(rows), 20, require_two=False)
     assert (found.users_dropped, found.counts["users"]) == (1, 1)

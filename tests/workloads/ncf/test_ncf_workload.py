@@ -9,7 +9,7 @@ import pytest
 from suite.common import registry
 from suite.common.paths import data_root
 from suite.config.compose import compose
-from suite.plan.jobs import resolve_settings
+from suite.plan.settings import resolve_settings
 from tests.workloads.ncf import neumf_numpy
 from workloads.api import Batch, Place
 from workloads.ncf import weights

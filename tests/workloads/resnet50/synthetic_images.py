@@ -11,7 +11,7 @@ import simplejpeg
 from workloads.api import Facts, Place, Settings
 from workloads.common.randomness import bits, integers, stream
 from workloads.resnet50.dataset import ImageFolders
-from workloads.resnet50.facts import read_facts
+from workloads.resnet50.facts import IMAGENET
 
 CLASSES = 5
 SUBSAMPLINGS = ("420", "444", "422", "440")
@@ -20,7 +20,7 @@ SUBSAMPLINGS = ("420", "444", "422", "440")
 class Folders(ImageFolders):
     """A data set that nobody has published."""
 
-    name = "made-up"
+    name = "dummy"
 
 
 def picture(seed: int, number: int, height: int, width: int) -> np.ndarray:
@@ -54,7 +54,7 @@ def prepare(folder: Path, train: int = 60, val: int = 23) -> tuple[Path, Facts]:
     """Images and their index: (folder of the index, facts)."""
     destination = folder / "prepared"
     Folders().prepare(write(folder / "images", train, val), destination)
-    return destination, read_facts(destination)
+    return destination, IMAGENET.read(destination)
 
 
 def settings(folder: Path, batch_size_global: int = 12, framework: str = "pytorch", **options: object) -> Settings:
@@ -63,7 +63,7 @@ def settings(folder: Path, batch_size_global: int = 12, framework: str = "pytorc
         workload="resnet50", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",
         devices=1, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32",
         batch_size_global=batch_size_global, batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train",
-        dataset="made-up", data_dir=str(folder),
+        dataset="dummy", data_dir=str(folder),
         model={"image_size": 32, "resize_size": 37, "area_minimum": 0.05}, targets={"top1": 0.8},
         hyperparameter_set="demo", hyperparameters={}, hyperparameter_sources={}, options=options,
     )  # fmt: skip

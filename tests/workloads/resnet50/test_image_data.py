@@ -11,10 +11,11 @@ import simplejpeg
 from tests.helpers import wait_until
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.api import Facts
-from workloads.common.images.jpeg import BadImage
+from workloads.common.images.files import BadImage
 from workloads.common.images.resize import central_into, resize_into
 from workloads.resnet50.augment import crop_boxes, flips
 from workloads.resnet50.data import ImageNetData, SyntheticImageData
+from workloads.resnet50.facts import IMAGENET
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +87,10 @@ def test_every_epoch_has_every_image_in_another_order(prepared, monkeypatch):
     read, lock = [], threading.Lock()
     original = ImageNetData.part
 
-    def part(self, reader, image, box):
+    def part(self, reader, image, box, shape):
         with lock:
             read.append(image)
-        return original(self, reader, image, box)
+        return original(self, reader, image, box, shape)
 
     monkeypatch.setattr(ImageNetData, "part", part)
     epochs = []
@@ -246,7 +247,7 @@ def test_scaled_decoding_changes_pixels_a_little(tmp_path):
             data = simplejpeg.encode_jpeg(synthetic.picture(1, number, 300, 400), 80, "RGB", "420")
             (images / split / "n0" / f"{number}.jpg").write_bytes(data)
     synthetic.Folders().prepare(images, tmp_path / "prepared")
-    facts = synthetic.read_facts(tmp_path / "prepared")
+    facts = IMAGENET.read(tmp_path / "prepared")
     (exact,), (scaled,) = (
         joined(trained((tmp_path / "prepared", facts), 0, 1, batch=4, decode=d)) for d in ("exact", "scaled")
     )

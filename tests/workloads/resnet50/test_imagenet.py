@@ -16,7 +16,7 @@ from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common import manifest as manifests
 from workloads.common.images import index
 from workloads.resnet50.dataset import ImageNet
-from workloads.resnet50.facts import published_facts, read_facts
+from workloads.resnet50.facts import IMAGENET
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_the_index_holds_what_the_files_are(source, tmp_path):
         assert (images.width[number], images.height[number]) == (width, height)
         assert images.bytes[number] == path.stat().st_size
         assert images.label[number] == int(path.parent.name[1:])
-    facts = read_facts(tmp_path / "p")
+    facts = IMAGENET.read(tmp_path / "p")
     assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (40, 20, {"classes": 5})
     assert facts.notes == ()
     assert (tmp_path / "p" / "classes.txt").read_text().split() == [f"n{i:08d}" for i in range(5)]
@@ -70,10 +70,10 @@ def test_the_index_holds_what_the_files_are(source, tmp_path):
 def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     prepare(source, tmp_path / "p")
     before = (tmp_path / "p" / "manifest.json").stat()
-    assert prepare(source, tmp_path / "p") == [f"made-up: already prepared in {tmp_path / 'p'}"]
+    assert prepare(source, tmp_path / "p") == [f"dummy: already prepared in {tmp_path / 'p'}"]
     assert (tmp_path / "p" / "manifest.json").stat() == before
     (source / "train" / "n00000001" / "train_00001.JPEG").unlink()
-    with pytest.raises(ValueError, match=r"holds made-up prepared from .* other content"):
+    with pytest.raises(ValueError, match=r"holds dummy prepared from .* other content"):
         prepare(source, tmp_path / "p")
     assert (tmp_path / "p" / "manifest.json").stat() == before
 
@@ -82,9 +82,9 @@ def test_the_fingerprint_is_of_the_images_not_of_their_place(source, tmp_path):
     prepare(source, tmp_path / "p")
     source.rename(tmp_path / "elsewhere")
     prepare(tmp_path / "elsewhere", tmp_path / "q")
-    assert read_facts(tmp_path / "p").fingerprint == read_facts(tmp_path / "q").fingerprint
+    assert IMAGENET.read(tmp_path / "p").fingerprint == IMAGENET.read(tmp_path / "q").fingerprint
     prepare(tmp_path / "elsewhere", tmp_path / "r", subset=39)
-    assert read_facts(tmp_path / "p").fingerprint != read_facts(tmp_path / "r").fingerprint
+    assert IMAGENET.read(tmp_path / "p").fingerprint != IMAGENET.read(tmp_path / "r").fingerprint
 
 
 def test_a_subset_is_spread_over_the_classes(source, tmp_path):
@@ -92,7 +92,7 @@ def test_a_subset_is_spread_over_the_classes(source, tmp_path):
     images = opened(tmp_path / "p")
     assert np.bincount(images.label).tolist() == [2] * 5
     assert len(opened(tmp_path / "p", "val")) == 5
-    assert read_facts(tmp_path / "p").notes == ("subset of 10 training images",)
+    assert IMAGENET.read(tmp_path / "p").notes == ("subset of 10 training images",)
     assert "--subset 0" in refused(source, tmp_path, subset=0)
 
 
@@ -112,10 +112,10 @@ def test_counts_that_are_not_imagenets_become_a_note(source, tmp_path):
     ImageNet().prepare(source, tmp_path / "p")
     assert (
         "40 train instead of 1,281,167, 20 val instead of 50,000, 5 classes instead of 1,000"
-        in read_facts(tmp_path / "p").notes[0]
+        in IMAGENET.read(tmp_path / "p").notes[0]
     )
     assert manifests.read(tmp_path / "p").matches_published is False
-    assert published_facts().train_samples == 1_281_167
+    assert IMAGENET.published_facts().train_samples == 1_281_167
 
 
 # -- a flat validation set --------------------------------------------------------------------------------------------
@@ -193,8 +193,8 @@ def test_a_bad_file_is_named_in_one_line_or_left_out(source, tmp_path, kind):
     assert refused(source, tmp_path) == f"{path}: {what}; repair it, or type --skip-bad to leave it out"
     lines = prepare(source, tmp_path / "p", skip_bad=True)
     assert lines[0] == f"left out: {path}: {what}"
-    assert read_facts(tmp_path / "p").train_samples == 39
-    assert read_facts(tmp_path / "p").notes == ("1 files or folders that cannot be used were left out",)
+    assert IMAGENET.read(tmp_path / "p").train_samples == 39
+    assert IMAGENET.read(tmp_path / "p").notes == ("1 files or folders that cannot be used were left out",)
     assert not any("train_00007" in opened(tmp_path / "p").name(i) for i in range(39))
 
 
@@ -232,22 +232,22 @@ def test_grey_cmyk_and_png_are_taken_and_counted(source, tmp_path):
     (folder / "png.JPEG").write_bytes(synthetic_jpegs.pillow(image, kind="PNG"))
     lines = prepare(source, tmp_path / "p", full=True)
     assert lines[1] == "converted to RGB while they are read: 1 CMYK, 1 PNG, 1 grey"
-    assert read_facts(tmp_path / "p").train_samples == 43
+    assert IMAGENET.read(tmp_path / "p").train_samples == 43
 
 
 def test_a_class_folder_without_images(source, tmp_path):
     (source / "train" / "n00000009").mkdir()
     assert f"{source / 'train' / 'n00000009'}: class folder without images" in refused(source, tmp_path)
     prepare(source, tmp_path / "p", skip_bad=True)
-    assert read_facts(tmp_path / "p").sizes == {"classes": 6}
+    assert IMAGENET.read(tmp_path / "p").sizes == {"classes": 6}
 
 
 def test_a_validation_set_with_other_classes(source, tmp_path):
     (source / "val" / "n00000004").rename(source / "val" / "n77777777")
     assert f"{source / 'val' / 'n77777777'}: is not one of the 5 classes of train" in refused(source, tmp_path)
     prepare(source, tmp_path / "p", skip_bad=True)
-    assert read_facts(tmp_path / "p").evaluation_samples == 16
-    assert "1 of 5 classes have no validation image" in read_facts(tmp_path / "p").notes
+    assert IMAGENET.read(tmp_path / "p").evaluation_samples == 16
+    assert "1 of 5 classes have no validation image" in IMAGENET.read(tmp_path / "p").notes
 
 
 @pytest.mark.parametrize("name", ["train", "train/n00000003", "val", "val/n00000001"])
@@ -264,7 +264,7 @@ def test_a_folder_that_cannot_be_read(source, tmp_path, monkeypatch, name):
     assert refused(source, tmp_path).startswith(f"{folder}: cannot be read (Permission denied)")
     if "/" in name:
         prepare(source, tmp_path / "p", skip_bad=True)
-        assert read_facts(tmp_path / "p").notes[0] == "1 files or folders that cannot be used were left out"
+        assert IMAGENET.read(tmp_path / "p").notes[0] == "1 files or folders that cannot be used were left out"
 
 
 def test_links_that_lead_nowhere_or_in_a_circle(source, tmp_path):

@@ -13,7 +13,7 @@ from workloads.common import manifest as manifests
 from workloads.common.images import index
 from workloads.resnet50 import demo
 from workloads.resnet50.demo import ImageNetDemo
-from workloads.resnet50.facts import read_facts
+from workloads.resnet50.facts import IMAGENET
 
 LINEAR_LIMIT = 0.40
 SQUARE = 16
@@ -154,7 +154,7 @@ def test_writing_again_with_one_thread_gives_the_same_bytes(root, tmp_path, monk
 
 
 def test_it_is_prepared_as_the_real_data_set_is(prepared, root):
-    facts = read_facts(prepared)
+    facts = IMAGENET.read(prepared)
     assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (4000, 1000, {"classes": 10})
     assert facts.notes == ()
     manifest = manifests.read(prepared)

@@ -13,11 +13,11 @@ def test_fifty_layers_have_the_published_parameters():
     assert network.parameter_count(network.build({**REFERENCE_MODEL, "classes": 1001})) == 25_559_081
     norms = [math.prod(shape) for name, shape in network.shapes(made).items() if network.is_norm(name, made)]
     assert sum(norms) == 53_120
-    assert len(list(made.convolutions)) + 1 == 54  # 49 and 4 projections, and the classifier
+    assert len(list(made.trunk_convolutions)) + 1 == 54  # 49 and 4 projections, and the classifier
 
 
 def test_activations():
-    """11.1 million values behind the convolutions: the number that papers on network design give."""
+    """11.1 million values after the convolutions: the number that papers on network design give."""
     assert network.activation_values(network.build(REFERENCE_MODEL), 224) == 11_113_984
     # 1 block, width 4, 8 pixels: stem 4 x 4x4, pool to 2x2, then 4 + 4 + 16 and the shortcut's 16 at 2x2
     small = network.build({"blocks": [1], "widths": [4], "classes": 2})
@@ -26,7 +26,7 @@ def test_activations():
 
 def test_stride_sits_on_the_3x3_convolution():
     made = network.build(REFERENCE_MODEL)
-    strided = [layer for layer in made.convolutions if layer.stride == 2]
+    strided = [layer for layer in made.trunk_convolutions if layer.stride == 2]
     assert [(layer.name, layer.kernel) for layer in strided] == [
         ("conv1", 7),
         ("layer2.0.conv2", 3), ("layer2.0.downsample.0", 1),

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from tests.workloads.resnet50 import synthetic_resnet
-from workloads.api import Batch, Facts, Settings
-from workloads.common.optimizers import Rule
+from workloads.api import Batch, Facts, ParameterRule, Settings
 from workloads.resnet50.settings import REFERENCE_MODEL, SETS
 from workloads.resnet50.workload import ResNet50
 
@@ -62,17 +61,17 @@ def test_evaluation_schedules(name, epochs):
 
 def test_rules_of_the_optimizers():
     sgd, lars = made("nvidia_v0.5_dgx1"), made("nvidia_v0.7_dgx1")
-    assert sgd.rule("layer1.0.conv1.weight") == Rule(1e-4, False)
-    assert sgd.rule("fc.bias") == Rule(1e-4, False)  # the reference decays it
-    assert sgd.rule("layer1.0.downsample.1.weight") == sgd.rule("bn1.bias") == Rule(0.0, False)
-    assert lars.rule("fc.weight") == Rule(1e-4, True)
-    assert lars.rule("fc.bias") == lars.rule("bn1.weight") == Rule(0.0, False)
+    assert sgd.parameter_rule("layer1.0.conv1.weight") == ParameterRule(1e-4, False)
+    assert sgd.parameter_rule("fc.bias") == ParameterRule(1e-4, False)  # the reference decays it
+    assert sgd.parameter_rule("layer1.0.downsample.1.weight") == sgd.parameter_rule("bn1.bias") == ParameterRule(0.0, False)
+    assert lars.parameter_rule("fc.weight") == ParameterRule(1e-4, True)
+    assert lars.parameter_rule("fc.bias") == lars.parameter_rule("bn1.weight") == ParameterRule(0.0, False)
 
 
 def test_target_follows_the_rules():
-    assert ResNet50.defaults("reference", "v0.5").targets == {"top1": 0.749}
-    assert ResNet50.defaults("reference", "v0.7").targets == {"top1": 0.759}
-    assert ResNet50.defaults("demo", "v0.7").targets == {"top1": 0.8}
+    assert ResNet50.defaults("reference", "v0.5", {}).targets == {"top1": 0.749}
+    assert ResNet50.defaults("reference", "v0.7", {}).targets == {"top1": 0.759}
+    assert ResNet50.defaults("demo", "v0.7", {}).targets == {"top1": 0.8}
 
 
 def test_every_field_of_every_set_has_a_source():

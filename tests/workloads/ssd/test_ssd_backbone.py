@@ -12,8 +12,8 @@ import pytest
 from suite.common import registry
 from suite.common.runspec import read_run
 from suite.config.compose import compose
-from suite.plan.jobs import resolve_settings
 from suite.plan.resume import identity
+from suite.plan.settings import resolve_settings
 from tests.frameworks_probe import probe
 from tests.helpers import events, only, run_suite, suite
 from tests.workloads.common import synthetic_torch_files as made
@@ -30,7 +30,7 @@ SHAPES = backbone.shapes(LAYERS)
 
 
 def arrays():
-    """Made-up weights of the trunk, and some of what is dropped."""
+    """Synthetic weights of the trunk, and some of what is dropped."""
     generator = np.random.default_rng(5)
     found = {}
     for name, shape in SHAPES.items():
@@ -52,7 +52,7 @@ def tar(values=ARRAYS):
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     """A backbone in the form of the published file."""
-    path = tmp_path_factory.mktemp("backbone") / "made-up.pth"
+    path = tmp_path_factory.mktemp("backbone") / "synthetic.pth"
     path.write_bytes(tar())
     return path
 
@@ -92,15 +92,102 @@ def test_the_published_file_is_no_deviation(tmp_path, file, monkeypatch):
     mine = dataclasses.replace(backbone.PUBLISHED, sha256=digest_of(file))
     monkeypatch.setattr(backbone, "PUBLISHED", mine)
     settings = SSD.resolve(settings_of(tmp_path, f"backbone.weights={file}"))
-    assert settings.options["backbone"] == {"file": "made-up.pth", "sha256": digest_of(file)}
+    assert settings.options["backbone"] == {"file": "synthetic.pth", "sha256": digest_of(file)}
     assert backbones.notes(settings, mine) == ()
-    assert backbones.described(settings) == f"made-up.pth sha256:{digest_of(file)}"
+    assert backbones.described(settings) == f"synthetic.pth sha256:{digest_of(file)}"
 
 
 def test_another_file_is_noted(tmp_path, file):
     settings = resolved(tmp_path, file)
     note = f"backbone {digest_of(file)[:8]} instead of resnet34-333f7ec4.pth"
     assert backbones.notes(settings, backbone.PUBLISHED) == (note,)
+
+
+# -- the file that torchvision saved again ------------------------------------------------------------------------
+
+
+def zipped(values=ARRAYS):
+    kept = {name: value for name, value in values.items() if name in SHAPES}
+    return made.zipped(made.state_dict(kept, length=5), list(kept.values()))
+
+
+@pytest.fixture
+def resaved(tmp_path, file, monkeypatch):
+    """The published file and another form of it, as if their digests were those that are pinned; settings of a run from it."""
+    path = tmp_path / "resaved.pth"
+    path.write_bytes(zipped())
+    pin(monkeypatch, file, path)
+    return path
+
+
+def pin(monkeypatch, file, path):
+    again = dataclasses.replace(backbones.RESNET34.resaved, sha256=digest_of(path))
+    mine = dataclasses.replace(backbones.RESNET34, sha256=digest_of(file), resaved=again)
+    monkeypatch.setattr(backbone, "PUBLISHED", mine)
+
+
+def resolved_closed(data, path):
+    """Settings without `backbone.allow_other`, and the notes that make a run open."""
+    settings = SSD.resolve(settings_of(data, f"backbone.weights={path}"))
+    return settings, backbones.notes(settings, backbone.PUBLISHED)
+
+
+UNPROVEN = ("backbone resnet34-b627a593.pth, not shown to hold the weights of resnet34-333f7ec4.pth",)
+
+
+def test_the_name_of_the_newer_file_carries_its_digest():
+    newer = backbones.RESNET34.resaved
+    assert newer.file == f"resnet34-{newer.sha256[:8]}.pth" == "resnet34-b627a593.pth"
+    assert newer.url == f"https://download.pytorch.org/models/{newer.file}"
+    assert len(newer.sha256) == 64
+
+
+def test_the_newer_file_is_taken_and_open(tmp_path, resaved):
+    settings, notes = resolved_closed(tmp_path, resaved)
+    assert notes == UNPROVEN
+    assert settings.options["backbone"] == {"file": "resaved.pth", "sha256": digest_of(resaved)}
+    found = backbones.load(settings, SHAPES)
+    assert all(np.array_equal(found[name], ARRAYS[name]) for name in SHAPES)
+
+
+def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path, file, resaved):
+    assert resolved_closed(tmp_path, file)[1] == ()
+    settings, notes = resolved_closed(tmp_path, resaved)
+    assert notes == ()
+    assert settings.options["backbone"] == {
+        "file": "resaved.pth", "sha256": digest_of(resaved), "weights_of": digest_of(file),
+    }  # fmt: skip
+    facts = dataclasses.replace(settings, data_dir="")
+    assert not SSD.read_facts(facts).notes
+    assert backbones.described(settings) == f"resaved.pth sha256:{digest_of(resaved)}"
+
+
+def test_the_newer_file_stays_open_if_one_number_differs(tmp_path, file, resaved, monkeypatch):
+    values = {**ARRAYS, "bn1.bias": ARRAYS["bn1.bias"].copy()}
+    values["bn1.bias"][5] = np.nextafter(values["bn1.bias"][5], np.float32(1))
+    resaved.write_bytes(zipped(values))
+    pin(monkeypatch, file, resaved)
+    resolved_closed(tmp_path, file)
+    settings, notes = resolved_closed(tmp_path, resaved)
+    assert notes == UNPROVEN
+    assert "weights_of" not in settings.options["backbone"]
+
+
+def test_a_proof_that_is_damaged_is_named(tmp_path, file, resaved):
+    folder = backbones.folder(resolved_closed(tmp_path, file)[0])
+    (folder / "weights.npz").write_bytes(b"x")
+    with pytest.raises(ValueError, match=rf"^backbone\.weights={resaved}: {folder}/weights\.npz: 1 bytes instead of"):
+        resolved_closed(tmp_path, resaved)
+
+
+def test_other_files_are_not_shown_to_be_equal(tmp_path, file):
+    """`allow_other` is open whatever the file holds."""
+    path = tmp_path / "other.pth"
+    path.write_bytes(zipped())
+    resolved(tmp_path, file)
+    settings = resolved(tmp_path, path)
+    assert "weights_of" not in settings.options["backbone"]
+    assert backbones.notes(settings, backbone.PUBLISHED)[0].startswith(f"backbone {digest_of(path)[:8]} instead of")
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------
@@ -136,7 +223,7 @@ def test_refusals_on_the_command_line(tmp_path, file, name):
 
 
 def changed(name, value):
-    """The made-up weights with another value; None: without it."""
+    """The synthetic weights with another value; None: without it."""
     found = {key: kept for key, kept in ARRAYS.items() if key != name}
     return found if value is None else {**found, name: value}
 
@@ -285,7 +372,7 @@ def test_initial_weights_are_the_backbones_and_the_heads_drawn(tmp_path, file):
 
 def test_resume_knows_the_content_and_not_the_path(tmp_path, file):
     """Settings of runs whose files differ in place, and in content."""
-    moved, other = tmp_path / "a, b" / "made-up.pth", tmp_path / "made-up.pth"
+    moved, other = tmp_path / "a, b" / "synthetic.pth", tmp_path / "synthetic.pth"
     moved.parent.mkdir()
     moved.write_bytes(file.read_bytes())
     other.write_bytes(tar({**ARRAYS, "bn1.bias": ARRAYS["bn1.bias"] + 1}))

@@ -10,8 +10,9 @@ from tests.workloads.resnet50.synthetic_images import place
 from tests.workloads.ssd.test_ssd_workload import made
 from workloads.api import Facts
 from workloads.common.coco.dataset import CocoFolders
-from workloads.common.coco.facts import read_facts
-from workloads.common.images.jpeg import BadImage, Reader
+from workloads.common.coco.facts import COCO2017
+from workloads.common.images.files import BadImage
+from workloads.common.images.jpeg import Reader
 from workloads.ssd import boxes, crops
 from workloads.ssd.data import DetectionData
 from workloads.ssd.settings import DEMO_MODEL
@@ -21,7 +22,7 @@ MODEL = {**DEMO_MODEL, "classes": 3, "jitter": [0.125, 0.5, 0.5, 0.05], "crop_ov
 
 
 class Folders(CocoFolders):
-    name = "made-up"
+    name = "dummy"
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +36,10 @@ def prepare(folder):
 
 
 def settings(folder, batch=6, devices=1, **options):
-    facts = read_facts(folder)
+    facts = COCO2017.read(folder)
     values = {**made("demo", Facts(2000, 9, {"classes": 10}, ""), model=DEMO_MODEL).settings.hyperparameters}
     workload = made(
-        "demo", facts, profile="demo", model=MODEL, devices=devices, dataset="made-up", data_dir=str(folder),
+        "demo", facts, profile="demo", model=MODEL, devices=devices, dataset="dummy", data_dir=str(folder),
         batch_size_global=batch, hyperparameters=values, options={"data_threads": 2, **options},
     )  # fmt: skip
     return workload.settings, facts

@@ -19,7 +19,7 @@ def test_parameters_of_each_part():
 
 
 def test_conv4_has_stride_1_on_block_and_shortcut():
-    layers = {layer.name: layer for layer in MADE.trunk}
+    layers = {layer.name: layer for layer in MADE.trunk_convolutions}
     assert layers["layer3.0.conv1"].stride == layers["layer3.0.downsample.0"].stride == 1
     assert [name for name, layer in layers.items() if layer.stride == 2] == [
         "conv1", "layer2.0.conv1", "layer2.0.downsample.0",
@@ -60,8 +60,8 @@ def test_channels_follow_on():
 
 
 def test_only_the_trunk_has_batch_norm():
-    assert all(layer.norm for layer in MADE.trunk)
-    assert len(network.statistics(MADE)) == 2 * len(list(MADE.trunk)) == 2 * 29
+    assert all(layer.norm for layer in MADE.trunk_convolutions)
+    assert len(network.statistics(MADE)) == 2 * len(list(MADE.trunk_convolutions)) == 2 * 29
     biased = [layer for layer in MADE.convolutions if layer.norm is None]
     assert len(biased) == 10 + 6 + 6
     assert all(f"{layer.name}.bias" in network.shapes(MADE) for layer in biased)

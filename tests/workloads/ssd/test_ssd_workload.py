@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from suite.worker.loop import Loop, merge
-from workloads.api import Batch, Facts, Settings
-from workloads.common.optimizers import Rule
+from suite.worker.evaluation import merge
+from suite.worker.loop import Loop
+from workloads.api import Batch, Facts, ParameterRule, Settings
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
 from workloads.ssd.workload import SSD
 
@@ -94,11 +94,11 @@ def test_evaluations_are_those_of_the_rules(rules, epochs):
 
 
 def test_targets_follow_the_rules():
-    assert SSD.defaults("reference", "v0.5").targets == {"map": 0.212}
-    assert SSD.defaults("reference", "v0.7").targets == {"map": 0.230}
-    assert SSD.defaults("demo", "v0.7").targets == {"map": 0.23}
+    assert SSD.defaults("reference", "v0.5", {}).targets == {"map": 0.212}
+    assert SSD.defaults("reference", "v0.7", {}).targets == {"map": 0.230}
+    assert SSD.defaults("demo", "v0.7", {}).targets == {"map": 0.23}
     with pytest.raises(ValueError, match="profile=fast: ssd has reference, demo, synthetic"):
-        SSD.defaults("fast", "v0.7")
+        SSD.defaults("fast", "v0.7", {})
 
 
 def test_every_field_of_every_set_has_a_source():
@@ -126,7 +126,7 @@ def test_the_articles_sets(name, batch, rate):
 def test_everything_is_decayed():
     workload = made("reference")
     for name in ("conv1.weight", "bn1.bias", "class1.bias"):
-        assert workload.rule(name) == Rule(5e-4, False)
+        assert workload.parameter_rule(name) == ParameterRule(5e-4, False)
 
 
 def test_deviations():

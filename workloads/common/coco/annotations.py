@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +86,7 @@ def parse(path: Path, data: bytes) -> Annotations:
     objects = _objects(path, content["annotations"], images, numbers, problems, known)
     ids = sorted(images)
     rows = {image: row for row, image in enumerate(ids)}
-    objects.sort(key=lambda found: (rows[found[1]], found[0]))
+    objects.sort(key=lambda each: (rows[each.image], each.number))
     return Annotations(
         path,
         categories,
@@ -94,12 +94,12 @@ def parse(path: Path, data: bytes) -> Annotations:
         [images[image][0] for image in ids],
         np.array([images[image][1] for image in ids], np.int64),
         np.array([images[image][2] for image in ids], np.int64),
-        np.array([rows[found[1]] for found in objects], np.int64),
-        np.array([found[0] for found in objects], np.int64),
-        np.array([found[2] for found in objects], np.float64).reshape(-1, 4),
-        np.array([found[3] for found in objects], np.int32),
-        np.array([found[4] for found in objects], np.float64),
-        np.array([found[5] for found in objects], bool),
+        np.array([rows[each.image] for each in objects], np.int64),
+        np.array([each.number for each in objects], np.int64),
+        np.array([each.box for each in objects], np.float64).reshape(-1, 4),
+        np.array([each.label for each in objects], np.int32),
+        np.array([each.area for each in objects], np.float64),
+        np.array([each.crowd for each in objects], bool),
         problems,
         known,
     )
@@ -107,7 +107,7 @@ def parse(path: Path, data: bytes) -> Annotations:
 
 def ground_truth(annotations: Annotations) -> dict[str, Any]:
     """What COCO's metric wants to know, as it stands in such a file, without masks."""
-    of_class = [category for category, _ in annotations.categories]
+    category_of_label = [category for category, _ in annotations.categories]
     return {
         "images": [
             {"id": int(image), "file_name": name, "width": int(width), "height": int(height)}
@@ -119,7 +119,7 @@ def ground_truth(annotations: Annotations) -> dict[str, Any]:
             {
                 "id": int(annotations.object_id[row]),
                 "image_id": int(annotations.image_id[annotations.image[row]]),
-                "category_id": of_class[int(annotations.label[row]) - 1],
+                "category_id": category_of_label[int(annotations.label[row]) - 1],
                 "bbox": annotations.box[row].tolist(),
                 "area": float(annotations.area[row]),
                 "iscrowd": int(annotations.crowd[row]),
@@ -151,38 +151,38 @@ def _load(path: Path, data: bytes) -> Mapping[str, list[Any]]:
     return content
 
 
-def _without_mask(found: dict[str, Any]) -> dict[str, Any]:
-    found.pop("segmentation", None)
-    return found
+def _without_mask(entry: dict[str, Any]) -> dict[str, Any]:
+    entry.pop("segmentation", None)
+    return entry
 
 
-def _categories(path: Path, given: Sequence[Any]) -> list[tuple[int, str]]:
+def _categories(path: Path, entries: Sequence[Any]) -> list[tuple[int, str]]:
     """In order of their ids. A mistake here is one of the whole file."""
-    found: dict[int, str] = {}
-    for entry in given:
+    names: dict[int, str] = {}
+    for entry in entries:
         number = _id_of(entry)
         if number is None:
             raise ValueError(f"{path}: category without a usable id: {_text(entry)}")
-        if number in found:
+        if number in names:
             raise ValueError(
-                f"{path}: category {number} stands there twice ({found[number]}, {_text(entry.get('name'))})"
+                f"{path}: category {number} stands there twice ({names[number]}, {_text(entry.get('name'))})"
             )
-        found[number] = _text(entry.get("name"))
-    return sorted(found.items())
+        names[number] = _text(entry.get("name"))
+    return sorted(names.items())
 
 
-def _images(path: Path, given: Sequence[Any], problems: list[str]) -> dict[int, tuple[str, int, int]]:
+def _images(path: Path, entries: Sequence[Any], problems: list[str]) -> dict[int, tuple[str, int, int]]:
     """Id to file name, width and height."""
-    found: dict[int, tuple[str, int, int]] = {}
+    images: dict[int, tuple[str, int, int]] = {}
     files: dict[str, int] = {}
-    for entry in given:
+    for entry in entries:
         number = _id_of(entry)
         if number is None:
             problems.append(f"{path}: image without a usable id: {_text(entry)}")
             continue
         name, width, height = (entry.get(key) for key in ("file_name", "width", "height"))
-        if number in found:
-            problems.append(f"{path}: image {number} stands there twice ({found[number][0]}, {_text(name)})")
+        if number in images:
+            problems.append(f"{path}: image {number} stands there twice ({images[number][0]}, {_text(name)})")
         elif not isinstance(name, str) or not _is_plain(name):
             problems.append(f"{path}: image {number}: not the plain name of a file: {_text(name)}")
         elif name in files:
@@ -190,27 +190,38 @@ def _images(path: Path, given: Sequence[Any], problems: list[str]) -> dict[int, 
         elif not (_is_id(width) and _is_id(height) and width and height):
             problems.append(f"{path}: image {number}: {_text(width)} x {_text(height)} pixels")
         else:
-            found[number] = (name, width, height)
+            images[number] = (name, width, height)
             files[name] = number
-    return found
+    return images
 
 
-Found = tuple[int, int, list[float], int, float, bool]
-"""Annotation id, image id, box, class, area, crowd."""
+class Usable(NamedTuple):
+    """An annotation that can be used."""
+
+    number: int
+    """Its id."""
+    image: int
+    """The image's id."""
+    box: list[float]
+    """Left, top, width, height in pixels."""
+    label: int
+    """From 1."""
+    area: float
+    crowd: bool
 
 
 def _objects(
     path: Path,
-    given: Sequence[Any],
+    entries: Sequence[Any],
     images: Mapping[int, tuple[str, int, int]],
     numbers: Mapping[int, int],
     problems: list[str],
     known: list[str],
-) -> list[Found]:
+) -> list[Usable]:
     """The annotations that can be used."""
-    found: list[Found] = []
+    usable: list[Usable] = []
     seen: set[int] = set()
-    for entry in given:
+    for entry in entries:
         number = entry.get("id") if isinstance(entry, dict) else None
         if not isinstance(number, int) or isinstance(number, bool):
             problems.append(f"{path}: annotation without a usable id: {_text(entry)}")
@@ -236,10 +247,9 @@ def _objects(
         else:
             area = entry.get("area")
             area = float(area) if _is_number(area) else box[2] * box[3]
-            found.append(
-                (number, image, [float(value) for value in box], numbers[category], area, bool(entry.get("iscrowd")))
-            )
-    return found
+            floats, crowd = [float(value) for value in box], bool(entry.get("iscrowd"))
+            usable.append(Usable(number, image, floats, numbers[category], area, crowd))
+    return usable
 
 
 def _wrong_box(box: Any, width: int, height: int) -> str:

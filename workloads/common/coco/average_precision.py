@@ -19,8 +19,8 @@ DIGITS = 12
 def read_ground_truth(path: Path) -> dict[str, Any]:
     """A prepared `val_ground_truth.json`. Raises ValueError naming the file."""
     try:
-        found = json.loads(path.read_bytes())
-        return {name: list(found[name]) for name in ("images", "annotations", "categories")}
+        content = json.loads(path.read_bytes())
+        return {name: list(content[name]) for name in ("images", "annotations", "categories")}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: cannot be read ({error}); prepare the data again") from None
 

@@ -20,7 +20,7 @@ from workloads.common.backbones import RESNET34 as BACKBONE
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import objects
 from workloads.common.coco.annotations import Annotations
-from workloads.common.coco.facts import GROUND_TRUTH, PUBLISHED, PUBLISHED_IMAGES
+from workloads.common.coco.facts import COCO2017, GROUND_TRUTH, PUBLISHED_IMAGES
 from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset
 from workloads.common.images.jpeg import Header
@@ -60,15 +60,15 @@ class CocoFolders(ImageDataset[Content]):
 
     def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
         """Check everything and write the arrays below `folder`; the complete manifest, and lines about what was left out."""
-        found = {split: coco.parse(*file) for split, file in content.items()}
-        train, val = found["train"], found["val"]
+        annotations = {split: coco.parse(*file) for split, file in content.items()}
+        train, val = annotations["train"], annotations["val"]
         if train.categories != val.categories:
             raise ValueError(f"{val.path}: other categories than {train.path}; both must be of one data set")
         bad, known = train.problems + val.problems, train.known + val.known
         counts = {"classes": len(train.categories)}
-        for split, of_split in found.items():
-            counts |= {f"{split}_images": len(of_split.names)}
-            chosen = of_split.take(self.chosen(of_split, split, train))
+        for split, annotated in annotations.items():
+            counts |= {f"{split}_images": len(annotated.names)}
+            chosen = annotated.take(self.chosen(annotated, split, train))
             usable, sizes, problems = self.checked(source, chosen, SPLITS[split])
             bad += problems
             full = np.flatnonzero(usable.counts())
@@ -77,7 +77,7 @@ class CocoFolders(ImageDataset[Content]):
             counts[split], counts[f"{split}_objects"] = len(kept.names), len(kept.label)
             if not kept.names:
                 first = f"; the first problem is {bad[0]}" if bad else ""
-                raise ValueError(f"{of_split.path}: no image with objects can be used{first}")
+                raise ValueError(f"{annotated.path}: no image with objects can be used{first}")
             names = [f"{SPLITS[split]}/{name}" for name in kept.names]
             index.write(folder, split, names, kept.image_id, kept.width, kept.height, [sizes[row] for row in full])
             objects.write(folder, split, kept.counts(), kept.box, kept.label)
@@ -141,7 +141,7 @@ class Coco2017(CocoFolders):
     """COCO 2017: what SSD's targets are about."""
 
     name = "coco2017"
-    published: ClassVar = PUBLISHED
+    published: ClassVar = COCO2017.published
     published_images: ClassVar = PUBLISHED_IMAGES
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:

@@ -141,19 +141,19 @@ def _clutter(canvas: Canvas, draws: Draws, count: int) -> None:
 
 def place(draws: Draws, height: int, width: int, count: int) -> list[Placed]:
     """Up to `count` objects wholly within the image, of which others cover little."""
-    found: list[Placed] = []
+    placed: list[Placed] = []
     hidden: list[float] = []
     for number in range(count):
         one = draws.part(number)
         for _ in range(ATTEMPTS):
             new = _anywhere(one, height, width)
-            shared = [intersection(new.box, other.box) for other in found]
+            shared = [intersection(new.box, other.box) for other in placed]
             totals = [*map(sum, zip(hidden, shared, strict=True)), sum(shared)]
-            if all(total < OVERLAP * area(each.box) for total, each in zip(totals, [*found, new], strict=True)):
-                found.append(new)
+            if all(total < OVERLAP * area(each.box) for total, each in zip(totals, [*placed, new], strict=True)):
+                placed.append(new)
                 hidden = totals
                 break
-    return found
+    return placed
 
 
 def _anywhere(draws: Draws, height: int, width: int) -> Placed:
@@ -199,10 +199,10 @@ def _without_needless(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def entries_of(scene: Scene, image: int) -> list[dict[str, Any]]:
     """A scene's objects as COCO has them: boxes right around the visible pixels."""
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for number, (one, mask) in enumerate(zip(scene.placed, scene.masks, strict=True)):
         left, top, width, height = cv2.boundingRect(mask)
-        found.append(
+        entries.append(
             {
                 "id": 10 * image + number,
                 "image_id": image,
@@ -213,7 +213,7 @@ def entries_of(scene: Scene, image: int) -> list[dict[str, Any]]:
                 "segmentation": polygons(mask),
             }
         )
-    return found
+    return entries
 
 
 def write_scenes(root: Path) -> None:

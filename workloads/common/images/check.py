@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import local
 
-from workloads.common.images.jpeg import BadImage, Header, Reader, read_header
+from workloads.common.images.files import BadImage
+from workloads.common.images.jpeg import Header, Reader, read_header
 
 FILES_PER_TASK = 64
 HEADER_BYTES = 1 << 14
-"""Read at first; a header behind large metadata makes the whole file be read."""
+"""Read at first; where large metadata come before the header, the whole file is read."""
 JPEG_END = b"\xff\xd9"
 
 
@@ -31,8 +32,8 @@ def check_files(paths: Sequence[str | Path], full: bool = False, threads: int = 
         return [_check(mine.reader, path, full) for path in paths[first : first + FILES_PER_TASK]]
 
     with ThreadPoolExecutor(workers, thread_name_prefix="check") as pool:
-        parts = pool.map(some, range(0, len(paths), FILES_PER_TASK))
-        return [found for part in parts for found in part]
+        results_by_task = pool.map(some, range(0, len(paths), FILES_PER_TASK))
+        return [result for part in results_by_task for result in part]
 
 
 def _check(reader: Reader, path: str | Path, full: bool) -> Header | str:

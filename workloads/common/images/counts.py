@@ -1,43 +1,65 @@
-"""Counts of prepared image data sets, from the manifest alone, and what batch sizes they and the devices allow."""
+"""Counts of image data sets, prepared or published; sizes of batches that they and the devices allow; shapes of images."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.api import Facts, Settings
+from workloads.api import Facts, Json, Settings
 from workloads.common import manifest as manifests
 
-
-def read(folder: Path, kind: str, name: str, needed: tuple[str, ...] = ()) -> Facts:
-    """Counts from the manifest of a prepared data set: images of `train` and `val`, `classes`.
-
-    `kind`: how messages call such a data set. `name`: the real one, if the folder has no name. `needed`: other counts that it
-    must have. Raises ValueError that says what to type.
-    """
-    manifest = manifests.read(folder)
-    if manifest is None:
-        name = folder.name or name
-        how = f"suite data prepare {name} --from FOLDER --to {folder}"
-        if name.endswith("-demo"):
-            how = f"suite data make-demo {name}"
-        raise ValueError(f"no prepared data in {folder}; type: {how}")
-    try:
-        counts = {count: int(manifest.counts[count]) for count in ("train", "val", "classes", *needed)}
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{folder / manifests.NAME} is not of {kind} data set ({manifest.dataset})") from None
-    return Facts(
-        train_samples=counts["train"],
-        evaluation_samples=counts["val"],
-        sizes={"classes": counts["classes"]},
-        fingerprint=manifest.fingerprint,
-        notes=tuple(manifest.notes),
-    )
+Shape = tuple[int, int]
+"""Height and width in pixels, the same for all images of a batch."""
 
 
-def published(counts: Mapping[str, int]) -> Facts:
-    """A published data set's counts, for runs on made-up batches."""
-    return Facts(counts["train"], counts["val"], {"classes": counts["classes"]}, "synthetic")
+@dataclass(frozen=True)
+class ImageFacts:
+    """The counts of a kind of image data set: of what is prepared in a folder, or of what was published."""
+
+    kind: str
+    """What messages call such a data set: `an image`."""
+    name: str
+    """The published one: `imagenet`."""
+    published: Mapping[str, int]
+    """Its images of `train` and `val`, and its `classes`."""
+    other_counts: tuple[str, ...] = ()
+    """Counts that a prepared one must have beside these."""
+
+    def for_settings(self, settings: Settings) -> Facts:
+        """Counts of the prepared data set, or under profile=synthetic the published ones.
+
+        Raises ValueError that says what to type, also for a batch size that the devices cannot share.
+        """
+        facts = self.read(Path(settings.data_dir)) if settings.data_dir else self.published_facts()
+        check_batch(settings, facts)
+        return facts
+
+    def read(self, folder: Path) -> Facts:
+        """Counts of the data set prepared in `folder`, from its manifest alone. Raises ValueError that says what to type."""
+        manifest = manifests.read(folder)
+        if manifest is None:
+            name = folder.name or self.name
+            how = f"suite data prepare {name} --from FOLDER --to {folder}"
+            if name.endswith("-demo"):
+                how = f"suite data make-demo {name}"
+            raise ValueError(f"no prepared data in {folder}; type: {how}")
+        try:
+            counts = {name: int(manifest.counts[name]) for name in ("train", "val", "classes", *self.other_counts)}
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"{folder / manifests.NAME} is not of {self.kind} data set ({manifest.dataset})") from None
+        return Facts(
+            train_samples=counts["train"],
+            evaluation_samples=counts["val"],
+            sizes={"classes": counts["classes"]},
+            fingerprint=manifest.fingerprint,
+            notes=tuple(manifest.notes),
+        )
+
+    def published_facts(self) -> Facts:
+        """The published counts, for runs on synthetic batches."""
+        counts = self.published
+        return Facts(counts["train"], counts["val"], {"classes": counts["classes"]}, "synthetic")
 
 
 def check_batch(settings: Settings, facts: Facts) -> None:
@@ -59,5 +81,16 @@ def check_batch(settings: Settings, facts: Facts) -> None:
 
 
 def activation_bytes(values: int, precision: str) -> int:
-    """Bytes kept for the backward pass of so many values behind convolutions: each before and behind its batch norm."""
+    """Bytes kept for the backward pass of so many outputs of convolutions: each before and after its batch norm."""
     return 2 * values * (2 if precision in ("bf16", "fp16") else 4)
+
+
+def image_shapes(model: Mapping[str, Json]) -> tuple[Shape, ...]:
+    """The shapes that a model's batches can have.
+
+    `model`: `image_shapes`, a short list of (height, width); or `image_size`, the sides of images that all are square.
+    """
+    if "image_shapes" in model:
+        return tuple((int(height), int(width)) for height, width in model["image_shapes"])
+    side = int(model["image_size"])
+    return ((side, side),)

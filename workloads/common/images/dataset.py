@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from workloads.api import Dataset
 from workloads.common import manifest as manifests
-from workloads.common.images import index
+from workloads.common.images import index, seek
 from workloads.common.manifest import Manifest
 
 MOST_NAMED = 20
@@ -25,7 +25,7 @@ Content = TypeVar("Content")
 class ImageDataset(Dataset, Generic[Content]):
     """A data set of image files; the attributes may be set before `prepare`."""
 
-    published: ClassVar[dict[str, int] | None] = None
+    published: ClassVar[Mapping[str, int] | None] = None
     """Counts of the published data set."""
     things: ClassVar[str]
     """What problems are counted in."""
@@ -38,7 +38,7 @@ class ImageDataset(Dataset, Generic[Content]):
         self.full = False
         """Decode every image, instead of looking at headers and ends."""
         self.seek_points = True
-        """Note places in the training images where decoding can begin; see `seek_points`."""
+        """Note places in the training images where decoding can begin (`images.seek`)."""
 
     @abstractmethod
     def look(self, source: Path) -> Content:
@@ -81,13 +81,11 @@ class ImageDataset(Dataset, Generic[Content]):
 
     def _seek_points(self, destination: Path, manifest: Manifest) -> list[str]:
         """Make those of the prepared training images; they are no part of the preparation, which stands without them."""
-        from workloads.common.images.seek import points as seek_points
-
         if not self.seek_points:
             return []
         images = index.read(destination, "train", index.root(destination, manifest), manifest.counts["train"])
         try:
-            return seek_points.make(destination, manifest, images)
+            return seek.make_points(destination, manifest, images)
         except OSError as error:
             return [f"notice: {self.name}: no seek points ({error.filename or destination}: {error.strerror or error})"]
         except (ValueError, MemoryError, BrokenExecutor) as error:
@@ -95,12 +93,12 @@ class ImageDataset(Dataset, Generic[Content]):
 
     def notes(self, counts: Mapping[str, int]) -> list[str]:
         """What a reader of a result must know."""
-        found = []
+        notes = []
         if self.subset is not None:
-            found.append(f"subset of {counts['train']:,} training images")
+            notes.append(f"subset of {counts['train']:,} training images")
         if counts["left_out"]:
-            found.append(f"{counts['left_out']:,} {self.things} that cannot be used were left out")
-        return found
+            notes.append(f"{counts['left_out']:,} {self.things} that cannot be used were left out")
+        return notes
 
     def differences(self, counts: Mapping[str, int], published: Mapping[str, int]) -> list[str]:
         """A note if the counts of a whole data set are not the published ones."""
@@ -121,8 +119,6 @@ class ImageDataset(Dataset, Generic[Content]):
 
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared form with the manifest by content, and the images with the index by size in bytes."""
-        from workloads.common.images.seek import points as seek_points
-
         manifest = manifests.read(destination)
         if manifest is None:
             raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
@@ -136,7 +132,7 @@ class ImageDataset(Dataset, Generic[Content]):
             for number in range(len(images)):
                 _same_bytes(images.path(number), int(images.bytes[number]))
             lines.append(f"{split}: {len(images):,} images, bytes as recorded")
-        lines += seek_points.verify(destination, manifest)
+        lines += seek.verify_points(destination, manifest)
         lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
         return lines + [f"notice: {note}" for note in manifest.notes]
 
@@ -161,8 +157,8 @@ class ImageDataset(Dataset, Generic[Content]):
 
 def _same_bytes(path: str, expected: int) -> None:
     try:
-        found = os.stat(path).st_size
+        size = os.stat(path).st_size
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}; prepare the data again") from None
-    if found != expected:
-        raise ValueError(f"{path}: {found:,} bytes instead of {expected:,}; prepare the data again")
+    if size != expected:
+        raise ValueError(f"{path}: {size:,} bytes instead of {expected:,}; prepare the data again")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +61,7 @@ def write(
 ) -> None:
     """Write one split's arrays below `folder`."""
     encoded = [name.encode("utf-8", "surrogateescape") for name in names]
-    arrays = {
+    arrays: dict[str, npt.NDArray[Any]] = {
         "names": np.frombuffer(b"".join(encoded), np.uint8),
         "ends": np.cumsum([len(name) for name in encoded], dtype=np.int64),
         "label": np.asarray(label, np.int32),
@@ -84,7 +85,7 @@ def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
     return ImageIndex(root, **arrays)
 
 
-def _open(path: Path, dtype: str) -> npt.NDArray[np.generic]:
+def _open(path: Path, dtype: str) -> npt.NDArray[Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

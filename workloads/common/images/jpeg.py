@@ -8,25 +8,25 @@ All decoding releases the interpreter lock. Errors are `BadImage`: one line with
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 import simplejpeg
 
-from workloads.common.images import turbo
-from workloads.common.images.seek import excerpt as seek
+from workloads.common.images import seek, turbo
+from workloads.common.images.files import BadImage, FileReader
 
 UInt8s = npt.NDArray[np.uint8]
 Box = tuple[int, int, int, int]
 """Left, top, width, height in pixels."""
 
 PNG = b"\x89PNG\r\n\x1a\n"
+JPEG = b"\xff\xd8"
+"""First bytes of the files."""
 MAX_PIXELS = 100_000_000
 """Larger images are refused: 300 MB for each thread that decodes one. ImageNet's largest has about 61 million."""
 MAX_ASPECT = 100
@@ -35,10 +35,6 @@ _HARMLESS = re.compile(
     r"extraneous bytes before marker|unknown JFIF revision|Unknown Adobe color transform", re.IGNORECASE
 )
 """Warnings of libjpeg that say nothing about the pixels; any other one means damage."""
-
-
-class BadImage(ValueError):
-    """What is wrong with an image file, in one line."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ def read_header(data: bytes | memoryview) -> Header:
             raise BadImage("not a whole PNG header")
         width, height, _, colour = struct.unpack(">IIBB", start[16:26])
         return _checked(Header(width, height, "png", "grey" if colour in (0, 4) else "rgb"))
-    if not start.startswith(b"\xff\xd8"):
+    if not start.startswith(JPEG):
         raise BadImage(f"neither a JPEG nor a PNG file (it begins with {start[:8]!r})")
     try:
         height, width, colours, _ = simplejpeg.decode_jpeg_header(data, strict=False)
@@ -86,41 +82,16 @@ def _checked(header: Header) -> Header:
     return header
 
 
-class Reader:
+class Reader(FileReader):
     """Reads and decodes images for one thread, in buffers that grow to the largest image and are used again.
 
     What `decode` and `decode_part` return is valid until the next call.
     """
 
     def __init__(self) -> None:
-        self._file = np.empty(1 << 18, np.uint8)
+        super().__init__()
         self._pixels = np.empty(1 << 20, np.uint8)
         self._regions = turbo.RegionDecoder() if turbo.library() else None
-
-    def read(self, path: str | Path, size: int | None = None) -> memoryview:
-        """A file's content, valid until the next call. Raises BadImage if it cannot be read or is not `size` bytes long."""
-        try:
-            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise BadImage(f"cannot be opened ({error.strerror})") from None
-        try:
-            found = os.fstat(file).st_size
-            if size is not None and found != size:
-                raise BadImage(f"{found:,} bytes, but {size:,} when it was prepared")
-            if found > self._file.size:
-                self._file = np.empty(found * 5 // 4, np.uint8)
-            content = memoryview(self._file)[:found]
-            done = 0
-            while done < found:
-                count = os.readv(file, [content[done:]])
-                if not count:
-                    raise BadImage(f"ends after {done:,} of {found:,} bytes")
-                done += count
-        except OSError as error:
-            raise BadImage(f"cannot be read ({error.strerror})") from None
-        finally:
-            os.close(file)
-        return content
 
     def decode(self, data: memoryview) -> UInt8s:
         """A whole image as (height, width, 3) uint8 RGB. Raises BadImage."""
@@ -151,7 +122,7 @@ class Reader:
             part = self._decode_excerpt(data, points, box, width, height, denominator)
             if part is not None:
                 return part
-        if self._regions is not None and data[:2] == b"\xff\xd8":
+        if self._regions is not None and bytes(data[:2]) == JPEG:
             part = self._decode_region(data, box, width, height, denominator)
             if part is not None:
                 return part
@@ -169,17 +140,17 @@ class Reader:
         self, data: memoryview, points: memoryview, box: Box, width: int, height: int, denominator: int
     ) -> UInt8s | None:
         """`decode_part` by seek points; None if they are of no use. Whether the file is damaged, the whole of it tells."""
-        found = seek.excerpt(data, points, box, width, height, denominator)
-        if found is None:
+        excerpt = seek.cut_excerpt(data, points, box, width, height, denominator)
+        if excerpt is None:
             return None
         assert self._regions is not None
-        content = np.frombuffer(found.data, np.uint8)
+        content = np.frombuffer(excerpt.data, np.uint8)
         address = content.ctypes.data
         left, top, box_width, box_height = box
-        moved = (left - found.left, top - found.top, box_width, box_height)
+        moved = (left - excerpt.left, top - excerpt.top, box_width, box_height)
         try:
             self._regions.open(address, content.size)
-            return self._decode_opened(address, content.size, found.header, moved, denominator)
+            return self._decode_opened(address, content.size, excerpt.header, moved, denominator)
         except turbo.Complaint:
             return None
 

@@ -5,6 +5,7 @@ Memory is bounded by the batches in work plus those that the consumer still refe
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -27,30 +28,33 @@ BATCHES_AHEAD = 3
 
 
 class Buffers:
-    """Memory for uint8 arrays of one shape; it is used again once nothing refers to an array any more.
+    """Memory for uint8 arrays of up to so many bytes; it is used again once nothing refers to an array any more.
+
+    Arrays of different shapes share it: those of batches whose images lie and of batches whose images stand.
 
     A view of an array, or a tensor of a framework that shares its memory, keeps it alive: nothing is overwritten that
     anybody can still see.
     """
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-        self._bytes = int(np.prod(shape))
+    def __init__(self, most_bytes: int) -> None:
+        self._bytes = most_bytes
         self._free: list[npt.NDArray[np.uint8]] = []
         self.allocated = 0
         """How many have been made in all."""
 
-    def take(self) -> npt.NDArray[np.uint8]:
-        """An array with undefined content."""
+    def take(self, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+        """An array of `shape` with undefined content."""
+        size = math.prod(shape)
+        assert size <= self._bytes, f"{size} bytes of {self._bytes}"
         try:
             memory = self._free.pop()
         except IndexError:
             memory = np.empty(self._bytes, np.uint8)
             self.allocated += 1
         # Not a view of `memory`: NumPy would make its own views refer to `memory` directly, past this array.
-        array = np.frombuffer(memoryview(memory), np.uint8)
+        array = np.frombuffer(memory.data[:size], np.uint8)
         weakref.finalize(array, self._free.append, memory).atexit = False
-        return array.reshape(self.shape)
+        return array.reshape(shape)
 
 
 class ReaderPool:

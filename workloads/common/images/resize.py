@@ -47,8 +47,9 @@ def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
 
 
 def central_into(source: UInt8s, out: UInt8s, shorter: int) -> None:
-    """Resize so that the shorter side is `shorter`, and write the centre to `out` (S, S, 3), S ≤ `shorter`."""
+    """Resize so that the shorter side is `shorter`, and write the centre to `out` (H, W, 3), H and W ≤ `shorter`."""
     height, width = evaluation_size(source.shape[0], source.shape[1], shorter)
+    assert max(out.shape[:2]) <= shorter, f"a centre of {out.shape[:2]} of images whose shorter side is {shorter}"
     resized = cv2.resize(source, (width, height), interpolation=cv2.INTER_LINEAR)
     top, left = (height - out.shape[0]) // 2, (width - out.shape[1]) // 2
     out[:] = resized[top : top + out.shape[0], left : left + out.shape[1]]

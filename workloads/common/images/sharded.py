@@ -4,6 +4,9 @@ Step s of an epoch takes positions s·G … of the epoch's random permutation; t
 of the same permutation, so that every batch is full (batch norm would see padding). Replica r of R takes positions
 r·G/R … (r + 1)·G/R - 1 of each. Validation images lie in contiguous shares, each looked at by exactly one replica.
 What happens to an image depends on (seed, epoch, image) alone, never on replica, process or thread.
+
+Where a model has several shapes of images (counts.py), each image belongs to the shape that is most like it, and all this holds
+for the images of each shape: a step has images of one shape, and steps of different shapes follow each other by chance.
 """
 
 from __future__ import annotations
@@ -12,20 +15,23 @@ import os
 import sys
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings
 from workloads.common import manifest as manifests
-from workloads.common.images import index
-from workloads.common.images.jpeg import BadImage, Box, Reader
+from workloads.common.images import index, seek
+from workloads.common.images.counts import Shape, image_shapes
+from workloads.common.images.files import BadImage
+from workloads.common.images.index import ImageIndex
+from workloads.common.images.jpeg import Box, Reader
 from workloads.common.images.pool import Ahead, Buffers, ReaderPool
-from workloads.common.images.seek import points as seek_points
 from workloads.common.randomness import Permutation, stream
 
 DENOMINATORS = (8, 4, 2)
@@ -39,12 +45,74 @@ Begun = tuple[dict[str, Array], "list[Future[None]]"]
 Making = tuple[list[Batch], "list[Future[None]]"]
 
 
-def reduction(box: Box, size: int) -> int:
-    """The strongest reduction of a crop that is larger than the `size` it is resized to: 1, 2, 4 or 8.
+class Job(NamedTuple):
+    """A training batch to be made."""
 
-    At least half of that size must be left of its shorter side.
+    images: Int64s
+    """(B,)"""
+    epoch: int
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class ShapeGroup:
+    """The images of a split of which batches with one shape are made."""
+
+    shape: Shape
+    count: int
+    images: Int64s | None = None
+    """(count,) in ascending order; None: all of the split."""
+
+    def __getitem__(self, places: Int64s) -> Int64s:
+        """The images at some places of the group."""
+        return places if self.images is None else self.images[places]
+
+
+def group_by_shape(images: ImageIndex, shapes: Sequence[Shape]) -> list[ShapeGroup]:
+    """Each image in the group of the shape whose aspect ratio is most like its own, of equal ones in the first's."""
+    if len(shapes) == 1:
+        return [ShapeGroup(shapes[0], len(images))]
+    width, height = images.width.astype(np.int64), images.height.astype(np.int64)
+    products = [(width * shape[0], height * shape[1]) for shape in shapes]
+    nearest = np.argmin([np.maximum(*pair) / np.minimum(*pair) for pair in products], axis=0)
+    members = [np.flatnonzero(nearest == number) for number in range(len(shapes))]
+    return [ShapeGroup(shape, len(some), some) for shape, some in zip(shapes, members, strict=True) if len(some)]
+
+
+class EpochOrder:
+    """Which images the steps of an epoch have."""
+
+    def __init__(self, groups: Sequence[ShapeGroup], batch_size: int, seed: int, epoch: int) -> None:
+        self.groups, self.batch_size = groups, batch_size
+        steps = [steps_of(group, batch_size) for group in groups]
+        shuffled = Permutation(stream(seed, "image step order", epoch), sum(steps))(np.arange(sum(steps)))
+        self.group_of_step = np.repeat(np.arange(len(groups)), steps)[shuffled]
+        self.step_in_group = np.empty(sum(steps), np.int64)
+        self.permutations = []
+        for number, group in enumerate(groups):
+            self.step_in_group[self.group_of_step == number] = np.arange(steps[number])
+            further = (number,) if len(groups) > 1 else ()
+            self.permutations.append(Permutation(stream(seed, "image order", epoch, *further), group.count))
+
+    def __call__(self, step: int, first: int, stop: int) -> tuple[Int64s, Shape]:
+        """Images first … stop - 1 of the global batch of a step, and their shape."""
+        number = int(self.group_of_step[step])
+        group, start = self.groups[number], int(self.step_in_group[step]) * self.batch_size
+        places = np.arange(start + first, start + stop) % group.count
+        return group[self.permutations[number](places)], group.shape
+
+
+def steps_of(group: ShapeGroup, batch_size: int) -> int:
+    """Steps of an epoch that have images of the group."""
+    return -(-group.count // batch_size)
+
+
+def reduction(box: Box, shape: Shape) -> int:
+    """The strongest reduction of a crop that is larger than the `shape` it is resized to: 1, 2, 4 or 8.
+
+    At least half of the shape's height and width must be left.
     """
-    return next((by for by in DENOMINATORS if 2 * min(box[2], box[3]) >= by * size), 1)
+    return next((by for by in DENOMINATORS if 2 * box[3] >= by * shape[0] and 2 * box[2] >= by * shape[1]), 1)
 
 
 class ImageData(ABC):
@@ -61,15 +129,14 @@ class ImageData(ABC):
 
     def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
         self.facts, self.place, self.seed = facts, place, seed
-        self.size = int(settings.model["image_size"])
+        self.shapes = image_shapes(settings.model)
         self.scaled = settings.options.get("decode", "exact") == "scaled"
         self.skip_bad = bool(settings.options.get("skip_bad", False))
         self.batch_size_global = settings.batch_size_global
         self.batch_size = settings.batch_size_global // place.replicas_total
-        self.steps_per_epoch = -(-facts.train_samples // self.batch_size_global)
         self.evaluation_share = -(-facts.evaluation_samples // place.replicas_total)
-        wanted = int(settings.options.get("evaluation_batch_size", self.EVALUATION_BATCH_SIZE))
-        self.evaluation_batch_size = min(wanted, self.evaluation_share)
+        evaluation_batch_size = int(settings.options.get("evaluation_batch_size", self.EVALUATION_BATCH_SIZE))
+        self.evaluation_batch_size = min(evaluation_batch_size, self.evaluation_share)
         self.folder = Path(settings.data_dir)
         manifest = manifests.read(self.folder)
         if manifest is None:
@@ -77,15 +144,18 @@ class ImageData(ABC):
         root = index.root(self.folder, manifest)
         self.images = index.read(self.folder, "train", root, facts.train_samples)
         self.evaluation_images = index.read(self.folder, "val", root, facts.evaluation_samples)
-        self.points = seek_points.read(self.folder, manifest, facts.train_samples)
+        self.groups = group_by_shape(self.images, self.shapes)
+        self.evaluation_groups = group_by_shape(self.evaluation_images, self.shapes)
+        self.steps_per_epoch = sum(steps_of(group, self.batch_size_global) for group in self.groups)
+        self.points = seek.read_points(self.folder, manifest, facts.train_samples)
         self.pool = ReaderPool(int(settings.options.get("data_threads", 0)) or len(os.sched_getaffinity(0)))
         self._running: weakref.WeakSet[Ahead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()
 
     @abstractmethod
-    def begin(self, images: Int64s, epoch: int) -> Begun:
-        """Begin to make the training batch of some images."""
+    def begin(self, job: Job) -> Begun:
+        """Begin to make a training batch; its images are written to `take(…, job.shape)`."""
 
     @abstractmethod
     def evaluation_facts(self, images: Int64s, valid: npt.NDArray[np.bool_]) -> dict[str, Array]:
@@ -93,7 +163,7 @@ class ImageData(ABC):
 
     @abstractmethod
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
-        """Write a decoded evaluation image to its place (S, S, 3)."""
+        """Write a decoded evaluation image to its place (H, W, 3)."""
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """The batches of steps first_step … stop_step - 1; may run across epochs."""
@@ -116,17 +186,20 @@ class ImageData(ABC):
 
     # -- what subclasses make batches with ------------------------------------------------------------------------
 
-    def take(self, count: int) -> UInt8s:
-        """Memory for `count` images."""
+    def take(self, count: int, shape: Shape) -> UInt8s:
+        """Memory for `count` images of one of the shapes."""
         if count not in self._buffers:
-            self._buffers[count] = Buffers((count, self.size, self.size, 3))
-        return self._buffers[count].take()
+            self._buffers[count] = Buffers(count * 3 * max(height * width for height, width in self.shapes))
+        return self._buffers[count].take((count, *shape, 3))
 
-    def part(self, reader: Reader, image: int, box: Box) -> UInt8s:
-        """The pixels of a crop of a training image; under `scaled`, of one larger than the target, reduced. Raises BadImage."""
+    def part(self, reader: Reader, image: int, box: Box, shape: Shape) -> UInt8s:
+        """The pixels of a crop of a training image that is going to be resized to `shape`. Raises BadImage.
+
+        Under `scaled`, of a crop that is larger than `shape`, at a fraction of the size.
+        """
         data = reader.read(self.images.path(image), int(self.images.bytes[image]))
-        denominator = reduction(box, self.size) if self.scaled else 1
-        points = self.points.of(image) if self.points else None
+        denominator = reduction(box, shape) if self.scaled else 1
+        points = self.points.record(image) if self.points else None
         width, height = int(self.images.width[image]), int(self.images.height[image])
         return reader.decode_part(data, box, width, height, denominator, points)
 
@@ -156,43 +229,46 @@ class ImageData(ABC):
             ahead.close()
 
     def _train(self, first_step: int, stop_step: int) -> Iterator[Making]:
-        order: Permutation | None = None
+        order: EpochOrder | None = None
         weight = float(self.batch_size), float(self.batch_size_global), self.batch_size_global
         for step in range(first_step, stop_step):
             epoch, place = divmod(step, self.steps_per_epoch)
             if order is None or place == 0:
-                order = Permutation(stream(self.seed, "image order", epoch), len(self.images))
+                order = EpochOrder(self.groups, self.batch_size_global, self.seed, epoch)
             batches, tasks = [], []
             for replica in self.place.replicas:
-                first = place * self.batch_size_global + replica * self.batch_size
-                positions = np.arange(first, first + self.batch_size) % len(self.images)
-                arrays, begun = self.begin(order(positions), epoch)
+                images, shape = order(place, replica * self.batch_size, (replica + 1) * self.batch_size)
+                arrays, begun = self.begin(Job(images, epoch, shape))
                 batches.append(Batch(arrays, *weight))
                 tasks += begun
             yield batches, tasks
 
     def _evaluation(self) -> Iterator[Making]:
-        count, size, share = len(self.evaluation_images), self.evaluation_batch_size, self.evaluation_share
-        for first in range(0, share, size):
-            batches, tasks, total = [], [], 0
-            for replica in range(self.place.replicas_total):
-                start = min(replica * share + first, count)
-                images = range(start, min(start + size, (replica + 1) * share, count))
-                total += len(images)
-                if replica in self.place.replicas:
-                    arrays, begun = self._begin_evaluation(images)
-                    batches.append((arrays, len(images)))
+        size, replicas = self.evaluation_batch_size, self.place.replicas_total
+        for group in self.evaluation_groups:
+            share = -(-group.count // replicas)
+            for first in range(0, share, size):
+                starts = [min(replica * share + first, group.count) for replica in range(replicas)]
+                stops = [min(start + size, (r + 1) * share, group.count) for r, start in enumerate(starts)]
+                total = sum(stops) - sum(starts)
+                batches, tasks = [], []
+                for replica in self.place.replicas:
+                    images = group[np.arange(starts[replica], stops[replica])]
+                    arrays, begun = self._begin_evaluation(images, group.shape)
+                    batches.append(Batch(arrays, float(len(images)), float(total), total))
                     tasks += begun
-            yield [Batch(arrays, float(real), float(total), total) for arrays, real in batches], tasks
+                yield batches, tasks
 
-    def _begin_evaluation(self, images: range) -> Begun:
+    def _begin_evaluation(self, images: Int64s, shape: Shape) -> Begun:
         """A batch that some images do not fill up: the rest is black."""
         size, real = self.evaluation_batch_size, len(images)
-        numbers, valid, pixels = np.zeros(size, np.int64), np.arange(size) < real, self.take(size)
+        numbers, valid, pixels = np.zeros(size, np.int64), np.arange(size) < real, self.take(size, shape)
         numbers[:real] = images
         pixels[real:] = 0
         arrays = {"image": pixels, **self.evaluation_facts(numbers, valid), "valid": valid}
-        return arrays, self.pool.start(lambda reader, slot: self._evaluate(pixels[slot], images[slot], reader), real)
+        return arrays, self.pool.start(
+            lambda reader, slot: self._evaluate(pixels[slot], int(images[slot]), reader), real
+        )
 
     def _evaluate(self, out: UInt8s, image: int, reader: Reader) -> None:
         """Write one evaluation image; a damaged one always ends the run, since none may be lost."""

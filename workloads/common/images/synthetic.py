@@ -1,36 +1,62 @@
-"""Made-up batches of images, for throughput alone."""
+"""Synthetic batches of images, for throughput alone."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Batch, Place
-from workloads.common.randomness import bits
+from workloads.api import Array, Batch, Facts, Place, Settings
+from workloads.common.images.counts import Shape, image_shapes
+from workloads.common.randomness import bits, stream
 
 
-def random_pixels(key: np.uint64, count: int, size: int) -> npt.NDArray[np.uint8]:
-    """(count, size, size, 3) uniform bytes, by hash."""
-    total = count * size * size * 3
-    return bits(key, 0, np.arange(-(-total // 8))).view(np.uint8)[:total].reshape(count, size, size, 3)
+def random_pixels(key: np.uint64, count: int, shape: Shape) -> npt.NDArray[np.uint8]:
+    """(count, *shape, 3) uniform bytes, by hash."""
+    height, width = shape
+    total = count * height * width * 3
+    return bits(key, 0, np.arange(-(-total // 8))).view(np.uint8)[:total].reshape(count, height, width, 3)
 
 
-class SyntheticData:
-    """`workloads.api.Data` of a few batches, made once and handed out in turn, never copied."""
+class SyntheticData(ABC):
+    """`workloads.api.Data` of a few batches, made once and handed out in turn, never copied. Subclasses give targets.
 
-    def __init__(self, place: Place, batches: Sequence[Batch]) -> None:
-        self.place, self.batches = place, batches
+    The batches take the model's shapes in turn, the replicas of a step the same one.
+    """
+
+    BATCHES: ClassVar[int]
+    """So many at least."""
+    STREAM: ClassVar[str]
+    """Label of the random numbers."""
+
+    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
+        self.settings, self.facts, self.place = settings, facts, place
+        total = settings.batch_size_global
+        count, self.shapes = total // place.replicas_total, image_shapes(settings.model)
+        self.batches = []
+        for number in range(-(-self.BATCHES // len(self.shapes)) * len(self.shapes)):
+            key = stream(seed, self.STREAM, number)
+            image = random_pixels(key, count, self.shapes[number % len(self.shapes)])
+            arrays: dict[str, Array] = {"image": image, **self.targets(key, count)}
+            self.batches.append(Batch(arrays, float(count), float(total), total))
+
+    @abstractmethod
+    def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
+        """The arrays beside `image` of a batch of `count` images; draws have `key` and first coordinates from 1 on."""
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
-        """Batches of the real sizes; which made-up images they hold means nothing."""
+        """Batches of the real sizes; which of the synthetic images they hold means nothing."""
         for step in range(first_step, stop_step):
-            yield [self.batches[(step + replica) % len(self.batches)] for replica in self.place.replicas]
+            numbers = (step + replica * len(self.shapes) for replica in self.place.replicas)
+            yield [self.batches[number % len(self.batches)] for number in numbers]
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """Nothing: made-up data has no quality."""
+        """Nothing: synthetic data has no quality."""
         return iter(())
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Release the batches."""
+        self.batches.clear()

@@ -62,9 +62,9 @@ def library() -> ctypes.CDLL | None:
     """The shared library, None if there is none that can crop."""
     spec = importlib.util.find_spec("turbojpeg")
     folder = Path(spec.origin).parent / "turbojpeg.libs" if spec and spec.origin else Path("nowhere")
-    found = [str(path) for path in sorted(folder.glob("libturbojpeg*.so*"))]
-    system = ctypes.util.find_library("turbojpeg") if not found else None
-    for name in [*found, *([system] if system else [])]:
+    bundled = [str(path) for path in sorted(folder.glob("libturbojpeg*.so*"))]
+    system = ctypes.util.find_library("turbojpeg") if not bundled else None
+    for name in [*bundled, *([system] if system else [])]:
         try:
             return _declare(ctypes.CDLL(name))
         except (OSError, AttributeError):

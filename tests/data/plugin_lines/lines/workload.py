@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import ArraySpec, Batch, Dataset, Defaults, Facts, Setting, Workload
+from workloads.api import ArraySpec, Batch, Dataset, Defaults, Facts, Hyperparameter, Workload
 from workloads.common.randomness import Permutation, bits, normal, stream
 
 POINTS = 10_000
@@ -59,13 +59,13 @@ class Lines(Workload):
     Options = dataclasses.make_dataclass("Options", [("learning_rate", float | None, None)])  # workload.learning_rate
 
     @classmethod
-    def defaults(cls, profile, rules):
+    def defaults(cls, profile, rules, options):
         return Defaults("lines-demo", "demo", {}, {"r_squared": 0.95})
 
     @classmethod
     def hyperparameter_sets(cls):
         values = {"batch_size_global": 256, "learning_rate": 0.05, "lr_scaling": "linear", "max_epochs": 10}
-        return {"demo": {name: Setting(value, "presumed: an example") for name, value in values.items()}}
+        return {"demo": {name: Hyperparameter(value, "presumed: an example") for name, value in values.items()}}
 
     @classmethod
     def read_facts(cls, settings):

@@ -8,12 +8,12 @@ from tests.workloads.ssd.test_ssd_workload import made
 from workloads.common.coco import average_precision
 from workloads.common.coco.average_precision import rows
 from workloads.common.coco.dataset import CocoFolders
-from workloads.common.coco.facts import read_facts
+from workloads.common.coco.facts import COCO2017
 from workloads.ssd.settings import DEMO_MODEL
 
 
 class Folders(CocoFolders):
-    name = "made-up"
+    name = "dummy"
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_nothing_is_printed(truth, capsys):
 
 
 def test_score_of_a_workloads_results(prepared, truth):
-    facts = read_facts(prepared)
+    facts = COCO2017.read(prepared)
     workload = made(
         "demo", facts, profile="demo", model={**DEMO_MODEL, "classes": 3}, devices=1, batch_size_global=6,
         data_dir=str(prepared),

@@ -16,12 +16,12 @@ from workloads.common import manifest as manifests
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import objects
 from workloads.common.coco.dataset import Coco2017, CocoFolders
-from workloads.common.coco.facts import published_facts, read_facts
+from workloads.common.coco.facts import COCO2017
 from workloads.common.images import index
 
 
 class Folders(CocoFolders):
-    name = "made-up"
+    name = "dummy"
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_arrays_hold_what_the_files_say(source, tmp_path):
             assert box * np.tile([entry["width"], entry["height"]], 2) == pytest.approx(corners, rel=1e-6)
         first = ends[row]
     assert (tmp_path / "p" / "classes.txt").read_text() == "1 person\n13 stop sign\n90 toothbrush\n"
-    facts = read_facts(tmp_path / "p")
+    facts = COCO2017.read(tmp_path / "p")
     assert (facts.train_samples, facts.evaluation_samples, facts.sizes, facts.notes) == (10, 7, {"classes": 3}, ())
 
 
@@ -117,11 +117,11 @@ def test_ground_truth_has_all_images_and_the_files_own_ids(source, tmp_path):
 def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     prepare(source, tmp_path / "p")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()}
-    assert prepare(source, tmp_path / "p") == [f"made-up: already prepared in {tmp_path / 'p'}"]
-    with pytest.raises(ValueError, match=r"holds made-up prepared from .* with other content or options"):
+    assert prepare(source, tmp_path / "p") == [f"dummy: already prepared in {tmp_path / 'p'}"]
+    with pytest.raises(ValueError, match=r"holds dummy prepared from .* with other content or options"):
         prepare(source, tmp_path / "p", subset=4)
     synthetic.change(source, lambda content: content["annotations"].pop())
-    with pytest.raises(ValueError, match=r"holds made-up prepared from .* with other content or options"):
+    with pytest.raises(ValueError, match=r"holds dummy prepared from .* with other content or options"):
         prepare(source, tmp_path / "p")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()} == before
 
@@ -135,7 +135,7 @@ def test_a_subset_is_spread_and_has_objects(source, tmp_path):
     truth = json.loads((tmp_path / "p" / "val_ground_truth.json").read_text())
     assert [entry["id"] for entry in truth["images"]] == [1010, 1030, 1060]
     assert lines[-1] == "notice: subset of 4 training images"
-    assert read_facts(tmp_path / "p").notes == ("subset of 4 training images",)
+    assert COCO2017.read(tmp_path / "p").notes == ("subset of 4 training images",)
     assert "--subset 0: at least one image" in refused(source, tmp_path, subset=0)
 
 
@@ -147,7 +147,7 @@ def test_other_counts_than_cocos_become_a_note(source, tmp_path):
         "3 classes instead of 80, 12 train images instead of 118,287, 9 val images instead of 5,000"
     )
     assert manifests.read(tmp_path / "p").matches_published is False
-    facts = published_facts()
+    facts = COCO2017.published_facts()
     assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (117_266, 4_952, {"classes": 80})
 
 
@@ -161,7 +161,7 @@ def test_verify_finds_what_has_changed(source, tmp_path):
     (tmp_path / "p" / "train_box.npy").write_bytes(b"")
     with pytest.raises(ValueError, match=r"train_box\.npy: 0 bytes instead of"):
         Folders().verify(tmp_path / "p")
-    with pytest.raises(ValueError, match=r"no prepared data in .*; type: suite data prepare made-up --from FOLDER"):
+    with pytest.raises(ValueError, match=r"no prepared data in .*; type: suite data prepare dummy --from FOLDER"):
         Folders().verify(tmp_path / "q")
 
 

@@ -20,7 +20,7 @@ from workloads.common.coco import demo, objects
 from workloads.common.coco.average_precision import average_precision, read_ground_truth, rows
 from workloads.common.coco.dataset import CocoFolders
 from workloads.common.coco.demo import CocoDemo
-from workloads.common.coco.facts import GROUND_TRUTH, read_facts
+from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
 from workloads.common.images import index
 from workloads.common.images.drawing.scenes import CLASSES
 from workloads.ssd import priors
@@ -318,7 +318,7 @@ def test_the_right_boxes_are_worth_everything_and_those_of_another_image_nothing
 
 
 def test_it_is_prepared_as_the_real_data_set_is(prepared, root, tmp_path):
-    facts = read_facts(prepared)
+    facts = COCO2017.read(prepared)
     assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (2000, 300, {"classes": 10})
     assert facts.notes == ()
 

@@ -10,11 +10,11 @@ from workloads.common.images.pool import IMAGES_PER_TASK, Ahead, Buffers, Reader
 
 
 def test_memory_is_used_again_once_nothing_refers_to_it():
-    buffers = Buffers((4, 5))
-    first = buffers.take()
+    buffers = Buffers(20)
+    first = buffers.take((4, 5))
     address = first.ctypes.data
     del first
-    second = buffers.take()
+    second = buffers.take((4, 5))
     assert second.ctypes.data == address
     assert buffers.allocated == 1
 
@@ -30,16 +30,30 @@ def test_memory_is_used_again_once_nothing_refers_to_it():
     ],
 )
 def test_a_view_keeps_the_memory(view):
-    buffers = Buffers((4, 5))
-    kept = view(buffers.take())
+    buffers = Buffers(20)
+    kept = view(buffers.take((4, 5)))
     gc.collect()
-    other = buffers.take()
+    other = buffers.take((4, 5))
     assert buffers.allocated == 2
     other[:] = 1
     del kept
     gc.collect()
-    buffers.take()
+    buffers.take((4, 5))
     assert buffers.allocated == 2
+
+
+def test_arrays_of_different_shapes_share_the_memory():
+    buffers = Buffers(2 * 3 * 5)
+    lying, standing = buffers.take((2, 3, 5)), buffers.take((2, 5, 3))
+    addresses = {lying.ctypes.data, standing.ctypes.data}
+    assert (lying.shape, standing.shape) == ((2, 3, 5), (2, 5, 3))
+    del lying, standing
+    smaller, standing = buffers.take((2, 2)), buffers.take((2, 5, 3))
+    assert {smaller.ctypes.data, standing.ctypes.data} == addresses
+    assert smaller.size == 4
+    assert buffers.allocated == 2
+    with pytest.raises(AssertionError, match="31 bytes of 30"):
+        buffers.take((31,))
 
 
 def begun(pool, count, log, fail_at=None):

@@ -101,3 +101,13 @@ def test_the_centre_is_cut_out():
     central_into(image, out, 256)
     expected = bilinear(image, 256, 341)[16:240, 58:282]
     assert np.abs(out - expected).mean() < 0.3
+
+
+def test_the_centre_need_not_be_square():
+    image = synthetic.pixels(2, 375, 500)
+    out = np.empty((100, 220, 3), np.uint8)
+    central_into(image, out, 256)
+    expected = bilinear(image, 256, 341)[78:178, 60:280]
+    assert np.abs(out - expected).mean() < 0.3
+    with pytest.raises(AssertionError, match="shorter side is 200"):
+        central_into(image, out, 200)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.workloads.resnet50 import synthetic_images as synthetic
-from workloads.common.images.jpeg import BadImage
+from workloads.common.images.files import BadImage
 from workloads.common.images.sharded import SUBSTITUTES, reduction
 from workloads.resnet50.data import ImageNetData
 
@@ -14,9 +14,24 @@ from workloads.resnet50.data import ImageNetData
     [(300, 300, 2), (299, 300, 1), (299, 5000, 1), (600, 599, 2), (600, 600, 4), (1199, 1300, 4), (1200, 1200, 8)],
 )  # fmt: skip
 def test_half_of_the_size_is_left_of_the_shorter_side(width, height, expected):
-    assert reduction((7, 5, width, height), 300) == expected
-    assert reduction((7, 5, height, width), 300) == expected
+    assert reduction((7, 5, width, height), (300, 300)) == expected
+    assert reduction((7, 5, height, width), (300, 300)) == expected
     assert expected == 1 or min(width, height) / expected >= 150
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "shape", "expected"),
+    [
+        (400, 300, (300, 400), 2),
+        (400, 299, (300, 400), 1),
+        (399, 300, (300, 400), 1),
+        (400, 300, (400, 300), 1),
+        (1600, 1200, (300, 400), 8),
+        (1200, 1600, (300, 400), 4),
+    ],
+)
+def test_half_of_both_sides_is_left_where_they_differ(width, height, shape, expected):
+    assert reduction((7, 5, width, height), shape) == expected
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workloads.common.images import synthetic_jpegs as synthetic
-from workloads.common.images.seek.baseline import ZIGZAG, HuffmanTable, NotBaseline, in_order, parse, unit_bits
+from workloads.common.images.seek.baseline import parse
+from workloads.common.images.seek.bit_counts import ZIGZAG, in_order, unit_bits
+from workloads.common.images.seek.huffman import HuffmanTable, NotBaseline
 from workloads.common.images.turbo import CoefficientReader
 
 KINDS = ("420", "422", "444", "440", "411", "Gray")
@@ -85,9 +87,9 @@ def test_no_damage_leads_to_anything_but_a_reason(changes, length):
 
 
 class TestHuffmanTable:
-    """Codes of annex C, and more of them behind."""
+    """Codes of annex C, and further ones."""
 
-    TABLE = HuffmanTable.of([0, 1, 2, 1] + [0] * 12, [5, 3, 0, 7])
+    TABLE = HuffmanTable.from_counts([0, 1, 2, 1] + [0] * 12, [5, 3, 0, 7])
 
     def test_codes_count_up_and_grow(self):
         assert self.TABLE.codes == {5: (0b00, 2), 3: (0b010, 3), 0: (0b011, 3), 7: (0b1000, 4)}
@@ -106,15 +108,15 @@ class TestHuffmanTable:
 
     def test_a_full_table_cannot_be_extended(self):
         with pytest.raises(NotBaseline):
-            HuffmanTable.of([2] + [0] * 15, [0, 1]).extended([2])
+            HuffmanTable.from_counts([2] + [0] * 15, [0, 1]).extended([2])
 
     def test_too_many_codes_are_refused(self):
         with pytest.raises(NotBaseline):
-            HuffmanTable.of([3] + [0] * 15, [0, 1, 2])
+            HuffmanTable.from_counts([3] + [0] * 15, [0, 1, 2])
 
     def test_its_segment_can_be_read(self):
         segment = self.TABLE.segment(0x11)
         assert segment[:2] == b"\xff\xc4"
         assert int.from_bytes(segment[2:4], "big") == len(segment) - 2
         assert segment[4] == 0x11
-        assert HuffmanTable.of(segment[5:21], segment[21:]) == self.TABLE
+        assert HuffmanTable.from_counts(segment[5:21], segment[21:]) == self.TABLE

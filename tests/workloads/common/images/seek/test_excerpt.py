@@ -12,9 +12,13 @@ from PIL import Image
 
 from tests.workloads.common.images import synthetic_jpegs as synthetic
 from workloads.common.images import turbo
-from workloads.common.images.jpeg import BadImage, Reader
-from workloads.common.images.seek import excerpt as seek
-from workloads.common.images.seek.baseline import NotBaseline, parse
+from workloads.common.images.files import BadImage
+from workloads.common.images.jpeg import Reader
+from workloads.common.images.seek import cut_excerpt
+from workloads.common.images.seek.baseline import parse
+from workloads.common.images.seek.huffman import NotBaseline
+from workloads.common.images.seek.record import HEADER, RecordHeader
+from workloads.common.images.seek.record_writer import make_record
 from workloads.common.images.turbo import CoefficientReader, Complaint
 
 KINDS = ("420", "422", "444", "440", "411", "Gray")
@@ -22,7 +26,7 @@ KINDS = ("420", "422", "444", "440", "411", "Gray")
 
 def points_of(data):
     height, width, _, _ = simplejpeg.decode_jpeg_header(bytes(data), strict=False)
-    return memoryview(seek.record(data, width, height, CoefficientReader()))
+    return memoryview(make_record(data, width, height, CoefficientReader()))
 
 
 @st.composite
@@ -52,7 +56,7 @@ def test_an_excerpt_has_exactly_the_pixels_of_the_whole(crop, subsampling, quali
         assume(False)
     reader, content = Reader(), memoryview(data)
     expected = reader.decode_part(content, box, width, height, denominator).copy()
-    found = seek.excerpt(content, points, box, width, height, denominator)
+    found = cut_excerpt(content, points, box, width, height, denominator)
     if found is not None:
         moved = (box[0] - found.left, box[1] - found.top, box[2], box[3])
         part = Reader().decode_part(memoryview(found.data), moved, *found.header[:2], denominator)
@@ -73,7 +77,7 @@ def test_every_kind_of_photograph_has_seek_points(subsampling, own_tables):
 @pytest.mark.parametrize("subsampling", KINDS)
 def test_an_excerpt_is_a_file_that_others_read_without_complaint(subsampling):
     data = synthetic.jpeg(7, 300, 400, subsampling)
-    found = seek.excerpt(memoryview(data), points_of(data), (260, 170, 60, 60), 400, 300, 1)
+    found = cut_excerpt(memoryview(data), points_of(data), (260, 170, 60, 60), 400, 300, 1)
     assert found is not None
     assert len(found.data) < len(data) / 3
     pixels = simplejpeg.decode_jpeg(bytes(found.data), strict=True)
@@ -101,7 +105,7 @@ def test_less_is_decoded(monkeypatch):
 @pytest.mark.parametrize("box", [(0, 0, 400, 300), (3, 0, 390, 200), (0, 0, 400, 40)])
 def test_parts_from_the_top_over_the_whole_width_are_not_worth_it(box):
     data = synthetic.jpeg(2, 300, 400)
-    assert seek.excerpt(memoryview(data), points_of(data), box, 400, 300, 1) is None
+    assert cut_excerpt(memoryview(data), points_of(data), box, 400, 300, 1) is None
 
 
 BOX = (260, 170, 60, 60)
@@ -122,8 +126,8 @@ def test_metadata_before_the_image_are_no_obstacle():
 
 def test_points_of_another_file_are_not_used():
     other = synthetic.jpeg(8, 300, 400, quality=86)
-    assert seek.excerpt(memoryview(other), points_of(DATA), BOX, 400, 300, 1) is None
-    assert seek.excerpt(memoryview(DATA)[:50], points_of(DATA), BOX, 400, 300, 1) is None
+    assert cut_excerpt(memoryview(other), points_of(DATA), BOX, 400, 300, 1) is None
+    assert cut_excerpt(memoryview(DATA)[:50], points_of(DATA), BOX, 400, 300, 1) is None
 
 
 def test_a_file_with_the_same_header_and_other_content_is_decoded_whole():
@@ -138,7 +142,7 @@ def test_damage_in_the_part_is_named():
     wrong = bytearray(DATA)
     first = SCAN + (len(DATA) - SCAN) // 2
     wrong[first : first + 4000] = b"\xff\x01" * 2000
-    assert seek.excerpt(memoryview(bytes(wrong)), points_of(DATA), BOX, 400, 300, 1) is not None
+    assert cut_excerpt(memoryview(bytes(wrong)), points_of(DATA), BOX, 400, 300, 1) is not None
     with pytest.raises(BadImage, match="damaged JPEG"):
         Reader().decode_part(memoryview(bytes(wrong)), BOX, 400, 300, 1, points_of(DATA))
 
@@ -165,7 +169,7 @@ def test_damaged_points_are_not_used(changes, length):
             points[at] = value
     damaged = memoryview(bytes(points[:length]))
     if damaged != points_of(DATA):
-        assert seek.excerpt(memoryview(DATA), damaged, BOX, 400, 300, 1) is None
+        assert cut_excerpt(memoryview(DATA), damaged, BOX, 400, 300, 1) is None
     part = Reader().decode_part(memoryview(DATA), BOX, 400, 300, 1, damaged)
     np.testing.assert_array_equal(part, Reader().decode_part(memoryview(DATA), BOX, 400, 300))
 
@@ -193,7 +197,7 @@ TABLE = DATA.index(b"\xff\xc4")
 def test_headers_that_decoders_read_in_their_own_way_have_no_points(data):
     """libjpeg-turbo takes most of them."""
     with pytest.raises((NotBaseline, Complaint)):
-        seek.record(data, 400, 300, CoefficientReader())
+        make_record(data, 400, 300, CoefficientReader())
 
 
 def test_first_coefficients_that_overflow_have_no_points():
@@ -235,7 +239,7 @@ def test_a_shorter_file_and_another_size_are_named_with_points_too():
     with pytest.raises(BadImage, match="400 x 300 pixels instead of 1000 x 1000"):
         Reader().decode_part(memoryview(DATA), BOX, 1000, 1000, 1, points)
     with pytest.raises(NotBaseline, match="another size"):
-        seek.record(DATA, 400, 301, CoefficientReader())
+        make_record(DATA, 400, 301, CoefficientReader())
 
 
 def test_narrow_images_have_none():
@@ -250,7 +254,7 @@ def test_flat_images_whose_segments_share_bytes():
     points, reader = points_of(data), Reader()
     for left in range(3, 440, 7):
         box = (left, 17, 9, 30)
-        found = seek.excerpt(data, points, box, 450, 64, 1)
+        found = cut_excerpt(data, points, box, 450, 64, 1)
         if found is not None:
             simplejpeg.decode_jpeg(bytes(found.data), strict=True)
         expected = reader.decode_part(data, box, 450, 64).copy()
@@ -269,7 +273,7 @@ def test_a_failure_while_coefficients_are_copied_is_raised(monkeypatch):
 
 
 def test_the_head_says_where_things_are():
-    head = seek._Head._make(seek._HEAD.unpack_from(points_of(DATA)))
+    head = RecordHeader._make(HEADER.unpack_from(points_of(DATA)))
     assert DATA[head.frame_at : head.frame_at + 4] == struct.pack(">HH", 300, 400)
     assert DATA[head.scan_at : head.scan_at + 2] == b"\xff\xda"
     assert (head.data_at, head.columns, head.rows, head.segments, head.step) == (SCAN, 25, 19, 7, 4)

@@ -9,17 +9,16 @@ import pytest
 from tests.helpers import suite
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common import manifest as manifests
-from workloads.common.images import index
-from workloads.common.images.seek import excerpt as seek
-from workloads.common.images.seek import points as seek_points
+from workloads.common.images import index, seek
+from workloads.common.images.seek import prepared as stored
 from workloads.resnet50.data import ImageNetData
-from workloads.resnet50.facts import read_facts
+from workloads.resnet50.facts import IMAGENET
 
 
 @pytest.fixture
 def small(monkeypatch):
-    """The made-up images count as large."""
-    monkeypatch.setattr(seek_points, "LEAST_PIXELS", 0)
+    """The synthetic images count as large."""
+    monkeypatch.setattr(stored, "LEAST_PIXELS", 0)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def original(tmp_path_factory):
     return synthetic.write(tmp_path_factory.mktemp("original images"))
 
 
-def prepared(original, folder, **options):
+def prepare(original, folder, **options):
     dataset = synthetic.Folders()
     for name, value in options.items():
         setattr(dataset, name, value)
@@ -36,7 +35,9 @@ def prepared(original, folder, **options):
 
 def train(folder, **options):
     """Arrays of two epochs, and how many excerpts were decoded for them."""
-    data = ImageNetData(synthetic.settings(folder, **options), read_facts(folder), synthetic.place(0, range(1), 1), 3)
+    data = ImageNetData(
+        synthetic.settings(folder, **options), IMAGENET.read(folder), synthetic.place(0, range(1), 1), 3
+    )
     arrays = [array.copy() for step in data.train(0, 10) for batch in step for array in batch.arrays.values()]
     data.close()
     return arrays
@@ -48,24 +49,24 @@ def facts(images, number):
 
 
 def counted(monkeypatch):
-    """A list that grows with every excerpt."""
-    found = []
-    excerpt = seek.excerpt
+    """A list that grows with every crop: whether an excerpt was of use."""
+    used = []
+    cut_excerpt = seek.cut_excerpt
 
     def noted(*given):
-        made = excerpt(*given)
-        found.append(made is not None)
-        return made
+        excerpt = cut_excerpt(*given)
+        used.append(excerpt is not None)
+        return excerpt
 
-    monkeypatch.setattr(seek, "excerpt", noted)
-    return found
+    monkeypatch.setattr(seek, "cut_excerpt", noted)
+    return used
 
 
 @pytest.mark.parametrize("decode", ["exact", "scaled"])
 def test_batches_are_the_same_with_and_without(original, tmp_path, small, monkeypatch, decode):
-    with_points, lines = prepared(original, tmp_path / "with")
+    with_points, lines = prepare(original, tmp_path / "with")
     assert "seek points of 60 of 60 training images" in lines[-1]
-    without, lines = prepared(original, tmp_path / "without", seek_points=False)
+    without, lines = prepare(original, tmp_path / "without", seek_points=False)
     assert not any("seek" in line for line in lines)
     assert not (without / "seek").exists()
     used = counted(monkeypatch)
@@ -76,44 +77,44 @@ def test_batches_are_the_same_with_and_without(original, tmp_path, small, monkey
 
 
 def test_they_are_no_part_of_the_data_sets_identity(original, tmp_path, small):
-    folders = [prepared(original, tmp_path / name, seek_points=name == "with")[0] for name in ("with", "without")]
+    folders = [prepare(original, tmp_path / name, seek_points=name == "with")[0] for name in ("with", "without")]
     assert len({manifests.read(folder).fingerprint for folder in folders}) == 1
 
 
 def test_small_images_have_none(original, tmp_path):
-    folder, lines = prepared(original, tmp_path / "p")
+    folder, lines = prepare(original, tmp_path / "p")
     assert not any("seek" in line for line in lines)
     assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == []
 
 
 def test_preparing_again_adds_them(original, tmp_path, small):
-    folder, _ = prepared(original, tmp_path / "p", seek_points=False)
-    _, lines = prepared(original, folder)
+    folder, _ = prepare(original, tmp_path / "p", seek_points=False)
+    _, lines = prepare(original, folder)
     assert "already prepared" in lines[0]
     assert "seek points of 60" in lines[1]
     made = (folder / "seek" / "records.bin").stat().st_mtime_ns
-    assert prepared(original, folder)[1] == lines[:1]
+    assert prepare(original, folder)[1] == lines[:1]
     assert (folder / "seek" / "records.bin").stat().st_mtime_ns == made
 
 
 def test_those_of_other_data_or_of_another_version_are_not_used_and_made_anew(original, tmp_path, small, monkeypatch):
-    folder, _ = prepared(original, tmp_path / "p")
-    monkeypatch.setattr(seek_points, "VERSION", 2)
+    folder, _ = prepare(original, tmp_path / "p")
+    monkeypatch.setattr(stored, "VERSION", 2)
     manifest = manifests.read(folder)
-    assert seek_points.read(folder, manifest, 60) is None
-    assert "seek points of 60" in prepared(original, folder)[1][-1]
-    assert seek_points.read(folder, manifest, 60) is not None
+    assert seek.read_points(folder, manifest, 60) is None
+    assert "seek points of 60" in prepare(original, folder)[1][-1]
+    assert seek.read_points(folder, manifest, 60) is not None
 
 
 def test_a_folder_that_cannot_be_written_stays_usable(original, tmp_path, small, monkeypatch):
-    folder, _ = prepared(original, tmp_path / "p", seek_points=False)
+    folder, _ = prepare(original, tmp_path / "p", seek_points=False)
 
     def refuse(*given, **options):
         raise PermissionError(13, "Permission denied", str(folder))
 
     monkeypatch.setattr(manifests.tempfile, "mkdtemp", refuse)
-    lines = prepared(original, folder)[1]
-    assert lines[1] == f"notice: made-up: no seek points ({folder}: Permission denied)"
+    lines = prepare(original, folder)[1]
+    assert lines[1] == f"notice: dummy: no seek points ({folder}: Permission denied)"
     assert train(folder)
 
 
@@ -124,21 +125,21 @@ def test_images_of_other_kinds_have_none_and_are_decoded_as_ever(original, tmp_p
     for path in sorted((source / "train").rglob("*.JPEG"))[:7]:
         with Image.open(path) as image:
             image.save(path, "JPEG", quality=80, progressive=True)
-    folder, lines = prepared(source, tmp_path / "p")
+    folder, lines = prepare(source, tmp_path / "p")
     assert "seek points of 53 of 60 training images" in lines[-1]
     manifest = manifests.read(folder)
-    points = seek_points.read(folder, manifest, 60)
-    assert sum(points.of(number) is None for number in range(60)) == 7
+    points = seek.read_points(folder, manifest, 60)
+    assert sum(points.record(number) is None for number in range(60)) == 7
     assert len(train(folder)) == 20
 
 
 def test_many_images_are_shared_by_processes_and_progress_is_said(original, tmp_path, small, monkeypatch, capsys):
-    one = prepared(original, tmp_path / "one")[0]
-    monkeypatch.setattr(seek_points, "WORTH_PROCESSES", 1)
-    monkeypatch.setattr(seek_points, "IMAGES_PER_TASK", 7)
-    monkeypatch.setattr(seek_points, "SECONDS_BETWEEN_LINES", -1.0)
+    one = prepare(original, tmp_path / "one")[0]
+    monkeypatch.setattr(stored, "WORTH_PROCESSES", 1)
+    monkeypatch.setattr(stored, "IMAGES_PER_TASK", 7)
+    monkeypatch.setattr(stored, "SECONDS_BETWEEN_LINES", -1.0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
-    two = prepared(original, tmp_path / "two")[0]
+    two = prepare(original, tmp_path / "two")[0]
     for name in ("ends.npy", "records.bin"):
         assert (one / "seek" / name).read_bytes() == (two / "seek" / name).read_bytes()
     said = capsys.readouterr().err.splitlines()
@@ -147,7 +148,7 @@ def test_many_images_are_shared_by_processes_and_progress_is_said(original, tmp_
 
 
 def test_damaged_files_are_named(original, tmp_path, small):
-    folder, _ = prepared(original, tmp_path / "p")
+    folder, _ = prepare(original, tmp_path / "p")
     assert any(line.startswith("seek/records.bin:") for line in synthetic.Folders().verify(folder))
     path = folder / "seek" / "records.bin"
     path.write_bytes(path.read_bytes()[:-1])
@@ -163,45 +164,45 @@ def test_damaged_files_are_named(original, tmp_path, small):
 
 
 def test_what_a_killed_preparation_left_is_removed_after_a_day(original, tmp_path, small):
-    folder, _ = prepared(original, tmp_path / "p", seek_points=False)
+    folder, _ = prepare(original, tmp_path / "p", seek_points=False)
     old, new = folder / ".seek.old", folder / ".seek.new"
     old.mkdir()
     new.mkdir()
     os.utime(old, (1, 1))
-    prepared(original, folder)
+    prepare(original, folder)
     assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_a_damaged_manifest_is_said(original, tmp_path, small):
-    folder, _ = prepared(original, tmp_path / "p", seek_points=False)
+    folder, _ = prepare(original, tmp_path / "p", seek_points=False)
     (folder / "seek").mkdir()
     (folder / "seek" / "manifest.json").write_text("{")
-    lines = prepared(original, folder)[1]
-    assert lines[1].startswith("notice: made-up: no seek points (")
+    lines = prepare(original, folder)[1]
+    assert lines[1].startswith("notice: dummy: no seek points (")
     assert "remove" in lines[1]
 
 
 def test_very_large_images_have_none(original, tmp_path, small, monkeypatch):
-    monkeypatch.setattr(seek_points, "MOST_PIXELS", 8000)
-    folder, _ = prepared(original, tmp_path / "p")
+    monkeypatch.setattr(stored, "MOST_PIXELS", 8000)
+    folder, _ = prepare(original, tmp_path / "p")
     manifest = manifests.read(folder)
     images = index.read(folder, "train", index.root(folder, manifest), 60)
-    points = seek_points.read(folder, manifest, 60)
+    points = seek.read_points(folder, manifest, 60)
     large = images.width * images.height > 8000
     assert 5 < np.count_nonzero(large) < 55
-    assert not any(points.of(int(number)) for number in np.flatnonzero(large))
+    assert not any(points.record(int(number)) for number in np.flatnonzero(large))
 
 
 def test_records_belong_to_their_images(original, tmp_path, small):
-    folder, _ = prepared(original, tmp_path / "p")
+    folder, _ = prepare(original, tmp_path / "p")
     manifest = manifests.read(folder)
     images = index.read(folder, "train", index.root(folder, manifest), 60)
-    points = seek_points.read(folder, manifest, 60)
+    points = seek.read_points(folder, manifest, 60)
     for number in (0, 1, 31, 59):
-        assert bytes(points.of(number)) == seek_points.records_of([facts(images, number)])[0]
+        assert bytes(points.record(number)) == stored.records_of([facts(images, number)])[0]
     path, size, width, height = facts(images, 3)
     wrong = [("", 5, 5, 5), (str(tmp_path / "no.jpg"), size, width, height), (path, size + 1, width, height)]
-    assert seek_points.records_of([*wrong, (path, size, width, height + 1)]) == [b""] * 4
+    assert stored.records_of([*wrong, (path, size, width, height + 1)]) == [b""] * 4
 
 
 def test_the_command_takes_the_option(original, tmp_path):

@@ -1,7 +1,7 @@
 """Seek points of a prepared data set's training images, in the folder `seek` beside its index.
 
-They change no pixel, only how much of a file is decoded for a crop (see `seek`); so they are no part of the data set's
-fingerprint, and may be removed at any time. A run uses them where they are.
+They change no pixel, only how much of a file is decoded for a crop; so they are no part of the data set's fingerprint, and may
+be removed at any time. A run uses them where they are.
 
 `ends.npy` int64 (n,): where each image's record ends in `records.bin`. A record is empty where an image has none: another
 kind of file than a baseline JPEG, or a small image. `manifest.json` names the data set by its fingerprint.
@@ -24,10 +24,10 @@ import numpy.typing as npt
 
 from workloads.common import manifest as manifests
 from workloads.common.images import turbo
+from workloads.common.images.files import BadImage, FileReader
 from workloads.common.images.index import ImageIndex
-from workloads.common.images.jpeg import BadImage, Reader
-from workloads.common.images.seek import excerpt as seek
-from workloads.common.images.seek.baseline import NotBaseline
+from workloads.common.images.seek.huffman import NotBaseline
+from workloads.common.images.seek.record_writer import SEGMENT_PIXELS, make_record
 from workloads.common.manifest import Manifest
 
 FOLDER = "seek"
@@ -53,13 +53,13 @@ class SeekPoints:
     ends: npt.NDArray[np.int64]
     records: memoryview
 
-    def of(self, image: int) -> memoryview | None:
+    def record(self, image: int) -> memoryview | None:
         """The record of an image, None if it has none."""
         first, stop = int(self.ends[image - 1]) if image else 0, int(self.ends[image])
         return self.records[first:stop] if stop > first else None
 
 
-def read(folder: Path, data: Manifest, count: int) -> SeekPoints | None:
+def read_points(folder: Path, data: Manifest, count: int) -> SeekPoints | None:
     """Those of the data set prepared in `folder`; None if there are none, or those of other data or another version.
 
     Raises ValueError if they are damaged.
@@ -74,10 +74,10 @@ def read(folder: Path, data: Manifest, count: int) -> SeekPoints | None:
         raise ValueError(f"{path}: cannot be read ({error}); remove it, or prepare the data again") from None
     if ends.dtype != np.int64 or ends.shape != (count,) or int(ends[-1]) != records.size:
         raise ValueError(f"{path}: seek points of other images; remove it, or prepare the data again")
-    return SeekPoints(ends, memoryview(records))
+    return SeekPoints(ends, records.data)
 
 
-def make(folder: Path, data: Manifest, images: ImageIndex) -> list[str]:
+def make_points(folder: Path, data: Manifest, images: ImageIndex) -> list[str]:
     """Make those of the data set prepared in `folder`, unless they are there; a line about them if images have any."""
     pixels = images.width.astype(np.int64) * images.height
     eligible = (pixels >= LEAST_PIXELS) & (pixels <= MOST_PIXELS)
@@ -85,27 +85,27 @@ def make(folder: Path, data: Manifest, images: ImageIndex) -> list[str]:
         return []
     destination = folder / FOLDER
     _tidy(folder)
-    ends, found = np.zeros(len(images), np.int64), 0
+    ends, with_points = np.zeros(len(images), np.int64), 0
     with manifests.workspace(destination) as workspace:
         with (workspace / RECORDS).open("wb") as file:
             for number, record in enumerate(_records(images, eligible)):
-                found += bool(record)
+                with_points += bool(record)
                 file.write(record)
                 ends[number] = file.tell()
-        if not found:
+        if not with_points:
             return []
         np.save(workspace / ENDS, ends, allow_pickle=False)
         if not _present(folder, data):
             shutil.rmtree(destination, ignore_errors=True)  # of other data, or of another version
-        manifests.publish(workspace, destination, _manifest(data, {"train": len(images), "with_points": found}))
+        manifests.publish(workspace, destination, _manifest(data, {"train": len(images), "with_points": with_points}))
     share = int(ends[-1]) / max(1, int(np.sum(images.bytes)))
     return [
-        f"{data.dataset}: seek points of {found:,} of {len(images):,} training images ({int(ends[-1]) / 1e6:,.1f} MB, "
+        f"{data.dataset}: seek points of {with_points:,} of {len(images):,} training images ({int(ends[-1]) / 1e6:,.1f} MB, "
         f"{share:.1%} of the images) in {destination}: crops are decoded faster, their pixels are the same"
     ]
 
 
-def verify(folder: Path, data: Manifest) -> list[str]:
+def verify_points(folder: Path, data: Manifest) -> list[str]:
     """Compare the files with their manifest; no line if there are none. Raises ValueError."""
     if not _present(folder, data):
         return []
@@ -119,7 +119,7 @@ def _manifest(data: Manifest, counts: dict[str, int]) -> Manifest:
     return Manifest(
         dataset=f"{data.dataset} {FOLDER}",
         source={"name": manifests.NAME, "bytes": 0, "sha256": data.fingerprint},
-        options={"version": VERSION, "segment_pixels": seek.SEGMENT_PIXELS, "pixels": [LEAST_PIXELS, MOST_PIXELS]},
+        options={"version": VERSION, "segment_pixels": SEGMENT_PIXELS, "pixels": [LEAST_PIXELS, MOST_PIXELS]},
         counts=counts,
     )
 
@@ -147,13 +147,13 @@ def _records(images: ImageIndex, eligible: npt.NDArray[np.bool_]) -> Iterator[by
         tasks.append(list(zip(paths, *facts, strict=True)))
     cores = len(os.sched_getaffinity(0))
     if cores == 1 or len(images) < WORTH_PROCESSES:
-        yield from _told(map(records_of, tasks), len(images))
+        yield from _with_progress(map(records_of, tasks), len(images))
         return
     with ProcessPoolExecutor(cores, get_context("spawn")) as pool:
-        yield from _told(pool.map(records_of, tasks), len(images))
+        yield from _with_progress(pool.map(records_of, tasks), len(images))
 
 
-def _told(parts: Iterator[list[bytes]], total: int) -> Iterator[bytes]:
+def _with_progress(parts: Iterator[list[bytes]], total: int) -> Iterator[bytes]:
     """All records; now and then a line on stderr."""
     begun = said = time.monotonic()
     done = 0
@@ -173,11 +173,11 @@ def _told(parts: Iterator[list[bytes]], total: int) -> Iterator[bytes]:
 
 def records_of(task: Task) -> list[bytes]:
     """The record of each file; empty where there is to be none or can be none."""
-    files, coefficients = Reader(), turbo.CoefficientReader()
-    found = []
+    files, coefficients = FileReader(), turbo.CoefficientReader()
+    records = []
     for path, size, width, height in task:
         try:
-            found.append(seek.record(files.read(path, size), width, height, coefficients) if path else b"")
+            records.append(make_record(files.read(path, size), width, height, coefficients) if path else b"")
         except (BadImage, NotBaseline, turbo.Complaint, MemoryError):
-            found.append(b"")
-    return found
+            records.append(b"")
+    return records

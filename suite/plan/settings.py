@@ -1,0 +1,240 @@
+"""From the composed configuration to the settings of a run: what is chosen, scaled and refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from suite.common import registry
+from suite.common.paths import data_root
+from suite.common.registry import not_allowed
+from suite.environments import environment
+from suite.launch.base import Framework
+from suite.machine import devices
+from workloads.api import OPTION_GROUPS, Defaults, Json, Settings, Workload, option_keys
+
+Config = Mapping[str, Any]
+"""The composed Hydra configuration as plain dicts and lists."""
+
+NOT_OPTIONS = ("name", "dataset", "hyperparameter_set", "target")
+"""Fields of a workload's `Options` that become settings of their own."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of a hyperparameter set after the user's own and after scaling, and where each comes from."""
+
+    set_name: str
+    batch_size: int
+    lr_scaling: str
+    hyperparameters: Mapping[str, Json]
+    sources: Mapping[str, str]
+
+
+def resolve_settings(config: Config, workload: type[Workload], framework: Framework) -> Settings:
+    """The settings of a run (seed 0) from the configuration. Raises ValueError."""
+    profile = config["profile"]["name"]
+    rules = workload.default_rules if config["rules"]["name"] == "auto" else config["rules"]["name"]
+    clock = rules if config["rules"]["clock"] == "auto" else config["rules"]["clock"]
+    options = typed_options(config, workload)
+    defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
+    device = _device(config, profile, framework)
+    precision = _precision(config, workload, framework, device)
+    values = _values(config, workload, defaults, options)
+    dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
+    if dataset not in registry.names(registry.DATASETS):
+        raise not_allowed("workload.dataset", dataset, registry.names(registry.DATASETS))
+    targets = _targets(workload, defaults, options)
+    if config["nodes"] > 1:
+        raise ValueError(f"nodes={config['nodes']}: runs over several machines are not there yet; type nodes=1")
+    return Settings(
+        workload=workload.name,
+        framework=framework.name,
+        profile=profile,
+        rules=rules,
+        clock=clock,
+        device=device,
+        devices=config["gpus"],
+        nodes=config["nodes"],
+        cores_per_device=_cores_per_device(config, device),
+        oversubscribe=config["oversubscribe"],
+        precision=precision,
+        batch_size_global=values.batch_size,
+        batch_rule=config["batch"],
+        lr_scaling=values.lr_scaling,
+        stop=_stop(config, profile, targets),
+        mode=config["mode"],
+        timing_warmup_steps=config["timing"]["warmup_steps"],
+        dataset=dataset,
+        data_dir="" if profile == "synthetic" else str(data_root() / dataset),
+        model=defaults.model,
+        targets=targets,
+        hyperparameter_set=values.set_name,
+        hyperparameters=values.hyperparameters,
+        hyperparameter_sources=values.sources,
+        options={name: value for name, value in options.items() if name not in (*NOT_OPTIONS, *values.hyperparameters)},
+    )
+
+
+def typed_options(config: Config, workload: type[Workload]) -> dict[str, Json]:
+    """The workload's `Options` by field name, wherever each is typed. Raises ValueError for a key that it does not have."""
+    keys = option_keys(workload.Options)
+    options: dict[str, Json] = {}
+    for key, item in keys.items():
+        group, _, name = key.partition(".")
+        value = config[group].get(name)
+        options[item.name] = getattr(workload.Options(), item.name) if value is None else value
+    for key, value in ((f"{group}.{name}", value) for group in OPTION_GROUPS for name, value in config[group].items()):
+        if value is not None and key not in keys:
+            allowed = ", ".join(sorted(name for name in keys if not name.startswith("workload.")))
+            raise ValueError(
+                f"{key}={value}: workload={workload.name} has no such key; allowed: {allowed or 'none of these groups'}"
+            )
+    return options
+
+
+def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[str, Json]:
+    """The options that differ from their defaults."""
+    untouched = workload.Options()
+    return {name: value for name, value in options.items() if value != getattr(untouched, name)}
+
+
+def _precision(config: Config, workload: type[Workload], framework: Framework, device: str) -> str:
+    precision = str(config["precision"])
+    allowed = workload.precisions.get(framework.name, ("fp32",))
+    if precision not in allowed:
+        raise not_allowed(f"precision (for {workload.name} in {framework.name})", precision, allowed)
+    if device == "cpu" and precision in ("tf32", "fp16"):
+        raise ValueError(f"precision={precision}: GPUs alone have it; type precision=fp32 or bf16, or device=cuda")
+    return precision
+
+
+def _stop(config: Config, profile: str, targets: Mapping[str, float]) -> str:
+    """The meaning of `stop`; checks that it fits what the run does."""
+    stop, mode = str(config["stop"]), config["mode"]
+    measures = mode == "train" and profile != "synthetic" and bool(targets)
+    if stop == "auto":
+        stop = "target" if measures else "steps:50"
+    if stop == "target" and not measures:
+        why = f"profile={profile} mode={mode}" if targets else "the workload has no target and"
+        raise ValueError(f"stop=target: {why} evaluates nothing; type stop=steps:50")
+    if mode == "inference" and not stop.startswith("steps:"):
+        raise ValueError(f"stop={stop}: mode=inference counts evaluation batches; type stop=steps:50")
+    if config["timing"]["warmup_steps"] and stop == "target":
+        raise ValueError(
+            f"timing.warmup_steps={config['timing']['warmup_steps']}: a run to its target is timed from its first step; "
+            f"leave it out, or type stop=steps:50"
+        )
+    return stop
+
+
+def _device(config: Config, profile: str, framework: Framework) -> str:
+    """`cpu` or `cuda`; checks that there are enough of them."""
+    wanted, count = config["device"], config["gpus"]
+    visible = devices.gpus() if wanted != "cpu" else []
+    if wanted == "cuda" and not visible:
+        raise ValueError(
+            "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu"
+        )
+    if wanted == "auto" and not visible and profile == "reference":
+        raise ValueError(
+            "profile=reference needs a GPU and none is visible here; to train on CPU cores type device=cpu, "
+            "for a small run without a data set type profile=demo"
+        )
+    use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
+    if use_cuda and count > len(visible):
+        raise ValueError(f"gpus={count}: this machine shows {len(visible)} GPU(s); type gpus={len(visible)} or less")
+    return "cuda" if use_cuda else "cpu"
+
+
+def _has_cuda_environment(config: Config, profile: str, framework: Framework) -> bool:
+    """Under `device=auto` a demo uses GPUs only where the environment for them exists."""
+    if profile == "reference":
+        return True
+    try:
+        environment.resolve(config["environment"], framework.environments["cuda"])
+    except ValueError:
+        return False
+    return True
+
+
+def _cores_per_device(config: Config, device: str) -> int:
+    """CPU cores of one device; checks that the machine has enough for all."""
+    cores, count, asked = len(devices.cpu_cores()), config["gpus"], config["cpu"]["cores_per_device"]
+    each = max(1, cores // count) if asked == "all" else int(asked)
+    if device == "cpu" and each * count > cores and not config["oversubscribe"]:
+        raise ValueError(
+            f"gpus={count}: {count} CPU device(s) of {each} core(s) need {each * count} cores, this machine has {cores}; "
+            f"type gpus={max(1, cores // each)}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
+            f"or oversubscribe=true (labels the result)"
+        )
+    return each
+
+
+def _values(config: Config, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]) -> Values:
+    """The set with the user's own values on top, at the batch size that was asked for."""
+    name, sets = str(options.get("hyperparameter_set", "auto")), workload.hyperparameter_sets()
+    name = defaults.hyperparameter_set if name == "auto" else name
+    if name not in sets and (name or sets):
+        raise not_allowed("workload.hyperparameter_set", name, sets)
+    chosen = sets.get(name, {})
+    values = {key: hyperparameter.value for key, hyperparameter in chosen.items()}
+    sources = {key: hyperparameter.source for key, hyperparameter in chosen.items()}
+    for item in fields(workload.Options):
+        given = options.get(item.name)
+        if item.name in values and given is not None:
+            values[item.name], sources[item.name] = given, "user"
+    set_batch, set_scaling = values.pop("batch_size_global", None), str(values.pop("lr_scaling", "none"))
+    size = batch_size(config["batch"], config["gpus"], set_batch)
+    scaling = set_scaling if config["lr_scaling"] == "set" else str(config["lr_scaling"])
+    if config["batch"] != "set":
+        sources["batch_size_global"] = "user"
+    factor = _rate_factor(scaling, size / set_batch) if set_batch else 1.0
+    if factor != 1.0 and sources["learning_rate"] != "user":
+        values["learning_rate"] *= factor
+        origin = f"{scaling} scaling of {sources['learning_rate']} from batch {set_batch}"
+        sources["learning_rate"] = f"derived: {origin}"
+    return Values(name, size, scaling, values, sources)
+
+
+def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
+    """Global batch size of `set`, `global:N` or `per_device:N`. Raises ValueError for one that the devices cannot share."""
+    kind, _, number = rule.partition(":")
+    if kind == "set":
+        if set_batch is None:
+            raise ValueError("batch=set: the workload has no hyperparameter set to take it from; type batch=global:N")
+        size = int(set_batch)
+    else:
+        size = int(number) * (devices_count if kind == "per_device" else 1)
+    if size < devices_count:
+        raise ValueError(
+            f"batch={rule}: {size} sample(s) per step cannot be shared by {devices_count} devices; "
+            f"type batch=global:{devices_count} or more"
+        )
+    return size
+
+
+def _rate_factor(scaling: str, ratio: float) -> float:
+    """What the set's learning rate is multiplied by when the batch is `ratio` times the set's."""
+    return {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[scaling]
+
+
+def _targets(workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]) -> dict[str, float]:
+    """The profile's targets with the user's own: `workload.target=X` for one metric, `workload.target.METRIC=X` for several."""
+    given = options.get("target")
+    if given is None:
+        return dict(defaults.targets)
+    if isinstance(given, Mapping):
+        own = {metric: float(value) for metric, value in given.items() if value is not None}
+        unknown = next((metric for metric in own if metric not in defaults.targets), None)
+        if unknown is not None:
+            raise not_allowed(f"workload.target (of {workload.name})", unknown, defaults.targets)
+        return {**defaults.targets, **own}
+    if len(defaults.targets) != 1:
+        keys = ", ".join(f"workload.target.{metric}={value:g}" for metric, value in defaults.targets.items())
+        raise ValueError(
+            f"workload.target={given}: {workload.name} has {len(defaults.targets)} targets; type {keys or 'none'}"
+        )
+    return {metric: float(given) for metric in defaults.targets}

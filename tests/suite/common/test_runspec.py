@@ -1,0 +1,36 @@
+"""`run.json` with its hosts: written, read, and read from before hosts were recorded."""
+
+import json
+
+import pytest
+
+from suite.common.runspec import read_run
+from suite.launch.hosts import recorded
+from tests.suite.two_hosts import HOSTS, make_run
+
+
+@pytest.mark.parametrize("hosts", [(), HOSTS], ids=["this machine", "two hosts"])
+def test_hosts_go_to_disk_and_back(tmp_path, hosts):
+    run = recorded(make_run(hosts, devices=8))
+    run.write(tmp_path / "run.json")
+    assert read_run(tmp_path / "run.json").hosts == run.hosts
+    assert len(run.hosts) == max(1, len(hosts))
+
+
+def test_a_run_from_before_hosts_were_recorded_was_on_one_machine(tmp_path):
+    path = tmp_path / "run.json"
+    recorded(make_run()).write(path)
+    value = json.loads(path.read_text())
+    del value["hosts"]
+    path.write_text(json.dumps(value))
+    assert read_run(path).hosts == ()
+
+
+def test_what_run_json_lacks_or_adds_is_named(tmp_path):
+    path = tmp_path / "run.json"
+    recorded(make_run()).write(path)
+    value = json.loads(path.read_text())
+    del value["cores"]
+    path.write_text(json.dumps({**value, "machines": []}))
+    with pytest.raises(ValueError, match=r"RunSpec misses \['cores'\] and does not know \['machines'\]"):
+        read_run(path)

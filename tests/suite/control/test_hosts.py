@@ -1,0 +1,48 @@
+"""What the supervisor does host by host, without starting anything: machine facts, and whose process ids it may trust."""
+
+import json
+import os
+import platform
+from dataclasses import asdict
+
+import pytest
+
+from suite.control.supervise import Supervisor
+from suite.environments.environment import Environment
+from suite.launch.mxnet import MXNET
+from suite.launch.tensorflow import TENSORFLOW
+from suite.worker.heartbeat import Beat, beat_path
+from tests.suite.two_hosts import HOSTS, make_run
+
+PID_MAXIMUM = 1 << 22
+"""Above the kernel's largest process id on 64-bit machines, proc(5)."""
+
+
+def supervisor(folder, framework, prefix=()):
+    """Of a run on this machine and node-b."""
+    run = make_run(({**HOSTS[0], "name": platform.node()}, HOSTS[1]), devices=8, folder=str(folder))
+    return Supervisor(run, framework, Environment("torch", prefix, "/python"), None)
+
+
+def test_machine_facts_lie_under_the_name_of_their_host(tmp_path):
+    watch = supervisor(tmp_path, TENSORFLOW)
+    telemetry = watch._record_machine(watch.hosts[0])
+    assert telemetry.path == tmp_path / platform.node() / "telemetry.jsonl"
+    assert telemetry.log.parent == tmp_path
+    topology = json.loads((tmp_path / platform.node() / "topology.json").read_text())
+    assert topology["kernel"] == os.uname().release
+
+
+def test_machine_facts_of_a_single_host_lie_in_the_run_folder(tmp_path):
+    watch = Supervisor(make_run(folder=str(tmp_path)), TENSORFLOW, Environment("torch", (), "/python"), None)
+    assert watch._record_machine(watch.hosts[0]).path == tmp_path / "telemetry.jsonl"
+    assert (tmp_path / "topology.json").exists()
+
+
+@pytest.mark.parametrize(("process", "prefix", "dead"), [(0, (), True), (0, ("docker", "run"), False), (1, (), False)])
+def test_only_process_ids_of_this_machine_are_looked_for(tmp_path, process, prefix, dead):
+    """A worker in a container or on another host has an id of its own there; here it may be nobody's."""
+    watch = supervisor(tmp_path, MXNET, prefix)
+    beat_path(tmp_path, process).write_text(json.dumps(asdict(Beat(process, PID_MAXIMUM + 1))))
+    ended = watch._died(watch._beats())
+    assert (ended.status, ended.process) == ("rank_died", process) if dead else ended is None

@@ -1,0 +1,109 @@
+"""The use of CPU cores, from synthetic /proc and /sys trees that change between the two looks."""
+
+import os
+
+import psutil
+import pytest
+
+from suite.machine import cpu_load
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Puts files of /proc and /sys where they are looked for, and others in their place before the second look."""
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
+    psutil.process_iter.cache_clear()
+
+    def write(files):
+        for name, content in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+
+    def put(first, second=None):
+        write({"proc/stat": "", **first})
+        monkeypatch.setattr(cpu_load.time, "sleep", lambda seconds: write(second or {}))
+        return tmp_path
+
+    yield put
+    psutil.process_iter.cache_clear()
+
+
+def stat(*rows):
+    """/proc/stat, proc(5): user nice system idle iowait irq softirq steal guest guest_nice of each (CPU, ticks)."""
+    lines = [f"cpu{number} {' '.join(str(count) for count in ticks)}" for number, ticks in rows]
+    return "\n".join(["cpu " + "0 " * 10, *lines, "btime 1700000000"])
+
+
+def process(pid, name, user, system, core):
+    """/proc/PID/stat, proc(5): field 2 is the name, 14 and 15 the ticks, 39 the core."""
+    fields = dict.fromkeys(range(4, 53), 0) | {14: user, 15: system, 39: core}
+    return {f"proc/{pid}/stat": f"{pid} ({name}) R " + " ".join(str(fields[number]) for number in sorted(fields))}
+
+
+ZERO = (0,) * 10
+
+
+@pytest.mark.parametrize(
+    ("spent", "percent"),
+    [
+        ((3, 1, 2, 4, 0, 0, 0, 0, 0, 0), 60),
+        ((1, 0, 0, 4, 5, 0, 0, 0, 0, 0), 10),  # waiting for input and output is idle
+        ((0, 0, 0, 5, 0, 1, 1, 3, 0, 0), 50),  # interrupts and what a hypervisor took away are busy
+        ((4, 2, 0, 4, 0, 0, 0, 0, 3, 2), 60),  # user and nice hold the guests' times already
+        ((0, 0, 0, 10, 0, 0, 0, 0, 0, 0), 0),
+        (ZERO, None),
+    ],
+)
+def test_busy_time_is_all_but_idle_and_waiting(machine, spent, percent):
+    root = machine({"proc/stat": stat((0, ZERO))}, {"proc/stat": stat((0, spent))})
+    assert cpu_load.busy_percent((0,), root) == (None if percent is None else pytest.approx(percent))
+
+
+def test_only_the_cores_asked_for_count_and_offline_ones_shift_nothing(machine):
+    """CPU 1 is offline: the second line of /proc/stat is CPU 2."""
+    online = {f"sys/devices/system/cpu/cpu{number}/topology/core_id": "0" for number in (0, 2, 10)}
+    busy, half, idle = (10, *ZERO[1:]), (5, 0, 0, 5, *ZERO[4:]), (0, 0, 0, 10, *ZERO[4:])
+    first = {**online, "proc/stat": stat((0, ZERO), (2, ZERO), (10, ZERO))}
+    second = {"proc/stat": stat((0, idle), (2, busy), (10, half))}
+    use = {cores: cpu_load.busy_percent(cores, machine(first, second)) for cores in [(0,), (2,), (10,), (0, 2), (0, 1)]}
+    assert use == {(0,): 0, (2,): 100, (10,): 50, (0, 2): 50, (0, 1): 0}
+    assert cpu_load.busy_percent((1,), machine(first, second)) is None
+
+
+def test_the_busiest_processes_are_named(machine):
+    look = round(TICKS_PER_SECOND * cpu_load.LOOK_SECONDS)
+    before = {"proc/stat": stat((0, ZERO))}
+    after = {}
+    for pid, name, core, ticks in [
+        *((11, "a (b) c", 0, look), (12, "elsewhere", 1, look), (13, "idle", 0, 0)),
+        *((14, "half", 0, look // 2), (15, "some", 0, look // 5), (16, "little", 0, 1)),
+        (os.getpid(), "this", 0, look),
+    ]:
+        before |= process(pid, name, 100, 50, core)
+        after |= process(pid, name, 100 + ticks - ticks // 2, 50 + ticks // 2, core)
+    machine(before, after)
+    assert cpu_load.busiest((0,)) == ["a (b) c (pid 11) 100 %", "half (pid 14) 50 %", "some (pid 15) 20 %"]
+
+
+def test_a_process_that_comes_or_goes_is_left_out(machine, tmp_path, monkeypatch):
+    machine({"proc/stat": stat((0, ZERO)), **process(11, "goes", 0, 0, 0)})
+
+    def change(seconds):
+        (tmp_path / "proc/11/stat").unlink()
+        (tmp_path / "proc/11").rmdir()
+        path, content = next(iter(process(12, "comes", 10, 0, 0).items()))
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(content)
+
+    monkeypatch.setattr(cpu_load.time, "sleep", change)
+    assert cpu_load.busiest((0,)) == []
+
+
+def test_a_kernel_that_tells_nothing(machine, tmp_path):
+    root = machine({})
+    assert cpu_load.busy_percent((0,), root) is None
+    (tmp_path / "proc/stat").unlink()
+    assert cpu_load.busy_percent((0,), root) is None

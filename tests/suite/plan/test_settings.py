@@ -1,0 +1,140 @@
+"""Settings of workloads that have several targets, none, no hyperparameter sets, or a choice of models; and of modes."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import pytest
+
+from suite.common import registry
+from suite.config import overrides
+from suite.config.compose import compose
+from suite.plan.settings import batch_size, resolve_settings
+from workloads.api import Defaults, Settings, field_names, option, option_keys
+from workloads.common.images.workload import ImageOptions
+from workloads.ncf.settings import NCFOptions
+from workloads.ncf.workload import NCF
+
+
+@dataclass(frozen=True)
+class TwoTargets(NCFOptions):
+    target: dict = option({"bbox": None, "segm": None}, "AP to reach")
+    model: str = option("small", "which network", choices=("small", "large"))
+
+
+class Detector(NCF):
+    Options = TwoTargets
+
+    @classmethod
+    def defaults(cls, profile, rules, options):
+        sizes = {"depth": 50 if options.get("model") == "large" else 18}
+        return Defaults("ml-demo", "demo", sizes, {"bbox": 0.377, "segm": 0.339})
+
+
+class Throughput(NCF):
+    hyperparameter_sets = classmethod(lambda cls: {})
+
+    @classmethod
+    def defaults(cls, profile, rules, options):
+        return Defaults("ml-demo")
+
+
+def settings_of(workload, *arguments, **options):
+    config = compose(("workload=ncf", "device=cpu", "profile=demo", *arguments)).jobs[0].config
+    config["workload"] = {**dataclasses.asdict(workload.Options()), **options}
+    return resolve_settings(config, workload, registry.load_framework("pytorch"))
+
+
+def test_each_of_several_targets_is_settable():
+    assert settings_of(Detector).targets == {"bbox": 0.377, "segm": 0.339}
+    own = settings_of(Detector, target={"bbox": 0.1, "segm": None})
+    assert own.targets == {"bbox": 0.1, "segm": 0.339}
+    with pytest.raises(
+        ValueError, match=r"has 2 targets; type workload\.target\.bbox=0\.377, workload\.target\.segm=0\.339$"
+    ):
+        settings_of(Detector, target=0.5)
+    with pytest.raises(ValueError, match=r"workload\.target \(of ncf\)=box: allowed: bbox, segm"):
+        settings_of(Detector, target={"box": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("workload.target=0.5", r"there are several; type one of workload\.target\.bbox=…, workload\.target\.segm=…$"),
+        ("workload.target.box=0.5", r"^workload\.target=box: allowed: bbox, segm \(did you mean 'bbox'\?\)$"),
+        ("workload.target.bbox=high", r"^workload\.target\.bbox=high: a number of at least 0 is needed$"),
+    ],
+)
+def test_targets_are_checked_before_hydra(monkeypatch, key, message):
+    monkeypatch.setattr(registry, "load_workload", lambda name: Detector)
+    overrides.check(["workload=ncf", "workload.target.segm=0.25"], multirun=False)
+    with pytest.raises(ValueError, match=message):
+        overrides.check(["workload=ncf", key], multirun=False)
+
+
+def test_defaults_see_what_the_user_chose():
+    assert settings_of(Detector).model == {"depth": 18}
+    assert settings_of(Detector, model="large").model == {"depth": 50}
+    assert settings_of(Detector, model="large").options["model"] == "large"
+
+
+def test_a_workload_that_only_measures_throughput_needs_neither_sets_nor_targets():
+    settings = settings_of(Throughput, "batch=per_device:32", "gpus=2", "oversubscribe=true")
+    assert (settings.batch_size_global, settings.hyperparameter_set, settings.targets) == (64, "", {})
+    assert settings.stop == "steps:50"
+    assert settings.hyperparameters == {}
+    with pytest.raises(ValueError, match=r"^batch=set: the workload has no hyperparameter set .* type batch=global:N$"):
+        settings_of(Throughput)
+    with pytest.raises(ValueError, match=r"^stop=target: .*type stop=steps:50$"):
+        settings_of(Throughput, "batch=global:32", "stop=target")
+
+
+@pytest.mark.parametrize("mode", ["forward", "forward_backward", "inference"])
+def test_modes_that_do_not_train_have_a_fixed_length(mode):
+    assert settings_of(NCF, f"mode={mode}").stop == "steps:50"
+    with pytest.raises(ValueError, match=rf"^stop=target: profile=demo mode={mode} evaluates nothing"):
+        settings_of(NCF, f"mode={mode}", "stop=target")
+
+
+def test_inference_counts_steps_alone():
+    with pytest.raises(
+        ValueError, match=r"^stop=epochs:2: mode=inference counts evaluation batches; type stop=steps:50$"
+    ):
+        settings_of(NCF, "mode=inference", "stop=epochs:2")
+
+
+def test_only_runs_of_fixed_length_have_steps_that_are_not_timed():
+    assert settings_of(NCF, "stop=steps:20", "timing.warmup_steps=5").timing_warmup_steps == 5
+    with pytest.raises(ValueError, match=r"^timing\.warmup_steps=5: a run to its target is timed from its first step"):
+        settings_of(NCF, "timing.warmup_steps=5")
+
+
+def test_options_of_images_belong_to_the_workloads_that_have_them():
+    keys = option_keys(ImageOptions)
+    assert set(keys) == {"data.decode", "data.threads", "data.skip_bad", "workload.compile"}
+    with pytest.raises(ValueError, match=r"^data\.decode=scaled: workload=ncf has no such key; allowed: data\.threads"):
+        compose(("workload=ncf", "profile=demo", "data.decode=scaled"))
+    with pytest.raises(ValueError, match=r"^backbone\.weights=a: workload=ncf has no such key; allowed: data\.threads"):
+        compose(("workload=ncf", "profile=demo", "backbone.weights=a"))
+    (job,) = compose(("workload=ssd", "profile=demo", "data.decode=scaled", "data.threads=3")).jobs
+    settings = resolve_settings(job.config, registry.load_workload("ssd"), registry.load_framework("pytorch"))
+    assert (settings.options["decode"], settings.options["data_threads"]) == ("scaled", 3)
+
+
+def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
+    before = {name: dict(values) for name, values in NCF.hyperparameter_sets().items()}
+    config = compose(("workload=ncf", "device=cpu", "profile=demo", "batch=global:4096")).jobs[0].config
+    copy = {key: dict(value) if isinstance(value, dict) else value for key, value in config.items()}
+    first, second = (resolve_settings(config, NCF, registry.load_framework("pytorch")) for _ in range(2))
+    assert first == second
+    assert config == copy
+    assert {name: dict(values) for name, values in NCF.hyperparameter_sets().items()} == before
+
+
+def test_batch_sizes():
+    assert [batch_size(rule, 4, 96) for rule in ("set", "global:8", "per_device:8")] == [96, 8, 32]
+
+
+def test_lists_of_settings_are_derived_from_the_fields():
+    assert {"seed", "data_dir"} == set(field_names(Settings, resume=False))
+    assert {"devices", "nodes", "batch_size_global"} == set(field_names(Settings, family=False))
+    assert "seed" not in field_names(Settings, logged=True)

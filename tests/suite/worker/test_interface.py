@@ -1,0 +1,231 @@
+"""What the loop offers to workloads: batches by tokens, epochs of any length, several metrics, modes, heavy evaluation."""
+
+import json
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from suite.common.runspec import read_run
+from suite.launch.base import place_of
+from suite.worker.evaluation import alive, measured
+from suite.worker.heartbeat import Heart, read_beat
+from tests.helpers import events
+from tests.suite.worker.test_loop import make_run, run_loop, toy
+from workloads.api import Batch, Epochs, TrainStats
+from workloads.common.batch_plan import BatchPlan, buckets_by_tokens
+
+LENGTHS = np.random.default_rng(11).integers(1, 17, 400)
+
+
+class Sentences(toy.Toy):
+    """Batches by tokens; epoch 0 leaves out what is longer than 8, so epochs differ in their number of steps."""
+
+    batch_unit, sample_unit, further_units = "tokens", "sentences", ("tokens",)
+
+    @property
+    def samples_per_epoch(self):
+        return int(LENGTHS.sum())
+
+    def plan(self, epoch):
+        edges = [4, 8] if epoch == 0 else [4, 8, 16]
+        buckets = buckets_by_tokens(edges, self.settings.batch_size_global, self.settings.devices)
+        return BatchPlan(LENGTHS, buckets, self.settings.seed, epoch)
+
+    def steps_in_epoch(self, epoch):
+        return len(self.plan(epoch))
+
+    def open_data(self, place, seed):
+        return SentenceData(self, super().open_data(place, seed))
+
+
+class SentenceData:
+    def __init__(self, workload, points):
+        self.workload, self.evaluation, self.close = workload, points.evaluation, points.close
+
+    def train(self, first_step, stop_step):
+        for step in range(first_step, stop_step):
+            epoch = self.workload.epochs.of_step(step)
+            _, samples = self.workload.plan(epoch).batch(step - self.workload.epochs.start(epoch))
+            tokens = int(LENGTHS[samples].sum())
+            x = np.linspace(-1, 1, len(samples), dtype=np.float32)
+            yield [Batch({"x": x}, len(x), len(x), len(x), {"tokens": tokens})]
+
+
+def test_epochs_of_different_lengths_and_two_units(tmp_path):
+    run_loop(tmp_path, workload_type=Sentences, stop="epochs:3", batch_size_global=256)
+    workload = Sentences(make_run(tmp_path / "again", batch_size_global=256).settings, make_run(tmp_path).facts)
+    lengths = [len(workload.plan(epoch)) for epoch in range(3)]
+    assert lengths[0] < lengths[1] == lengths[2]
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == list(np.cumsum(lengths))
+    for epoch, row in enumerate(rows):
+        tokens = sum(int(LENGTHS[workload.plan(epoch).batch(step)[1]].sum()) for step in range(lengths[epoch]))
+        assert row["rates"]["tokens"] == pytest.approx(tokens / row["train_seconds"], rel=1e-3)
+        assert row["samples_per_second"] == pytest.approx(row["samples"] / row["train_seconds"], rel=1e-3)
+    logged = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "tracked_stats"]
+    assert [value["rates"] for value in logged] == [row["rates"] for row in rows]
+
+
+def test_epochs_ask_once_for_each():
+    asked = []
+
+    def steps_in_epoch(epoch):
+        asked.append(epoch)
+        return [3, 1, 5][epoch % 3]
+
+    epochs = Epochs(steps_in_epoch)
+    assert [epochs.of_step(step) for step in (0, 2, 3, 4, 8, 9, 12)] == [0, 0, 1, 2, 2, 3, 4]
+    assert [epochs.start(epoch) for epoch in range(5)] == [0, 3, 4, 9, 12]
+    assert asked == sorted(set(asked))
+
+
+class TwoMetrics(toy.Toy):
+    """Two targets, and a validation loss without one."""
+
+    def score(self, results):
+        error = float(results["error"].mean())
+        return {"fit": 1 - error, "close": 1 - error / 2, "loss": error}
+
+
+def test_several_metrics_are_logged_as_a_flat_object_and_all_must_be_met(tmp_path):
+    outcome = run_loop(tmp_path, workload_type=TwoMetrics, targets={"fit": 0.9, "close": 0.999})
+    values = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "eval_accuracy"]
+    assert outcome.status == "success"
+    assert all(set(value) == {"fit", "close"} for value in values)
+    assert [value["fit"] >= 0.9 and value["close"] >= 0.999 for value in values] == [False] * (len(values) - 1) + [True]
+    assert any(value["fit"] >= 0.9 for value in values[:-1])  # one of the two is not enough
+    stats = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "tracked_stats"]
+    assert [stat["scores"] for stat in stats] == [{"loss": pytest.approx(1 - value["fit"])} for value in values]
+
+
+def test_one_metric_is_logged_as_a_number_whatever_stands_beside_it(tmp_path):
+    run_loop(tmp_path, workload_type=TwoMetrics, targets={"close": 0.9})
+    values = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "eval_accuracy"]
+    assert all(isinstance(value, float) for value in values)
+
+
+def test_a_missed_run_names_each_metric_with_its_target(tmp_path):
+    outcome = run_loop(tmp_path, workload_type=TwoMetrics, targets={"fit": 2.0, "close": 0.5})
+    assert outcome.status == "target_missed"
+    assert outcome.reason == "after 80 steps: fit 1.0000 (target 2.0), close 1.0000 (target 0.5)"
+
+
+class Counting(toy.ToyTrainer):
+    """Notes which kind of step is asked for, and how many."""
+
+    calls: list
+
+    def train(self, steps, first_step):
+        stats = super().train(steps, first_step)
+        self.calls.append(("train", first_step, stats.steps))
+        return stats
+
+    def forward(self, steps):
+        count = sum(1 for _ in steps)
+        self.calls.append(("forward", count))
+        return TrainStats(count, 0.5)
+
+    def forward_backward(self, steps):
+        count = sum(1 for _ in steps)
+        self.calls.append(("forward_backward", count))
+        return TrainStats(count, 0.5)
+
+    def predict(self, batches):
+        for item in super().predict(batches):
+            self.calls.append(("predict",))
+            yield item
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("train", [("train", 0, 3), ("train", 3, 7)]),
+        ("forward", [("forward", 3), ("forward", 7)]),
+        ("forward_backward", [("forward_backward", 3), ("forward_backward", 7)]),
+        ("inference", [("predict",)] * 10),
+    ],
+)
+def test_a_mode_decides_what_a_step_is_and_warm_up_is_not_measured(tmp_path, mode, expected):
+    Counting.calls = []
+    run_loop(tmp_path, trainer_type=Counting, mode=mode, stop="steps:7", timing_warmup_steps=3)
+    assert Counting.calls == expected
+    (row,) = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert row["step"] == 10
+    assert row["samples"] == 7 * (1000 if mode == "inference" else 64)
+    assert "eval_accuracy" not in [key for key, _, _ in events(tmp_path / "result_0.txt")]
+
+
+class NoTarget(toy.Toy):
+    """Measures throughput alone: no sets, no targets, nothing to score."""
+
+    hyperparameter_sets = classmethod(lambda cls: {})
+    measure = score = None
+
+
+def test_a_workload_without_targets_trains_and_never_evaluates(tmp_path):
+    outcome = run_loop(tmp_path, workload_type=NoTarget, targets={}, stop="epochs:2")
+    assert outcome.status == "success"
+    assert "eval_accuracy" not in [key for key, _, _ in events(tmp_path / "result_0.txt")]
+
+
+class Threads(toy.Toy):
+    """Measuring that takes longer for earlier batches, in other threads than the trainer's."""
+
+    measure_threads = 3
+
+    def measure(self, batch, outputs):
+        number = int(batch.arrays["x"][0])
+        time.sleep(0.02 * (6 - number))
+        return {"number": np.array([number]), "thread": np.array([threading.get_ident()])}
+
+
+class Numbered:
+    def evaluation(self):
+        for number in range(6):
+            yield [Batch({"x": np.full(1, number, np.float32)}, 1.0, 1.0, 1)]
+
+
+def test_results_of_threads_come_in_the_order_of_batches(tmp_path):
+    run = make_run(tmp_path)
+    workload = Threads(run.settings, run.facts)
+    trainer = toy.ToyTrainer(workload, place_of(run, 0, 1))
+    trainer.slope = np.ones(1)
+    heart = Heart(tmp_path, 0)
+    before = heart.state.count
+    results = list(measured(workload, trainer, Numbered(), heart))
+    assert [int(result["number"][0]) for result in results] == list(range(6))
+    assert threading.get_ident() not in {int(result["thread"][0]) for result in results}
+    assert heart.state.count >= before + 6
+
+
+def test_a_long_call_counts_as_progress_for_as_long_as_is_allowed(tmp_path):
+    heart = Heart(tmp_path, 0)
+    with alive(heart, patience_seconds=60):
+        first = read_beat(tmp_path, 0).count
+        deadline = time.monotonic() + 30
+        while read_beat(tmp_path, 0).count == first and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert read_beat(tmp_path, 0).count > first
+    with alive(heart, patience_seconds=0):
+        count = heart.state.count
+        time.sleep(1.2)
+        assert heart.state.count == count
+
+
+def test_arrays_of_facts_travel_with_the_run(tmp_path):
+    source = tmp_path / "data" / "lengths.npy"
+    run = make_run(tmp_path)
+    np.save(source, LENGTHS)
+    run = replace(run, facts=replace(run.facts, arrays={"lengths": str(source)}))
+    run.write(tmp_path / "run.json")
+    source.unlink()
+    facts = read_run(tmp_path / "run.json").facts
+    assert Path(facts.arrays["lengths"]).parent == tmp_path
+    np.testing.assert_array_equal(facts.array("lengths"), LENGTHS)
+    Path(facts.arrays["lengths"]).write_bytes(b"no array")
+    with pytest.raises(ValueError, match="not an array of facts"):
+        facts.array("lengths")

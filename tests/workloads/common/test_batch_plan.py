@@ -1,0 +1,71 @@
+"""Plans of batches: every sample once, in shapes of its bucket, the same for everybody, another in each epoch."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.common.batch_plan import BatchPlan, Bucket, buckets_by_samples, buckets_by_tokens
+
+
+def batches(plan):
+    return [plan.batch(step) for step in range(len(plan))]
+
+
+@given(
+    lengths=st.lists(st.integers(1, 40), max_size=300),
+    edges=st.sets(st.integers(1, 50), min_size=1, max_size=5),
+    batch_samples=st.integers(1, 9),
+    seed=st.integers(0, 2**31),
+)
+def test_each_sample_stands_in_one_batch_of_its_bucket(lengths, edges, batch_samples, seed):
+    lengths, edges = np.array(lengths, np.int64), sorted(edges)
+    plan = BatchPlan(lengths, buckets_by_samples(edges, batch_samples, 1), seed, 0)
+    seen = np.concatenate([samples for _, samples in batches(plan)]) if len(plan) else np.zeros(0, np.int64)
+    assert len(np.unique(seen)) == len(seen) == len(lengths) - plan.samples_left_out
+    expected = 0
+    for below, edge in zip([0, *edges], edges, strict=False):
+        members = int(((lengths > below) & (lengths <= edge)).sum())
+        expected += members // batch_samples * batch_samples
+    assert len(seen) == expected
+    for bucket, samples in batches(plan):
+        shorter = max([edge for edge in edges if edge < bucket.edge], default=0)
+        assert len(samples) == bucket.batch_samples
+        assert ((lengths[samples] > shorter) & (lengths[samples] <= bucket.edge)).all()
+
+
+def test_everybody_makes_the_same_plan_and_each_epoch_has_its_own():
+    lengths = np.random.default_rng(5).integers(1, 33, 5_000)
+    buckets = buckets_by_tokens([8, 16, 32], 512, 4)
+    one, same, other = (BatchPlan(lengths, buckets, 7, epoch) for epoch in (0, 0, 1))
+    assert len(one) == len(same) == len(other) > 50
+    for step in range(len(one)):
+        assert one.batch(step)[0] == same.batch(step)[0]
+        np.testing.assert_array_equal(one.batch(step)[1], same.batch(step)[1])
+    first, second = (np.concatenate([samples for _, samples in batches(plan)])[:4_000] for plan in (one, other))
+    assert (first != second).mean() > 0.9
+    edges = [bucket.edge for bucket, _ in batches(one)]
+    assert edges != sorted(edges)  # batches of all lengths are mixed
+
+
+def test_fill_is_tokens_over_tokens_with_padding():
+    plan = BatchPlan(np.array([3, 4, 7, 8]), (Bucket(4, 2), Bucket(8, 2)), 1, 0)
+    assert plan.fill == (3 + 4 + 7 + 8) / (4 + 4 + 8 + 8)
+    assert plan.samples_left_out == 0
+    assert BatchPlan(np.array([9, 9]), (Bucket(8, 1),), 1, 0).samples_left_out == 2
+
+
+def test_a_batch_of_tokens_never_has_more_with_padding_and_is_shared_equally():
+    for bucket in buckets_by_tokens(range(5, 64, 7), 1_000, 3):
+        assert bucket.edge * bucket.batch_samples <= 1_000
+        assert bucket.batch_samples % 3 == 0
+        assert bucket.edge * (bucket.batch_samples + 3) > 1_000
+
+
+def test_what_replicas_cannot_share_is_refused():
+    with pytest.raises(ValueError, match=r"^batch size 10 cannot be shared equally by 4 devices.*type batch=global:8$"):
+        buckets_by_samples([8], 10, 4)
+    with pytest.raises(
+        ValueError, match=r"^batch size 100 tokens cannot .* of 4 devices.*type batch=global:256 or more$"
+    ):
+        buckets_by_tokens([32, 64], 100, 4)

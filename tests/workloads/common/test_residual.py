@@ -1,0 +1,107 @@
+"""Residual trunks: torchvision's names and shapes for every depth, counts, strides, maps of images that are not square."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from tests.frameworks_probe import probe
+from workloads.common import residual
+from workloads.common.residual import BLOCKS, Convolution, build_trunk
+
+CLASSIFIERS = {"basic": 512 * 1000 + 1000, "bottleneck": 2048 * 1000 + 1000}
+PARAMETERS = {18: 11_689_512, 34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 152: 60_192_808}
+"""Of whole networks with 1,000 classes, as torchvision documents them."""
+
+
+def trunk(depth, **options):
+    return build_trunk(*BLOCKS[depth], **options)
+
+
+def count(shapes):
+    return sum(math.prod(shape) for shape in shapes.values())
+
+
+@pytest.mark.parametrize("depth", BLOCKS)
+def test_every_depth_has_the_published_parameters(depth):
+    made = trunk(depth)
+    shapes = residual.parameter_shapes(made.trunk_convolutions)
+    assert count(shapes) == PARAMETERS[depth] - CLASSIFIERS[BLOCKS[depth][0]]
+    assert made.features == (512 if depth < 50 else 2048)
+    layers = [layer for layer in made.trunk_convolutions if "downsample" not in layer.name]
+    assert len(layers) + 1 == depth  # and the classifier
+
+
+@pytest.fixture(scope="module")
+def torchvisions():
+    found = probe("pytorch", "probes.residual_torchvision.trunks", *BLOCKS)
+    return {depth: json.loads(str(text)) for depth, text in found.items()}
+
+
+@pytest.mark.parametrize("depth", BLOCKS)
+def test_names_shapes_and_strides_are_torchvisions(torchvisions, depth):
+    made, published = trunk(depth), torchvisions[str(depth)]
+    shapes = residual.parameter_shapes(made.trunk_convolutions)
+    assert [[name, list(shape)] for name, shape in shapes.items()] == published["parameters"][:-2]
+    statistics = residual.statistic_shapes(made.trunk_convolutions)
+    assert [[name, list(shape)] for name, shape in statistics.items()] == published["buffers"]
+    strided = sorted(layer.name for layer in made.trunk_convolutions if layer.stride == 2)
+    assert strided == sorted(published["strides"])
+
+
+def test_the_stride_of_a_bottleneck_may_sit_on_its_first_convolution():
+    for on_1x1, name in ((False, "conv2"), (True, "conv1")):
+        made = trunk(101, stride_on_1x1=on_1x1)
+        strided = [layer.name for layer in made.trunk_convolutions if layer.stride == 2]
+        assert strided == ["conv1", *(f"layer{s}.0.{part}" for s in (2, 3, 4) for part in (name, "downsample.0"))]
+        sizes = {layer.name: side for layer, side in residual.map_sizes(made, 224)}
+        assert [sizes[f"layer{stage}.0.conv3"] for stage in (1, 2, 3, 4)] == [56, 28, 14, 7]
+        assert sizes["layer2.0.conv1"] == (28 if on_1x1 else 56)
+    assert trunk(18, stride_on_1x1=True) == trunk(18)  # a basic block has no 1×1 convolution
+
+
+def test_a_block_projects_where_stride_or_channels_change():
+    assert [block.shortcut is not None for block in trunk(18).blocks] == [False, False] + [True, False] * 3
+    assert [block.shortcut is not None for block in trunk(50).blocks[:4]] == [True, False, False, True]
+    narrow = build_trunk("basic", [2, 1], [8, 8], [1, 1])
+    assert not any(block.shortcut for block in narrow.blocks)
+
+
+def test_maps_of_images_that_are_not_square():
+    made = trunk(50)
+    rows, columns = dict(residual.map_sizes(made, 800)), dict(residual.map_sizes(made, 1344))
+    last = [layer for layer in rows if layer.name.endswith("0.conv3")]
+    assert [(rows[layer], columns[layer]) for layer in last] == [(200, 336), (100, 168), (50, 84), (25, 42)]
+    assert residual.activation_values(made, 224, 224) == 11_113_984
+    one, other = residual.activation_values(made, 800, 1344), residual.activation_values(made, 1344, 800)
+    assert one == other == 11_113_984 * 800 * 1344 // 224**2
+    # One block of width 4 on 8 x 12 pixels: stem 4 x 4x6, pool to 2x3, then 4 + 4 + 16 and the shortcut's 16.
+    small = build_trunk("bottleneck", [1], [4], [1])
+    assert residual.activation_values(small, 8, 12) == 4 * 24 + (4 + 4 + 16 + 16) * 6
+
+
+def test_a_convolution_has_a_batch_norm_or_a_bias():
+    layers = [Convolution("a", 3, 4, 3, 1, 1), Convolution("b", 4, 5, 1, 2, 0, "n")]
+    assert residual.parameter_shapes(layers) == {
+        "a.weight": (4, 3, 3, 3), "a.bias": (4,), "b.weight": (5, 4, 1, 1), "n.weight": (5,), "n.bias": (5,),
+    }  # fmt: skip
+    assert residual.statistic_shapes(layers) == {"n.running_mean": (5,), "n.running_var": (5,)}
+
+
+def test_initial_weights_of_a_convolution_with_batch_norm():
+    layer = residual.normed("conv1", "bn1", 64, 128, 3, 2)
+    assert (layer.padding, layer.size(57)) == (1, 29)
+    values = dict(residual.normed_weights(layer, 3, "normal", 0.25))
+    assert {name: value.shape for name, value in values.items()} == residual.parameter_shapes([layer])
+    assert all(value.dtype == np.float32 for value in values.values())
+    assert values["conv1.weight"].std() == pytest.approx(0.25, rel=0.01)
+    assert (values["bn1.weight"] == 1).all()
+    assert (values["bn1.bias"] == 0).all()
+
+
+def test_unknown_kinds_and_uneven_lists_are_refused():
+    with pytest.raises(KeyError):
+        build_trunk("wide", [1], [4], [1])
+    with pytest.raises(ValueError, match="argument"):
+        build_trunk("basic", [1, 1], [4], [1])

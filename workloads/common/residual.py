@@ -1,0 +1,189 @@
+"""Residual networks as lists of layers, without a framework: what ResNets and detectors on a ResNet trunk have alike.
+
+Names are torchvision's (`conv1`, `bn1`, `layer1.0.conv1`, `layer1.0.downsample.0`, …), so that its published weights fit.
+Convolutions of a trunk have no bias, a batch norm follows each, and all pad (kernel - 1) / 2 on every side; the 3×3 max pool
+after the stem has stride 2 and pads 1. Weights are (outputs, inputs, height, width).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from workloads.api import Array
+from workloads.common.initial import draw
+
+BLOCKS: Mapping[int, tuple[str, tuple[int, ...]]] = {
+    18: ("basic", (2, 2, 2, 2)),
+    34: ("basic", (3, 4, 6, 3)),
+    50: ("bottleneck", (3, 4, 6, 3)),
+    101: ("bottleneck", (3, 4, 23, 3)),
+    152: ("bottleneck", (3, 8, 36, 3)),
+}
+"""Number of layers to the kind of block and the blocks of each stage (He et al. 2015, table 1)."""
+WIDTHS = (64, 128, 256, 512)
+STRIDES = (1, 2, 2, 2)
+"""Of each stage, in all of these depths."""
+EXPANSION: Mapping[str, int] = {"basic": 1, "bottleneck": 4}
+"""Kind of block to its output channels over its width."""
+
+Shapes = dict[str, tuple[int, ...]]
+"""Canonical name to shape, in the order of the parameters."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution, followed by a batch norm or with a bias."""
+
+    name: str
+    """`layer1.0.conv1`"""
+    inputs: int
+    outputs: int
+    kernel: int
+    stride: int
+    padding: int
+    """Zeros on every side."""
+    norm: str | None = None
+    """Name of the batch norm after it: `layer1.0.bn1`; None: the convolution has a bias instead."""
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(outputs, inputs, kernel, kernel)."""
+        return (self.outputs, self.inputs, self.kernel, self.kernel)
+
+    def size(self, side: int) -> int:
+        """Side of the output for an input of `side`."""
+        return (side + 2 * self.padding - self.kernel) // self.stride + 1
+
+
+@dataclass(frozen=True)
+class Block:
+    """A residual block: ReLU after each convolution's batch norm, after the last one's when the shortcut has been added.
+
+    Basic: 3×3, 3×3. Bottleneck: 1×1, 3×3, 1×1.
+    """
+
+    convolutions: tuple[Convolution, ...]
+    shortcut: Convolution | None
+    """1×1 projection where stride or channels change; None: the input itself."""
+
+
+@dataclass(frozen=True)
+class Trunk:
+    """A stem, a max pool, and residual blocks."""
+
+    stem: Convolution
+    blocks: tuple[Block, ...]
+
+    @property
+    def trunk_convolutions(self) -> Iterator[Convolution]:
+        """In the order of the parameters."""
+        yield self.stem
+        for block in self.blocks:
+            yield from block.convolutions
+            if block.shortcut is not None:
+                yield block.shortcut
+
+    @property
+    def features(self) -> int:
+        """Channels of the last block's map."""
+        return self.blocks[-1].convolutions[-1].outputs
+
+
+def build_trunk(
+    kind: str,
+    blocks: Sequence[int],
+    widths: Sequence[int] = WIDTHS,
+    strides: Sequence[int] = STRIDES,
+    stride_on_1x1: bool = False,
+) -> Trunk:
+    """A trunk with `blocks` of a `kind`, `widths` and `strides` of each stage; the stem is as wide as the first stage.
+
+    The stride is that of a stage's first block. A bottleneck has it on its 3×3 convolution ("v1.5", torchvision); with
+    `stride_on_1x1` on its first one (the paper's, and Detectron's weights). A basic block has it on its first one.
+
+    Raises KeyError for another kind than `basic` and `bottleneck`, ValueError for lists of different lengths.
+    """
+    channels = int(widths[0])
+    stem = normed("conv1", "bn1", 3, channels, 7, 2)
+    made = []
+    for stage, (count, width, stride) in enumerate(zip(blocks, widths, strides, strict=True), start=1):
+        for number in range(int(count)):
+            first_stride = 1 if number else int(stride)
+            made.append(_block(f"layer{stage}.{number}", kind, channels, int(width), first_stride, stride_on_1x1))
+            channels = int(width) * EXPANSION[kind]
+    return Trunk(stem, tuple(made))
+
+
+def normed(name: str, norm: str, inputs: int, outputs: int, kernel: int, stride: int = 1) -> Convolution:
+    """A convolution with batch norm that pads evenly."""
+    return Convolution(name, inputs, outputs, kernel, stride, (kernel - 1) // 2, norm)
+
+
+def _block(name: str, kind: str, inputs: int, width: int, stride: int, stride_on_1x1: bool) -> Block:
+    outputs = width * EXPANSION[kind]
+    if kind == "basic":
+        layers = [(inputs, width, 3, stride), (width, width, 3, 1)]
+    else:
+        first, second = (stride, 1) if stride_on_1x1 else (1, stride)
+        layers = [(inputs, width, 1, first), (width, width, 3, second), (width, outputs, 1, 1)]
+    convolutions = tuple(
+        normed(f"{name}.conv{number}", f"{name}.bn{number}", *layer) for number, layer in enumerate(layers, start=1)
+    )
+    if inputs == outputs and stride == 1:
+        return Block(convolutions, None)
+    return Block(convolutions, normed(f"{name}.downsample.0", f"{name}.downsample.1", inputs, outputs, 1, stride))
+
+
+def map_sizes(trunk: Trunk, side: int) -> Iterator[tuple[Convolution, int]]:
+    """Each convolution of the trunk with the side of its output, for images of `side` pixels; either side of an image."""
+    side = trunk.stem.size(side)
+    yield trunk.stem, side
+    side = (side + 2 - 3) // 2 + 1
+    for block in trunk.blocks:
+        for convolution in block.convolutions:
+            side = convolution.size(side)
+            yield convolution, side
+        if block.shortcut is not None:
+            yield block.shortcut, side
+
+
+def activation_values(trunk: Trunk, height: int, width: int) -> int:
+    """Numbers that the trunk's convolutions give for one image: most of what is kept for the backward pass.
+
+    11,113,984 for ResNet-50 at 224 x 224 pixels.
+    """
+    rows, columns = map_sizes(trunk, height), map_sizes(trunk, width)
+    return sum(layer.outputs * row * column for (layer, row), (_, column) in zip(rows, columns, strict=True))
+
+
+def parameter_shapes(convolutions: Iterable[Convolution]) -> Shapes:
+    """Of every trained parameter: weights, then a batch norm's scale and shift or the bias."""
+    shapes: Shapes = {}
+    for layer in convolutions:
+        shapes[f"{layer.name}.weight"] = layer.shape
+        if layer.norm is None:
+            shapes[f"{layer.name}.bias"] = (layer.outputs,)
+        else:
+            shapes[f"{layer.norm}.weight"] = shapes[f"{layer.norm}.bias"] = (layer.outputs,)
+    return shapes
+
+
+def statistic_shapes(convolutions: Iterable[Convolution]) -> Shapes:
+    """Of every running statistic of a batch norm: they are state, not parameters."""
+    return {
+        f"{layer.norm}.running_{kind}": (layer.outputs,)
+        for layer in convolutions
+        if layer.norm is not None
+        for kind in ("mean", "var")
+    }
+
+
+def normed_weights(layer: Convolution, seed: int, kind: str, deviation: float) -> Iterator[tuple[str, Array]]:
+    """(name, float32 array) of a convolution with batch norm: weights drawn (`initial.draw`), scale 1, shift 0."""
+    weight = f"{layer.name}.weight"
+    yield weight, draw(seed, weight, layer.shape, kind, deviation)
+    yield f"{layer.norm}.weight", np.ones(layer.outputs, np.float32)
+    yield f"{layer.norm}.bias", np.zeros(layer.outputs, np.float32)
