@@ -5,6 +5,7 @@ A process that has imported a framework answers all jobs of a session: importing
 
 import atexit
 import functools
+import inspect
 import itertools
 import json
 import os
@@ -107,6 +108,18 @@ def begin(framework, function, *arguments):
     processes = _kept[framework]
     outs = processes.ask(function, arguments)
     return functools.cache(lambda: processes.answers(outs)[0])
+
+
+def begin_chosen(request, job):
+    """Begin what the chosen tests of a module will ask for, so that the frameworks compute at the same time.
+
+    `job` gives the arguments of `begin` for tests that are parametrised by all of its own arguments, by name.
+    """
+    names = set(inspect.signature(job).parameters)
+    for item in request.session.items:
+        given = item.callspec.params if hasattr(item, "callspec") else {}
+        if item.path == request.path and names <= set(given):
+            begin(*job(**{name: given[name] for name in names}))
 
 
 def probe(framework, function, *arguments):

@@ -20,8 +20,9 @@ def reference(pixels, shorter, size):
 
 
 def differences():
-    """For each size: `mean` and `largest` absolute difference in 1/255; `decoding`, in how many values TensorFlow's own decoding of
-    the same JPEG differs, with its accurate DCT."""
+    """For each size: `mean` and `largest` absolute difference in 1/255; `decoding`, in how many values TensorFlow's own
+    decoding of the same JPEG differs, with its accurate DCT.
+    """
     found = {"mean": [], "largest": [], "decoding": []}
     for number, (height, width) in enumerate(SIZES):
         data = simplejpeg.encode_jpeg(synthetic.picture(9, number, height, width), 90, "RGB", "420")

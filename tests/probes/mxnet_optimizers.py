@@ -56,9 +56,10 @@ def relative(found, wanted):
 
 
 def case(kind):
-    """For `sgd` or `lars`: the largest relative differences of `weights` and `velocities` after steps of changing rates (some 0),
-    whether the contexts' weights are equal, whether the state comes back, and whether a reset optimizer repeats the steps bit for
-    bit."""
+    """For `sgd` or `lars`: the largest relative differences of `weights` and `velocities` after steps of changing rates (some
+    0), whether the contexts' weights are equal, whether the state comes back, and whether a reset optimizer repeats the steps
+    bit for bit.
+    """
     shapes = by_rule(SHAPES, RULES.__getitem__)
     contexts = [mx.cpu(0), mx.cpu(1)]
     size = sum(int(np.prod(shape)) for shape in shapes.values())

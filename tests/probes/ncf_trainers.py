@@ -66,8 +66,8 @@ def trained(run_path):
 def in_tensorflow(precision):
     """NeuMF on synthetic data: `graph/…`, and if there is one process `compiled/…` in pieces; then collectives.
 
-    The last of an epoch's steps has one sample, so that with two processes one has padding alone. `gathered/NUMBER/…` in process 0,
-    `broadcast`, `diverges`.
+    The last of an epoch's steps has one sample, so that with two processes one has padding alone. `gathered/NUMBER/…` in
+    process 0, `broadcast`, `diverges`.
     """
     from workloads.ncf import tensorflow as neumf
 

@@ -21,9 +21,10 @@ VARIANTS = {
 
 
 def trained(name, variant):
-    """`losses` of three steps, `outputs/…` before them, `state/…` of batch norm's after them, `traces`, `narrow` (whether a parameter
-    is used in a narrower type), `dtypes` of the state; of SSD `empty` (the loss of a fourth step, whose images have no positives) and
-    `after_empty` (that of the next)."""
+    """`losses` of three steps, `outputs/…` before them, `state/…` of batch norm's after them, `traces`, `narrow` (whether a
+    parameter is used in a narrower type), `dtypes` of the state; of SSD `empty` (the loss of a fourth step, whose images have no
+    positives) and `after_empty` (that of the next).
+    """
     precision, compiled = VARIANTS[variant]
     module = importlib.import_module(SYNTHETIC[name])
     workload = module.workload("uneven", "tensorflow", compile=compiled, precision=precision)

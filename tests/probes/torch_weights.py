@@ -1,4 +1,4 @@
-"""Run in PyTorch's environment: torchvision's ResNet-34 as torch.save writes it, and synthetic files as torch.load reads them."""
+"""Run in PyTorch's environment: torchvision's ResNet-34 as torch.save writes it, synthetic files as torch.load reads them."""
 
 from pathlib import Path
 

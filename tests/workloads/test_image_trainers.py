@@ -7,9 +7,10 @@ in its folder.
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import begin, below, probe, probe_together, relative
+from tests.frameworks_probe import begin_chosen, below, probe, probe_together, relative
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+TRAINED = "probes.image_trainers.trained"
 WORKLOADS = ("resnet50", "ssd")
 CASES = [("resnet50", "full"), ("resnet50", "sgd"), ("resnet50", "lars"), ("ssd", "full"), ("ssd", "steps")]
 """With a reference in float64."""
@@ -26,7 +27,7 @@ NEAR_ONE_DEVICE = {"resnet50": 0.5, "ssd": 0.2}
 
 def trained(workload, framework, case):
     """What a trainer computes."""
-    return probe(framework, "probes.image_trainers.trained", workload, framework, case)
+    return probe(framework, TRAINED, workload, framework, case)
 
 
 def reference(workload, case):
@@ -37,16 +38,7 @@ def reference(workload, case):
 @pytest.fixture(scope="module", autouse=True)
 def all_at_once(request):
     """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
-    for item in request.session.items:
-        given = getattr(item, "callspec", None) and item.callspec.params
-        if item.path == request.path and given and {"workload", "framework", "case"} <= set(given):
-            begin(
-                given["framework"],
-                "probes.image_trainers.trained",
-                given["workload"],
-                given["framework"],
-                given["case"],
-            )
+    begin_chosen(request, lambda workload, framework, case: (framework, TRAINED, workload, framework, case))
 
 
 @pytest.mark.parametrize(("workload", "case"), CASES)
@@ -121,7 +113,7 @@ def test_odd_sizes_and_narrow_layers_agree_with_pytorch(workload, case, framewor
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_mxnet_computes_the_same_without_its_graph(workload):
     """`compile=off` calls the same operators one by one."""
-    found = probe("mxnet", "probes.image_trainers.trained", workload, "mxnet", "uneven", 1, "off")
+    found = probe("mxnet", TRAINED, workload, "mxnet", "uneven", 1, "off")
     wanted = trained(workload, "mxnet", "uneven")
     np.testing.assert_allclose(found["outputs/logits"], wanted["outputs/logits"], rtol=1e-5, atol=1e-5)
     assert relative(found["outputs/logits"], wanted["outputs/logits"]) <= 1e-5
@@ -138,7 +130,7 @@ def test_tensorflow_traces_the_step_once(workload, case):
 def test_two_devices_train(workload, framework):
     """Batch norm sees half of the images on each device, so losses are near those of one device, not equal."""
     processes = 1 if framework == "mxnet" else 2
-    arguments = ("probes.image_trainers.trained", workload, framework, "uneven", 2)
+    arguments = (TRAINED, workload, framework, "uneven", 2)
     two, *others = probe_together(framework, processes, *arguments)
     one = trained(workload, framework, "uneven")
     assert np.isfinite(two["losses"]).all()
