@@ -38,7 +38,8 @@ PIPELINE_IMAGES = 512
 def full_size(name: str, framework: str, precision: str, batch: int, cores: int, data: str = "") -> Workload:
     """A workload of the reference's sizes on one CPU device; with the counts of prepared data, or the published ones."""
     kind, sets, chosen, dataset, images, classes = KINDS[name]
-    values = {field: setting.value for field, setting in sets[chosen].items() if field != "batch_size_global"}
+    left_out = ("batch_size_global", "lr_scaling")
+    values = {name: value.value for name, value in sets[chosen].items() if name not in left_out}
     settings = Settings(
         workload=name, framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
         devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,

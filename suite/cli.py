@@ -1,4 +1,4 @@
-"""The `suite` command: one module below `suite/commands/` for each word, imported only when it is used."""
+"""The `suite` command: one module below `suite/commands/` for each subcommand, imported only when it is used."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from suite import __version__
 COMMANDS = {
     "env": "create, list, check and remove framework environments",
     "data": "prepare, verify and generate data sets",
-    "check": "check logs against the MLPerf rules",
+    "check": "check logs and submission trees against the MLPerf rules, with what to do about each complaint",
     "doctor": "look at devices, memory, load, disk and driver, and say what to do",
     "package": "write a submission tree from logs",
-    "compare": "our results beside published ones, or two sets of ours",
-    "published": "figures of published rounds and articles",
-    "report": "tables of time to target and speedup from logs",
+    "compare": "compare our results with published ones, or two sets of runs",
+    "published": "results of published rounds and articles",
+    "report": "tables of time to target, throughput and speedup from logs, as text or as a page with figures",
     "advise": "what to run on how many devices",
     "tables": "tables 1-7 of the DGX-1 scaling article for our results",
 }

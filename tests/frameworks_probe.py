@@ -22,7 +22,7 @@ from suite.launch.base import free_ports
 from tests.helpers import PROJECT
 
 SERVE = PROJECT / "tests" / "probes" / "serve.py"
-JOB_SECONDS = 900
+JOB_SECONDS = 1200
 """A busy machine may take long; a job that never ends fails."""
 
 
@@ -125,6 +125,11 @@ def begin_chosen(request, job):
 def probe(framework, function, *arguments):
     """What `function` (`module.name` below `tests`) gives in a framework's environment: arrays by name, computed once."""
     return begin(framework, function, *arguments)()
+
+
+def probe_json(framework, function, *arguments):
+    """The same for functions that give JSON by name: what it holds."""
+    return {name: json.loads(str(text)) for name, text in probe(framework, function, *arguments).items()}
 
 
 def probe_together(framework, count, function, *arguments):

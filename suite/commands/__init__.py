@@ -1,1 +1,1 @@
-"""The words of the `suite` command: one module each, with SUMMARY, configure(parser) and run(args)."""
+"""The subcommands of `suite`: one module each, with configure(parser) and run(args)."""

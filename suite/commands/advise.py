@@ -1,4 +1,4 @@
-"""`suite advise DIR…`: what to run on how many devices, from measured times to target."""
+"""`suite advise DIR…`: on how many devices to run a job, from measured times to target."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from suite.results.score.measurement import Measurement
-
-SUMMARY = "what to run on how many devices"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -39,39 +37,39 @@ def _count(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the advice; 0. Raises ValueError where there is nothing to advise from."""
-    from suite.results.advise.advise import advise, seconds_of
-    from suite.results.advise.text import advice_csv, advice_json, advice_text
+    """Print the advice; 0. Raises ValueError if there are no measurements."""
+    from suite.results.advise.advise import advise, parse_deadline
+    from suite.results.advise.render import advice_csv, advice_json, advice_text
 
-    deadline = None if args.deadline is None else seconds_of(args.deadline)
-    found = _measured(args.paths, args.published)
+    deadline = None if args.deadline is None else parse_deadline(args.deadline)
+    items = _measurements(args.paths, args.published)
     if args.workload is not None:
-        found = _of_workload(found, args.workload)
-    advice = advise(found, args.devices, deadline)
+        items = _select_workload(items, args.workload)
+    advice = advise(items, args.devices, deadline)
     print({"text": advice_text, "csv": advice_csv, "json": advice_json}[args.format](advice), end="")
     return 0
 
 
-def _measured(paths: list[Path], published: list[str]) -> list[Measurement]:
-    from suite.results.published.figures import find
-    from suite.results.published.other_logs import measured
+def _measurements(paths: list[Path], published: list[str]) -> list[Measurement]:
+    from suite.results.published.csv_files import find_published_results
+    from suite.results.published.other_logs import measurements_below
 
     if not paths and not published:
         raise ValueError("give a folder with runs (suite advise logs/) or --published dgx1-article")
-    found = measured(paths) if paths else []
+    items = measurements_below(paths) if paths else []
     for name in published:
         try:
-            found += [result.measurement for result in find(name)]
+            items += [result.measurement for result in find_published_results(name)]
         except ValueError as error:
             raise ValueError(str(error).replace("--to ", "--published ", 1)) from None
-    return found
+    return items
 
 
-def _of_workload(found: list[Measurement], name: str) -> list[Measurement]:
+def _select_workload(items: list[Measurement], name: str) -> list[Measurement]:
     from suite.common.registry import not_allowed
     from suite.results.names import workload_name
 
-    chosen = [item for item in found if item.workload == workload_name(name)]
+    chosen = [item for item in items if item.workload == workload_name(name)]
     if not chosen:
-        raise not_allowed("--workload", name[:40], {item.workload for item in found})
+        raise not_allowed("--workload", name[:40], {item.workload for item in items})
     return chosen

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from suite.compliance.check import Verdict
 
-SUMMARY = "check logs and submission trees against the MLPerf rules and say what to do about each complaint"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite check`."""
@@ -22,13 +20,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rules",
         metavar="NAME|PATH",
-        help="rules instead of those that the log calls for: ncf_demo, … (not for trees)",
+        help="rules to use instead of those chosen by the log: ncf_demo, … (not for trees)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a verdict for each log and each part of a tree; 0 only if all pass. Raises ValueError for a wrong path."""
-    from suite.compliance.check import find_rules
+    from suite.compliance.check import find_rule_file
     from suite.packaging.layout import is_tree
 
     for path in args.files:
@@ -39,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
                 f"--rules cannot be used on {path}: a submission tree is held against the rules of its round"
             )
     if args.rules is not None:
-        find_rules(args.rules)  # a wrong name is said before anything is printed
+        find_rule_file(args.rules)  # a wrong name is refused before anything is printed
     passed = []
     for path in args.files:
         for verdict in _verdicts(path, args.rules, args.werror):
@@ -51,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
-    """Of a log, of every log below a folder of runs, or of all parts of a submission tree."""
+    """The verdicts on a log, on every log below a folder of runs, or on all parts of a submission tree."""
     from suite.compliance.check import Verdict, check_file
     from suite.packaging.layout import is_tree
     from suite.packaging.tree import check_tree
@@ -77,7 +75,7 @@ def lines(verdict: Verdict) -> list[str]:
 
     word = "PASS" if verdict.passed else "FAIL"
     texts = [
-        f"{word}  {clean(str(verdict.path), 500)}: {clean(verdict.text, 500)} (rules: {clean(verdict.rules, 500)})"
+        f"{word}  {clean(str(verdict.path), 500)}: {clean(verdict.text, 500)} (rules: {clean(verdict.rules_name, 500)})"
     ]
     for complaint in verdict.complaints:
         key = clean(complaint.key, 100) or "log"

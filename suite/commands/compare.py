@@ -1,11 +1,9 @@
-"""`suite compare LOGS… [--to NAME | --to-logs OTHER…]`: results side by side, and whether they converge as published runs."""
+"""`suite compare LOGS… [--to NAME | --to-logs OTHER…]`: compares results, and their convergence with published runs."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-
-SUMMARY = "our results beside published ones, or two sets of ours"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--to",
         metavar="ROUND/SUBMITTER/SYSTEM",
         help="published results, such as v0.5/NVIDIA/dgx1 or dgx1-article (suite published list has all); "
-        "what is no published result, but a path, is taken as --to-logs",
+        "an existing path that is no published result is taken as --to-logs",
     )
     other.add_argument("--to-logs", nargs="+", type=Path, metavar="OTHER", help="another set of runs")
     parser.add_argument("--workload", default="", metavar="NAME,…", help="only these workloads")
@@ -32,33 +30,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or write the comparison; 1 if nothing was comparable. Raises ValueError for a user's mistake."""
     from suite.results.compare.compare import Comparison, compare
-    from suite.results.compare.data import csv_text, json_text
-    from suite.results.compare.entries import Side, logs_side, published_side
-    from suite.results.compare.text import markdown
-    from suite.results.published.figures import load
+    from suite.results.compare.entries import ResultSet, published_result_set, result_set_from_logs
+    from suite.results.compare.export import comparison_csv, comparison_json
+    from suite.results.compare.markdown import comparison_markdown
+    from suite.results.published.csv_files import load_published_results
 
     if args.output is not None and args.output.exists():
         raise ValueError(f"--output {args.output} exists and is not overwritten; give another path")
     workloads = [name for name in args.workload.split(",") if name]
 
-    def sides() -> tuple[Side, Side | None]:
+    def result_sets() -> tuple[ResultSet, ResultSet | None]:
         theirs, other = None, args.to_logs
         if args.to is not None:
             try:
-                theirs = published_side(args.to)
+                theirs = published_result_set(args.to)
             except ValueError:
                 if not Path(args.to).exists():
                     raise
                 other = [Path(args.to)]
         if not other:
-            return logs_side(args.logs, "ours", args.profile, workloads), theirs
-        ours = logs_side(args.logs, "A", args.profile, workloads)
-        flag = "--to" if args.to_logs is None else "--to-logs"
-        return ours, logs_side(other, "B", args.profile, workloads, of=flag)
+            return result_set_from_logs(args.logs, "ours", args.profile, workloads), theirs
+        ours = result_set_from_logs(args.logs, "A", args.profile, workloads)
+        argument = "--to" if args.to_logs is None else "--to-logs"
+        return ours, result_set_from_logs(other, "B", args.profile, workloads, argument=argument)
 
-    ours, theirs = sides()
-    comparison: Comparison = compare(ours, theirs, load())
-    text = {"markdown": markdown, "csv": csv_text, "json": json_text}[args.format](comparison)
+    ours, theirs = result_sets()
+    comparison: Comparison = compare(ours, theirs, load_published_results())
+    text = {"markdown": comparison_markdown, "csv": comparison_csv, "json": comparison_json}[args.format](comparison)
     _write(text, args.output)
     return 0 if comparison.comparable else 1
 

@@ -9,7 +9,6 @@ from suite.common.paths import data_root
 from suite.common.registry import DATASETS, load_dataset, names
 from workloads.api import Dataset
 
-SUMMARY = "prepare, verify and generate data sets"
 ATTRIBUTES = {
     "min_ratings": "minimum_ratings",
     "subset": "subset",
@@ -17,19 +16,21 @@ ATTRIBUTES = {
     "full": "full",
     "no_seek_points": "seek_points",
 }
-"""Options of `prepare` to the attribute of a data set that takes them."""
+"""Option of `prepare` to the attribute of a data set that it sets."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the words and options of `suite data`."""
-    words = parser.add_subparsers(dest="word", metavar="prepare|verify|make-demo|list", required=True)
-    prepare = words.add_parser("prepare", help="turn a downloaded data set into what runs read")
-    verify = words.add_parser("verify", help="compare prepared files with the digests in their manifest")
-    make_demo = words.add_parser("make-demo", help="generate a demo data set and prepare it")
-    words.add_parser("list", help="every data set and whether it is prepared")
-    for word in (prepare, verify, make_demo):
-        word.add_argument("name", metavar="NAME", help="name of the data set (see: suite data list)")
-        word.add_argument("--to", type=Path, metavar="DIR", help="folder of the prepared form (default: DATA/NAME)")
+    """Add the subcommands and options of `suite data`."""
+    subcommands = parser.add_subparsers(dest="subcommand", metavar="prepare|verify|make-demo|list", required=True)
+    prepare = subcommands.add_parser("prepare", help="turn a downloaded data set into what runs read")
+    verify = subcommands.add_parser("verify", help="compare prepared files with the digests in their manifest")
+    make_demo = subcommands.add_parser("make-demo", help="generate a demo data set and prepare it")
+    subcommands.add_parser("list", help="every data set and whether it is prepared")
+    for subcommand_parser in (prepare, verify, make_demo):
+        subcommand_parser.add_argument("name", metavar="NAME", help="name of the data set (see: suite data list)")
+        subcommand_parser.add_argument(
+            "--to", type=Path, metavar="DIR", help="folder of the prepared form (default: DATA/NAME)"
+        )
     prepare.add_argument("--from", dest="source", type=Path, required=True, metavar="PATH", help="the download")
     prepare.add_argument("--min-ratings", type=int, metavar="N", help="MovieLens: drop users with fewer (default: 20)")
     prepare.add_argument("--subset", type=int, metavar="N", help="images: keep N for training, spread over the classes")
@@ -46,8 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out one word. Raises ValueError, in one line, for a user's mistake."""
-    if args.word == "list":
+    """Carry out one subcommand. Raises ValueError, in one line, for a user's mistake."""
+    if args.subcommand == "list":
         print(_table())
         return 0
     dataset = load_dataset(args.name)
@@ -61,10 +62,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _carry_out(args: argparse.Namespace, dataset: Dataset, destination: Path) -> list[str]:
-    """The lines to print."""
-    if args.word == "verify":
+    """Carry out the subcommand on a data set; the lines to print."""
+    if args.subcommand == "verify":
         return dataset.verify(destination)
-    if args.word == "make-demo":
+    if args.subcommand == "make-demo":
         return dataset.make_demo(destination)
     for option, attribute in ATTRIBUTES.items():
         value = getattr(args, option)

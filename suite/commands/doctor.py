@@ -1,4 +1,4 @@
-"""`suite doctor`: what stands in the way of a run on this machine."""
+"""`suite doctor`: checks whether this machine is ready for a run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from suite.preflight.doctor import Need
     from suite.preflight.findings import Finding
-
-SUMMARY = "look at devices, memory, load, disk and driver, and say what to do"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -7,37 +7,35 @@ from pathlib import Path
 
 from suite.common.paths import env_root
 from suite.common.registry import nearest
-from suite.environments import check as envcheck
 from suite.environments import locks, venvs
+from suite.environments.check import check_environment
 from suite.environments.locks import Lock
-
-SUMMARY = "create, list, check and remove framework environments"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the words and options of `suite env`."""
-    words = parser.add_subparsers(dest="word", metavar="create|list|check|remove", required=True)
-    create = words.add_parser("create", help="make an environment from its lock, or bring it up to date")
+    """Add the subcommands and options of `suite env`."""
+    subcommands = parser.add_subparsers(dest="subcommand", metavar="create|list|check|remove", required=True)
+    create = subcommands.add_parser("create", help="make an environment from its lock, or bring it up to date")
     create.add_argument("name", metavar="NAME")
     create.add_argument("--recreate", action="store_true", help="start from an empty folder")
     create.add_argument("--python", metavar="FILE", help="the Python to build on (default: one that the lock supports)")
-    words.add_parser("list", help="every environment: state, Python, framework, tried or not")
-    check = words.add_parser("check", help="import the framework, compare versions, look for the trainers")
+    subcommands.add_parser("list", help="every environment: state, Python, framework, tried or not")
+    check = subcommands.add_parser("check", help="import the framework, compare versions, look for the trainers")
     check.add_argument("name", metavar="NAME")
-    remove = words.add_parser("remove", help="delete an environment")
+    remove = subcommands.add_parser("remove", help="delete an environment")
     remove.add_argument("name", metavar="NAME")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out one word; 1 if a check or an installation failed. Raises ValueError for a user's mistake."""
-    if args.word == "list":
+    """Carry out one subcommand; 1 if a check or an installation failed. Raises ValueError for a user's mistake."""
+    if args.subcommand == "list":
         print(_table())
         return 0
-    if args.word == "remove":
+    if args.subcommand == "remove":
         venvs.remove(args.name, say=_say)
         return 0
     _known(args.name)
-    if args.word == "check":
+    if args.subcommand == "check":
         return _check(args.name)
     try:
         venvs.create(args.name, recreate=args.recreate, python=args.python, say=_say)
@@ -61,10 +59,10 @@ def _known(name: str) -> None:
 
 
 def _check(name: str) -> int:
-    findings = envcheck.check(name)
-    for finding in findings:
-        _say(f"{name}: {'ok  ' if finding.good else 'FAIL'} {finding.text}")
-    return 0 if all(finding.good for finding in findings) else 1
+    results = check_environment(name)
+    for result in results:
+        _say(f"{name}: {'ok  ' if result.passed else 'FAIL'} {result.text}")
+    return 0 if all(result.passed for result in results) else 1
 
 
 def _table() -> str:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from suite.packaging.write import Packaged
 
-SUMMARY = "write a submission tree from logs"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite package`."""
@@ -27,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--division",
         choices=("auto", "closed", "open"),
         default="auto",
-        help="auto: what the logs say; another than theirs is refused",
+        help="auto: the division of the logs; any other is refused",
     )
     parser.add_argument(
         "--status",
@@ -41,22 +39,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the tree and say what is in it and what is left to do; 0. Raises ValueError for what cannot be submitted."""
-    from suite.packaging.write import Wanted, package
+    """Write the tree, print its content and what is left to fill in; 0. Raises ValueError for what cannot be submitted."""
+    from suite.packaging.write import PackageOptions, package
 
-    wanted = Wanted(
+    options = PackageOptions(
         submitter=args.submitter,
         system=args.system,
         division="" if args.division == "auto" else args.division,
         status="" if args.status == "auto" else args.status,
         code=args.code,
     )
-    print("\n".join(lines(package(args.logs, args.out, wanted))))
+    print("\n".join(lines(package(args.logs, args.out, options))))
     return 0
 
 
 def lines(packaged: Packaged) -> list[str]:
-    """What was written, what to know, and what to fill in."""
+    """The lines to print: what was written, notes, and the fields to fill in."""
     from suite.results.text import clean
 
     out = packaged.folder

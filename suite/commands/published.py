@@ -1,17 +1,15 @@
-"""`suite published list`: figures of published rounds and articles, filtered."""
+"""`suite published list`: results of published rounds and articles, filtered."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import fields
 
-SUMMARY = "figures of published rounds and articles"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the words and options of `suite published`."""
-    words = parser.add_subparsers(dest="word", metavar="list", required=True)
-    listed = words.add_parser("list", help="published figures, filtered")
+    """Add the subcommands and options of `suite published`."""
+    subcommands = parser.add_subparsers(dest="subcommand", metavar="list", required=True)
+    listed = subcommands.add_parser("list", help="published results, filtered")
     listed.add_argument("--round", metavar="R", help="v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, or dgx1-article")
     listed.add_argument("--submitter", metavar="NAME", help="NVIDIA, Google, …; several with commas")
     listed.add_argument(
@@ -31,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the list; 0. Raises ValueError, in one line, for a value that nothing has."""
+    """Print the list; 0. Raises ValueError (one line) for a value that matches nothing."""
     from suite.results.report.published_list import Filters, listing
 
     filters = Filters(**{item.name: getattr(args, item.name) for item in fields(Filters)})

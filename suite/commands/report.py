@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-SUMMARY = "tables of time to target, throughput and speedup from logs, as text or as a page with figures"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite report`."""
@@ -21,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--to",
         metavar="ROUND/SUBMITTER/SYSTEM",
-        help="with --html: published figures beside ours (suite published list)",
+        help="with --html: published results beside ours (suite published list)",
     )
     parser.add_argument(
         "--figures", type=Path, metavar="FOLDER", help="with --html: the figures as SVG and PNG in a new folder"
@@ -33,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if args.html is not None:
         return _html(args)
     if args.to is not None or args.figures is not None:
-        raise ValueError("--to and --figures belong to the page: add --html OUT")
+        raise ValueError("--to and --figures need --html OUT")
     from suite.results.report.report import report_csv, report_text
 
     text = report_csv(args.paths) if args.format == "csv" else report_text(args.paths)
@@ -53,9 +51,9 @@ def _html(args: argparse.Namespace) -> int:
     if args.format is not None or args.output is not None:
         raise ValueError("--html writes a page of its own: leave out --format and --output, or call suite report twice")
     from suite.results.html.page import write_html  # matplotlib: only here
-    from suite.results.published.figures import find
+    from suite.results.published.csv_files import find_published_results
 
-    published = [] if args.to is None else [item.measurement for item in find(args.to)]
+    published = [] if args.to is None else [item.measurement for item in find_published_results(args.to)]
     write_html(args.paths, args.html, published, args.figures)
     print(args.html)
     return 0

@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-SUMMARY = "tables 1-7 of the DGX-1 scaling article for our results"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite tables`."""
@@ -26,14 +24,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the tables; 0. Raises ValueError where there is nothing to show or a file would be overwritten."""
+    """Print or write the tables; 0. Raises ValueError if there is nothing to show or a file would be overwritten."""
     from suite.results.advise.article_csv import results_csv, speedups_csv
     from suite.results.advise.article_tables import article_tables, tables_markdown
-    from suite.results.published.other_logs import measured
+    from suite.results.published.other_logs import measurements_below
 
     if not args.paths and not args.article:
         raise ValueError("give a folder with runs (suite tables logs/) or --article")
-    tables = article_tables(measured(args.paths) if args.paths else [], args.article)
+    tables = article_tables(measurements_below(args.paths) if args.paths else [], args.article)
     if args.output is None:
         csv = f"{results_csv(tables)}\n{speedups_csv(tables)}" if args.format == "csv" else ""
         print(csv or tables_markdown(tables), end="")

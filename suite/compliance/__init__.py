@@ -1,4 +1,4 @@
-"""mlperf-logging's checker on logs, with our rule files beside its own, and its complaints in words to act on.
+"""Checks logs with mlperf-logging's compliance checker, its rule files and ours, and explains what it complains about.
 
 It reads logs and starts no run.
 """

@@ -1,4 +1,4 @@
-"""Check logs against the rules: mlperf-logging's compliance checker, its complaints turned into what to do.
+"""Checks logs against the MLPerf rules with mlperf-logging's compliance checker; each complaint says what to do.
 
 The checker runs the code that stands in rule files. Rule files come from mlperf-logging, from `suite/compliance/rules/` or from
 the user; text of a log never becomes code, and can name no file outside these folders.
@@ -14,97 +14,100 @@ from typing import Any
 
 import yaml
 
-from suite.compliance import rule_files as guard
+from suite.compliance import rule_files
 from suite.compliance.complaints import MISSING, Complaint, explain
-from suite.results.logs.lines import Event, Problem, read_events
+from suite.results.logs.events import Event, Problem
+from suite.results.logs.lines import read_events
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 
 RULESET = "0.7.0"
-RULES = Path(__file__).resolve().parent / "rules"
+RULES_FOLDER = Path(__file__).resolve().parent / "rules"
 """Folder of the suite's own rule files."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `suite check` says about one log."""
+    """The result of `suite check` for one log or one part of a submission tree."""
 
     path: Path
     passed: bool
     text: str
     """One line."""
-    rules: str
-    """The rule file that was used."""
+    rules_name: str
+    """Name of the rule file or checker that was used."""
     complaints: tuple[Complaint, ...]
     remarks: tuple[str, ...] = ()
-    """What was tolerated in reading the log, by the checker as well: no complaint."""
+    """Deviations in the log that the reader and the checker tolerate: no complaints."""
 
 
 def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Verdict:
     """Check one log. `rules` is a name in `suite/compliance/rules` or the path of a rule file; None chooses by the log.
 
-    Raises ValueError if the log or the rule file cannot be opened, or the rule file is none. No log makes it fail.
+    Raises ValueError if the log or the rule file cannot be opened, or the file holds no rules. No content of a log raises.
     """
-    given = find_rules(rules) if rules is not None else None
+    requested = find_rule_file(rules) if rules is not None else None
     events, problems = read_events(path)
     record = interpret(path, events, problems).record
-    known = [event for event in events if event.format == "MLLOG"]
-    chosen = given or _chosen(record)
-    name = _rules_name(chosen)
-    if not known:
+    mllog_events = [event for event in events if event.format == "MLLOG"]
+    rule_file = requested or _default_rule_file(record)
+    name = _rule_file_name(rule_file)
+    if not mllog_events:
         return Verdict(path, False, _why_unreadable(record, problems), name, ())
     remarks = tuple(str(problem) for problem in problems if problem.checker_reads)
-    complaints = [_broken(problem) for problem in problems if not problem.checker_reads]
-    last = list({event.line: event for event in known}.values())
-    counts = Counter(event.line for event in known)
-    complaints += [_glued(line) for line, count in counts.items() if count > 1][:20]
-    complaints += _run_rules(last, chosen, werror)
+    complaints = [_unreadable_line(problem) for problem in problems if not problem.checker_reads]
+    last_of_each_line = list({event.line: event for event in mllog_events}.values())
+    counts = Counter(event.line for event in mllog_events)
+    complaints += [_joined_records(line) for line, count in counts.items() if count > 1][:20]
+    complaints += _run_checker(last_of_each_line, rule_file, werror)
     if record.status == "truncated":  # what else is missing follows from the cut
         complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     passed = not any(werror or not complaint.warning for complaint in complaints)
-    return Verdict(path, passed, _text(passed, record, complaints), name, tuple(complaints), remarks)
+    return Verdict(path, passed, _verdict_text(passed, record, complaints), name, tuple(complaints), remarks)
 
 
-def find_rules(name: str) -> Path:
+def find_rule_file(name: str) -> Path:
     """The rule file called `name` in `suite/compliance/rules`, or at that path. Raises ValueError if there is none."""
-    names = sorted(file.stem for file in RULES.glob("*.yaml"))
-    path = RULES / f"{name}.yaml" if name in names else Path(name).expanduser().resolve()
+    names = sorted(file.stem for file in RULES_FOLDER.glob("*.yaml"))
+    path = RULES_FOLDER / f"{name}.yaml" if name in names else Path(name).expanduser().resolve()
     if not path.is_file():
         raise ValueError(
             f"--rules {name}: no such rules; choose one of {', '.join(names)} or give the path of a rule file"
         )
-    _load(path)
+    _rule_entries(path)
     return path
 
 
-def _load(path: Path) -> list[Mapping[str, Any]]:
-    """The entries of a rule file, as text: code in it is run by the checker alone."""
+def _rule_entries(path: Path) -> list[Mapping[str, Any]]:
+    """The entries of a rule file, as text: code in it is run only by the checker."""
     try:
-        entries = guard.parse_rules(path.read_text(encoding="utf-8"))
+        entries = rule_files.parse_rules(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
         first = str(error).splitlines()[0]
-        raise ValueError(f"{path} is no rule file: {first}; start from {RULES / 'ncf_reference.yaml'}") from error
-    good = (
+        raise ValueError(
+            f"{path} is no rule file: {first}; start from {RULES_FOLDER / 'ncf_reference.yaml'}"
+        ) from error
+    well_formed = (
         isinstance(entries, list) and entries and all(isinstance(entry, dict) and len(entry) == 1 for entry in entries)
     )
-    if not good or not all("NAME" in entry["KEY"] for entry in entries if "KEY" in entry):
+    if not well_formed or not all("NAME" in entry["KEY"] for entry in entries if "KEY" in entry):
         raise ValueError(
-            f"{path} is no rule file: a list of BEGIN, KEY and END; start from {RULES / 'ncf_reference.yaml'}"
+            f"{path} is no rule file: a list of BEGIN, KEY and END; start from {RULES_FOLDER / 'ncf_reference.yaml'}"
         )
     return list(entries)
 
 
-def _chosen(record: RunRecord) -> Path | None:
-    """The suite's own rules for what no ruleset knows; None: those of mlperf-logging."""
+def _default_rule_file(record: RunRecord) -> Path | None:
+    """The suite's own rule file for benchmarks without a ruleset; None: the rules of mlperf-logging."""
     if record.benchmark != "ncf":
         return None
-    return RULES / ("ncf_reference.yaml" if record.settings.profile in ("", "reference") else "ncf_demo.yaml")
+    return RULES_FOLDER / ("ncf_reference.yaml" if record.settings.profile in ("", "reference") else "ncf_demo.yaml")
 
 
-def _rules_name(rules: Path | None) -> str:
-    if rules is None:
+def _rule_file_name(rule_file: Path | None) -> str:
+    if rule_file is None:
         return f"mlperf-logging training_{RULESET}"
-    return f"suite/compliance/rules/{rules.name}" if rules.parent == RULES else str(rules)
+    return f"suite/compliance/rules/{rule_file.name}" if rule_file.parent == RULES_FOLDER else str(rule_file)
 
 
 def _why_unreadable(record: RunRecord, problems: Sequence[Problem]) -> str:
@@ -113,7 +116,7 @@ def _why_unreadable(record: RunRecord, problems: Sequence[Problem]) -> str:
     return f"holds :::{record.format} lines; ruleset {RULESET} is for :::MLLOG lines only"
 
 
-def _broken(problem: Problem) -> Complaint:
+def _unreadable_line(problem: Problem) -> Complaint:
     return Complaint(
         key="",
         line=problem.line,
@@ -123,19 +126,19 @@ def _broken(problem: Problem) -> Complaint:
     )
 
 
-def _glued(line: int) -> Complaint:
-    """The checker reads the last record of a line alone: whatever else stood there is missing for it."""
+def _joined_records(line: int) -> Complaint:
+    """A warning for several records on one line: the checker reads only the last of them."""
     return Complaint(
         key="",
         line=line,
-        found="several records on one line, of which the checker reads the last alone",
+        found="several records on one line, of which the checker reads only the last",
         needed="one record a line",
         do="log from one process, and end each record with a new line",
         warning=True,
     )
 
 
-def _text(passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> str:
+def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> str:
     profile = record.settings.profile
     if passed and profile in ("", "reference"):
         return "passes (not verified by MLCommons Association)"
@@ -148,14 +151,16 @@ def _text(passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> s
     return count
 
 
-def _run_rules(events: Sequence[Event], rules: Path | None, werror: bool) -> list[Complaint]:
+def _run_checker(events: Sequence[Event], rule_file: Path | None, werror: bool) -> list[Complaint]:
     """Run the checker in this process on the records that were read; its messages as complaints."""
-    checker = guard.checker(RULESET, (RULES, *([rules.parent] if rules else [])), werror=werror)
+    checker = rule_files.restricted_checker(
+        RULESET, (RULES_FOLDER, *([rule_file.parent] if rule_file else [])), werror=werror
+    )
     lines = [_log_line(event) for event in events]
     stopped: Complaint | None = None
-    with guard.kept_messages():
+    with rule_files.captured_messages():
         try:
-            checker.check_loglines(lines, str(rules or f"training_{RULESET}/common.yaml"))
+            checker.check_loglines(lines, str(rule_file or f"training_{RULESET}/common.yaml"))
         except Exception as error:  # rule code met a value that it cannot compare
             stopped = Complaint(
                 key="",
@@ -164,10 +169,14 @@ def _run_rules(events: Sequence[Event], rules: Path | None, werror: bool) -> lis
                 needed="values of the type that the rules ask for (eval_accuracy: a number); rules that run",
                 do="log numbers as numbers; try rules of your own on a good log first",
             )
-    hints = {entry["KEY"]["NAME"]: entry["KEY"] for entry in _load(rules) if "KEY" in entry} if rules else {}
+    hints = (
+        {entry["KEY"]["NAME"]: entry["KEY"] for entry in _rule_entries(rule_file) if "KEY" in entry}
+        if rule_file
+        else {}
+    )
     messages = [*checker.overwritable.values(), *checker.not_overwritable]
     # Where there are no rules for a value (a benchmark, an optimizer), the value itself has been complained about.
-    messages = [text for text in messages if not text.startswith(guard.NO_RULES)] or messages
+    messages = [text for text in messages if not text.startswith(rule_files.NO_RULES_MESSAGE)] or messages
     complaints = [explain(message, events, hints) for message in messages]
     complaints += [replace(explain(message, events, hints), warning=True) for message in checker.warnings.values()]
     return [*complaints, *([stopped] if stopped else [])]

@@ -1,4 +1,4 @@
-"""What the compliance checker says, in words that a user can act on: key, found, needed, what to do."""
+"""Turns messages of the compliance checker into complaints: key, what was found, what is needed, what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from suite.results.logs.lines import Event, number
+from suite.results.logs.events import Event, number
 from suite.results.text import clean
 
 
@@ -24,7 +24,7 @@ class Complaint:
     needed: str
     do: str
     warning: bool = False
-    """True: fails only under --werror."""
+    """True: the log fails only with --werror."""
 
 
 MISSING = "not in the log"
@@ -34,7 +34,7 @@ _CRASH = re.compile(r"Failed executing CHECK code:\n(.*?)\ntriggered by line:", 
 _COUNT = re.compile(r"Required (\S+) occurrence of (.*?)(?: but found (\d+).*)?$", re.DOTALL)
 _NEVER = re.compile(r"Failed checks for (\S+) : (.*)$", re.DOTALL)
 
-_ADVICE: Mapping[str, str] = {
+_WHAT_TO_DO: Mapping[str, str] = {
     "eval_accuracy": "train longer or choose other hyperparameters until the target is reached",
     "run_stop": "the run was cut off or ended without success: see status.json beside the log, and run again",
     "run_start": "log run_start once, after init_stop",
@@ -49,9 +49,9 @@ _ADVICE: Mapping[str, str] = {
     "submission_division": "log closed or open; the suite derives it from the settings",
     "global_batch_size": "log the samples per optimizer step over all devices",
 }
-_ENDINGS = ("run_stop", "eval_accuracy", "cache_clear")
-"""Keys that are absent because something did not happen, not because it was not logged."""
-_ORDER: Mapping[str, str] = {
+_KEYS_OF_EVENTS = ("run_stop", "eval_accuracy", "cache_clear")
+"""Keys that are missing if something did not happen, rather than was not logged."""
+_TESTS_IN_WORDS: Mapping[str, str] = {
     "s['init_started']": "after init_start",
     "s['run_started']": "after run_start",
     "not s['init_stopped']": "before init_stop",
@@ -78,12 +78,12 @@ def explain(message: str, events: Sequence[Event], hints: Mapping[str, Mapping[s
     if match := _CHECK.match(message):
         return _check_failed(match[1], int(match[2]), match[3], events, hints)
     if match := _NEVER.match(message):
-        needed = hints.get(match[1], {}).get("NEEDS") or f"one evaluation with {in_words(match[2])}"
-        return Complaint(match[1], 0, _best(match[1], events), needed, _advice(match[1], hints))
+        needed = hints.get(match[1], {}).get("NEEDS") or f"one evaluation with {condition_text(match[2])}"
+        return Complaint(match[1], 0, _best_value_text(match[1], events), needed, _what_to_do(match[1], hints))
     if match := _COUNT.match(message):
-        return _count(match, events, hints)
+        return _count_complaint(match, events, hints)
     if match := _CRASH.match(message):
-        test = in_words(match[1])
+        test = condition_text(match[1])
         return Complaint(
             "", 0, "a value or metadata of another type than the rule expects", test, "repair the program that logs"
         )
@@ -94,66 +94,68 @@ def _check_failed(
     key: str, line: int, test: str, events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]
 ) -> Complaint:
     event = next(event for event in events if event.line == line and event.key == key)
-    needed = hints.get(key, {}).get("NEEDS") or in_words(test)
-    return Complaint(key, line, shown(event), needed, _advice(key, hints))
+    needed = hints.get(key, {}).get("NEEDS") or condition_text(test)
+    return Complaint(key, line, event_text(event), needed, _what_to_do(key, hints))
 
 
-def _count(match: re.Match[str], events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]) -> Complaint:
+def _count_complaint(
+    match: re.Match[str], events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]
+) -> Complaint:
     """`Required EXACTLY_ONE occurrence of 'x' but found n`, or AT_LEAST_ONE of several keys."""
     keys = re.findall(r"'([^']*)'", match[2])
     key = " or ".join(keys)
     lines = [event for event in events if event.key in keys]
     needed = "exactly once" if match[1] == "EXACTLY_ONE" else "at least once"
     if not lines:
-        do = _ADVICE[key] if key in _ENDINGS else f"log {key} with mllog"
+        do = _WHAT_TO_DO[key] if key in _KEYS_OF_EVENTS else f"log {key} with mllog"
         return Complaint(key, 0, MISSING, needed, do)
     values = sorted({clean(json.dumps(event.value), 40) for event in lines[:1000]})
     found = f"{len(lines)} times" + (f", with the values {', '.join(values[:5])}" if len(values) > 1 else "")
     return Complaint(key, lines[1].line if len(lines) > 1 else 0, found, needed, "log it once, from one process")
 
 
-def _advice(key: str, hints: Mapping[str, Mapping[str, Any]]) -> str:
-    given = hints.get(key, {}).get("DO")
-    if given:
-        return str(given)
+def _what_to_do(key: str, hints: Mapping[str, Mapping[str, Any]]) -> str:
+    advice = hints.get(key, {}).get("DO")
+    if advice:
+        return str(advice)
     if key.startswith("opt_"):
         return "take a published hyperparameter set; other values are for division open"
-    return _ADVICE.get(key, "log a value that the rules allow, or change the setting behind it")
+    return _WHAT_TO_DO.get(key, "log a value that the rules allow, or change the setting that it comes from")
 
 
-def shown(event: Event) -> str:
-    """Value and metadata of an event on one line, without the place in the code that logged it."""
-    texts = [] if event.value is None else [_short(event.value)]
-    texts += [f"{name} {_short(value)}" for name, value in event.metadata.items() if name not in ("file", "lineno")]
+def event_text(event: Event) -> str:
+    """Value and metadata of an event on one line, without the source location that logged it."""
+    texts = [] if event.value is None else [_json_text(event.value)]
+    texts += [f"{name} {_json_text(value)}" for name, value in event.metadata.items() if name not in ("file", "lineno")]
     return clean(", ".join(texts), 160) or "no value"
 
 
-def _short(value: Any) -> str:
+def _json_text(value: Any) -> str:
     try:
         return clean(json.dumps(value, ensure_ascii=False), 80)
     except RecursionError:
         return "a deeply nested value"
 
 
-def _best(key: str, events: Sequence[Event]) -> str:
-    """`best 0.612 (epoch 7) of 20`."""
+def _best_value_text(key: str, events: Sequence[Event]) -> str:
+    """The best logged value of a key: `best 0.612 (epoch 7) of 20`."""
     found = [event for event in events if event.key == key]
     numbers = [(value, event) for event in found if (value := number(event.value)) is not None]
     if not numbers:
-        return f"{len(found)} values, the last {shown(found[-1])}" if found else MISSING
+        return f"{len(found)} values, the last {event_text(found[-1])}" if found else MISSING
     best, event = max(numbers, key=lambda pair: pair[0])
     epoch = number(event.metadata.get("epoch_num"))
     return f"best {best:.6g}{'' if epoch is None else f' (epoch {epoch:g})'} of {len(numbers)}"
 
 
-def in_words(test: str) -> str:
-    """A test of a rule file in words; what is not known is quoted."""
-    return " and ".join(_part_in_words(part.strip()) for part in test.strip().split(" and "))
+def condition_text(test: str) -> str:
+    """A condition of a rule file in words; an unknown one is quoted."""
+    return " and ".join(_single_condition_text(part.strip()) for part in test.strip().split(" and "))
 
 
-def _part_in_words(part: str) -> str:
-    if part in _ORDER:
-        return _ORDER[part]
+def _single_condition_text(part: str) -> str:
+    if part in _TESTS_IN_WORDS:
+        return _TESTS_IN_WORDS[part]
     if match := _COMPARE.fullmatch(part):
         name = f"{match[1]} " if match[1] else ""
         return f"{name}{_OPERATORS[match[2]]}{match[3]}"

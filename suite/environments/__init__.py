@@ -1,4 +1,4 @@
-"""Framework environments and plugins: making them from locks, finding and checking them.
+"""Framework environments and plugins: creates them from locks, finds and checks them.
 
-For the controller and `suite env`.
+Used by the controller and `suite env`.
 """

@@ -1,4 +1,4 @@
-"""Whether an environment really works: its state, versions, imports, and the plugins that it sees."""
+"""Checks whether an environment works: its state, versions, imports, and visible entry points."""
 
 import configparser
 import subprocess
@@ -12,9 +12,9 @@ from suite.environments.environment import Environment, installed_versions
 from suite.environments.locks import Lock
 
 IMPORT_SECONDS = 300.0
-"""Longest time for importing a framework; the first import from a slow disk takes a minute."""
+"""Timeout for importing a framework; the first import from a slow disk takes a minute."""
 
-ENTRY_POINTS = """
+ENTRY_POINTS_SCRIPT = """
 import importlib.metadata, sys
 for group in sys.argv[1:]:
     for point in importlib.metadata.entry_points(group=group):
@@ -23,79 +23,79 @@ for group in sys.argv[1:]:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One line of a check."""
+class CheckResult:
+    """The result of one check, with a line to print."""
 
-    good: bool
+    passed: bool
     text: str
 
 
-def check(name: str, project: Path = PROJECT) -> list[Finding]:
-    """Check one environment; stops after the state if there is nothing to run. Raises ValueError for a bad name."""
-    now = venvs.status(name, project)
+def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
+    """Check one environment; a missing or broken one gives only its state. Raises ValueError for a bad name."""
+    status = venvs.status(name, project)
     create = f"suite env create {name}"
-    if now.lock is None or now.state in ("missing", "broken"):
-        reason = f" ({now.reason})" if now.reason else ""
-        return [Finding(False, f"{now.state}{reason}; make it with: {create}")]
-    findings = [
-        Finding(True, f"made from the present lock, Python {now.python_version}, {now.lock.mark}")
-        if now.state == "ready"
-        else Finding(False, f"{now.state} ({now.reason}); update it with: {create}")
+    if status.lock is None or status.state in ("missing", "broken"):
+        reason = f" ({status.reason})" if status.reason else ""
+        return [CheckResult(False, f"{status.state}{reason}; make it with: {create}")]
+    results = [
+        CheckResult(True, f"made from the present lock, Python {status.python_version}, {status.lock.mark}")
+        if status.state == "ready"
+        else CheckResult(False, f"{status.state} ({status.reason}); update it with: {create}")
     ]
-    environment = Environment(name, (), str(now.python))
-    findings.append(_versions(environment, now.lock, now.python_version))
-    findings += [_imports(environment, module) for module in now.lock.imports]
-    findings.append(_entry_points(environment, project))
-    return findings
+    environment = Environment(name, (), str(status.python))
+    results.append(_check_versions(environment, status.lock, status.python_version))
+    results += [_check_import(environment, module) for module in status.lock.imports]
+    results.append(_check_entry_points(environment, project))
+    return results
 
 
-def _versions(environment: Environment, lock: Lock, python_version: str) -> Finding:
-    """Installed versions against the lock."""
+def _check_versions(environment: Environment, lock: Lock, python_version: str) -> CheckResult:
+    """Compare the installed versions with the lock."""
     major, minor, *_ = (int(part) for part in python_version.split("."))
     pins = lock.pins((major, minor))
     try:
         installed = installed_versions(environment, list(pins))
     except ValueError as error:
-        return Finding(False, str(error))
+        return CheckResult(False, str(error))
     wrong = [
         f"{package} {found or 'missing'} instead of {pins[package]}"
         for package, found in installed.items()
         if found != pins[package]
     ]
     if wrong:
-        return Finding(False, f"versions: {'; '.join(wrong)}; repair with: suite env create {lock.name} --recreate")
-    return Finding(True, f"versions: all {len(pins)} as in {lock.path.name}")
+        return CheckResult(False, f"versions: {'; '.join(wrong)}; repair with: suite env create {lock.name} --recreate")
+    return CheckResult(True, f"versions: all {len(pins)} as in {lock.path.name}")
 
 
-def _imports(environment: Environment, module: str) -> Finding:
-    """Import one module in a process of its own."""
+def _check_import(environment: Environment, module: str) -> CheckResult:
+    """Import one module in a separate process."""
     started = time.monotonic()
     code = f"import {module}; print(getattr({module}, '__version__', ''))"
-    good, text = _ask(environment, code)
+    succeeded, text = _run_python(environment, code)
     text = text.splitlines()[-1] if text else ""
     seconds = time.monotonic() - started
-    return Finding(good, f"import {module}: {text if not good else f'{text} in {seconds:.1f} s'}")
+    return CheckResult(succeeded, f"import {module}: {text if not succeeded else f'{text} in {seconds:.1f} s'}")
 
 
-def _entry_points(environment: Environment, project: Path) -> Finding:
-    """The workloads and trainers that setup.cfg names must be visible in the environment."""
+def _check_entry_points(environment: Environment, project: Path) -> CheckResult:
+    """Check that the workloads and trainers in setup.cfg are visible in the environment."""
     declared = configparser.ConfigParser()
     declared.read(project / "setup.cfg", encoding="utf-8")
     section = dict(declared["options.entry_points"]) if declared.has_section("options.entry_points") else {}
     groups = [group for group in section if group.startswith("suite.")]
     lines = [(group, line) for group in groups for line in section[group].splitlines() if "=" in line]
-    wanted = {f"{group} {line.partition('=')[0].strip()}" for group, line in lines}
-    good, text = _ask(environment, ENTRY_POINTS, *groups)
-    if not good:
-        return Finding(False, f"entry points: {text}")
-    absent = sorted(wanted - set(text.splitlines()))
-    if absent:
-        return Finding(False, f"entry points: not visible: {', '.join(absent)}")
-    return Finding(True, f"entry points: all {len(wanted)} visible")
+    declared_names = {f"{group} {line.partition('=')[0].strip()}" for group, line in lines}
+    succeeded, text = _run_python(environment, ENTRY_POINTS_SCRIPT, *groups)
+    if not succeeded:
+        return CheckResult(False, f"entry points: {text}")
+    missing = sorted(declared_names - set(text.splitlines()))
+    if missing:
+        return CheckResult(False, f"entry points: not visible: {', '.join(missing)}")
+    return CheckResult(True, f"entry points: all {len(declared_names)} visible")
 
 
-def _ask(environment: Environment, code: str, *args: str) -> tuple[bool, str]:
-    """Run a piece of Python; (worked, output or the last line of the error)."""
+def _run_python(environment: Environment, code: str, *args: str) -> tuple[bool, str]:
+    """Run Python code in the environment: (succeeded, output or the last line of the error)."""
     command = environment.command("-c", code, *args)
     try:
         done = subprocess.run(

@@ -1,7 +1,7 @@
-"""An environment is an argv prefix, a Python and a path map.
+"""Environments of worker processes: a command prefix, a Python and a path map.
 
-A venv, the running interpreter, `docker run …`, `apptainer exec …` and `srun --container-image …` differ in nothing
-else, so nothing else in the runner knows which of them it starts.
+A venv, the running interpreter, `docker run …`, `apptainer exec …` and `srun --container-image …` differ only in these,
+so the rest of the runner does not know which of them it starts.
 """
 
 import json
@@ -20,13 +20,13 @@ from suite.environments import locks, venvs
 
 LOG = logging.getLogger(__name__)
 
-RESERVED = ("auto", "current", "custom")
-"""Names that are no venv."""
+RESERVED_NAMES = ("auto", "current", "custom")
+"""Names that do not stand for a venv."""
 
-WITH_PATH = 'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" exec "$@"'
+PYTHONPATH_WRAPPER = 'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" exec "$@"'
 """Shell: run the arguments, in this same process, with `$0` first on the Python path."""
 
-QUERY = """
+VERSIONS_SCRIPT = """
 import importlib.metadata, json, sys
 def version(name):
     try:
@@ -44,11 +44,11 @@ class Environment:
     name: str
     """`torch`, `current`, `custom`, …: for messages and records."""
     argv_prefix: tuple[str, ...]
-    """Put before every command: `("docker", "run", …)`; empty on the host."""
+    """Prepended to every command: `("docker", "run", …)`; empty on the host."""
     python: str
-    """The Python to call, as seen behind the prefix."""
+    """The Python to call, by its path inside the environment."""
     path_map: Mapping[str, str] = field(default_factory=dict)
-    """Host folder to the folder that the environment sees it as; other paths are the same on both sides."""
+    """Host folder to its path inside the environment; other paths are the same on both."""
     python_path: tuple[str, ...] = ()
     """Host folders that go first on the Python path, before a PYTHONPATH that the environment has: plugins."""
 
@@ -60,24 +60,24 @@ class Environment:
         """
         python = [self.python, *(self.map_path(arg) for arg in args)]
         if self.python_path:
-            # Set behind the prefix: a variable of ours does not get into a container.
+            # Set after the prefix, inside the environment: variables of the host do not reach a container.
             folders = ":".join(self.map_path(folder) for folder in self.python_path)
-            python = ["sh", "-c", WITH_PATH, folders, *python]
+            python = ["sh", "-c", PYTHONPATH_WRAPPER, folders, *python]
         return [*self.argv_prefix, *python]
 
     def map_path(self, path: str | os.PathLike[str]) -> str:
         """The path as the environment sees it: the longest mapped folder that holds it is replaced."""
         text = os.fspath(path)
-        given = PurePosixPath(text)
-        holders = [host for host in self.path_map if given.is_relative_to(PurePosixPath(host))]
-        if not holders:
+        host_path = PurePosixPath(text)
+        mapped_parents = [host for host in self.path_map if host_path.is_relative_to(PurePosixPath(host))]
+        if not mapped_parents:
             return text
-        host = max(holders, key=lambda host: len(PurePosixPath(host).parts))
-        return str(PurePosixPath(self.path_map[host]) / given.relative_to(PurePosixPath(host)))
+        host = max(mapped_parents, key=lambda host: len(PurePosixPath(host).parts))
+        return str(PurePosixPath(self.path_map[host]) / host_path.relative_to(PurePosixPath(host)))
 
 
 def resolve(config: Mapping[str, Any], framework_default_name: str) -> Environment:
-    """The environment that a configuration means.
+    """The environment that a configuration selects.
 
     Args:
         config: `name` (`auto`, `current`, `custom` or a venv's name), `argv_prefix`, `python`, `path_map`.
@@ -92,7 +92,9 @@ def resolve(config: Mapping[str, Any], framework_default_name: str) -> Environme
     python = config.get("python")
     if name == "custom":
         if not python:
-            raise ValueError("environment.name=custom needs environment.python, the Python behind the argv_prefix")
+            raise ValueError(
+                "environment.name=custom needs environment.python, the path of the Python inside the environment"
+            )
         return Environment(name, prefix, str(python), path_map)
     if python:
         raise ValueError(f"environment.python={python} needs environment.name=custom, found environment.name={name}")
@@ -112,7 +114,7 @@ def installed_versions(
 
     Raises ValueError in one line if the environment's Python does not answer.
     """
-    command = environment.command("-c", QUERY, *packages)
+    command = environment.command("-c", VERSIONS_SCRIPT, *packages)
     problem = f"environment {environment.name}: {environment.python} does not answer"
     try:
         done = subprocess.run(
@@ -133,7 +135,7 @@ def installed_versions(
 
 def _check_name(name: str) -> None:
     """Refuse a name that is neither reserved nor a venv that exists or can be made."""
-    known = sorted({*RESERVED, *locks.framework_locks(), *venvs.existing(env_root())})
+    known = sorted({*RESERVED_NAMES, *locks.framework_locks(), *venvs.existing(env_root())})
     if name not in known:
         raise ValueError(f"environment.name={name} is unknown; allowed: {', '.join(known)}{nearest(name, known)}")
 

@@ -1,4 +1,4 @@
-"""The locks in `environments/`: which packages, in which versions, make up an environment.
+"""Reads the locks in `environments/`: the packages of an environment, with exact versions.
 
 A lock is a pip requirements file that pins every package, transitive ones too, and is installed with `--no-deps`, so
 nothing that it does not name can get in. Its head says in comments what pip has no word for:
@@ -64,7 +64,7 @@ class Lock:
 
 
 def folder(project: Path = PROJECT) -> Path:
-    """Where the locks lie."""
+    """The folder of the lock files."""
     return project / "environments"
 
 
@@ -75,7 +75,7 @@ def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
 
 
 def read(path: Path) -> Lock:
-    """Parse a lock file. Raises ValueError naming file and line of what is not a lock's."""
+    """Parse a lock file. Raises ValueError with file and line of what is no part of a lock."""
     text = path.read_text(encoding="utf-8")
     head = dict(re.findall(r"^# (tried|not tried|python|framework|imports): (.+?)\s*$", text, re.MULTILINE))
     versions = re.fullmatch(r"(\d+)\.(\d+)-(\d+)\.(\d+)", head.get("python", ""))

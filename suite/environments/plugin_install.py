@@ -1,4 +1,4 @@
-"""Installs a plugin's folder or wheel into a folder of its own, named after its content; see suite/environments/plugins.py."""
+"""Installs a plugin (folder or wheel) into a folder named after a digest of its content (used by plugins.py)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from suite.common.paths import PROJECT, env_root
 from suite.common.runspec import safe_name
 
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
-LEFT_OUT_AT_TOP = {"build", "dist"}
-"""What building leaves behind, and hidden files: neither copied nor part of the digest."""
-HOW = "nothing is downloaded: mend it, or make a wheel of it (pip wheel --no-deps FOLDER) and give that"
+IGNORED_FILES = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")
+IGNORED_TOP_FOLDERS = {"build", "dist"}
+"""Build output and hidden files: neither copied nor part of the digest."""
+REPAIR_HINT = "nothing is downloaded: repair it, or make a wheel of it (pip wheel --no-deps FOLDER) and give that"
 INSTALL_SECONDS = 300.0
 
 
-def source_of(text: str) -> Path:
-    """The folder or wheel that `text` names."""
+def plugin_source(text: str) -> Path:
+    """The folder or wheel at the path `text`. Raises ValueError (one line) if it is no package."""
     path = Path(text).expanduser().absolute()
     if not path.exists():
         raise ValueError(
@@ -42,15 +42,15 @@ def source_of(text: str) -> Path:
 def _files(folder: Path) -> Iterator[Path]:
     """The regular files of a package, sorted, without what LEFT_OUT names."""
     for name, folders, files in os.walk(folder):
-        at_top = LEFT_OUT_AT_TOP if Path(name) == folder else set()
-        folders[:] = sorted(set(folders) - LEFT_OUT(name, folders) - at_top)
-        for file in sorted(set(files) - LEFT_OUT(name, files)):
+        at_top = IGNORED_TOP_FOLDERS if Path(name) == folder else set()
+        folders[:] = sorted(set(folders) - IGNORED_FILES(name, folders) - at_top)
+        for file in sorted(set(files) - IGNORED_FILES(name, files)):
             if (Path(name) / file).is_file():
                 yield Path(name) / file
 
 
 def _digest(source: Path) -> str:
-    """Hash of names and contents: what an installation depends on."""
+    """Hash of file names and contents, which identifies an installation."""
     digest = hashlib.sha256()
     for path in _files(source) if source.is_dir() else [source]:
         name = str(path.relative_to(source)).encode()
@@ -60,7 +60,7 @@ def _digest(source: Path) -> str:
 
 
 def install(source: Path, text: str) -> Path:
-    """Install into the folder of this content, unless that exists; the folder appears at once and complete."""
+    """Install into the folder for this content, unless it exists; the folder appears only when it is complete."""
     root = env_root() / "plugins"
     name = source.name if source.is_dir() else source.name.partition("-")[0]
     final = root / f"{safe_name(name)}-{_digest(source)}"
@@ -72,7 +72,7 @@ def install(source: Path, text: str) -> Path:
     except OSError as error:
         raise ValueError(f"plugins={text}: {root} cannot be written ({error.strerror}); set SUITE_ENV_DIR") from None
     try:
-        _pip(source, scratch, text)
+        _pip_install(source, scratch, text)
         (scratch / "installed").chmod(0o755)
         try:
             (scratch / "installed").rename(final)
@@ -84,20 +84,20 @@ def install(source: Path, text: str) -> Path:
     return final
 
 
-def _pip(source: Path, scratch: Path, text: str) -> None:
+def _pip_install(source: Path, scratch: Path, text: str) -> None:
     """Install a copy of the source into `scratch`/installed: building writes into the folder that it builds."""
     target = scratch / "installed"
     if source.is_dir():
         copy = scratch / "source" / source.name
         for path in _files(source):
-            to = copy / path.relative_to(source)
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, to)
+            destination = copy / path.relative_to(source)
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, destination)
         source = copy
     options = ("--quiet", "--no-input", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(target))
-    code, output = output_of([sys.executable, "-m", "pip", "install", *options, str(source)], INSTALL_SECONDS)
+    code, output = run_and_capture([sys.executable, "-m", "pip", "install", *options, str(source)], INSTALL_SECONDS)
     if code:
-        raise ValueError(f"plugins={text}: pip cannot install it: {_reason(output)}; {HOW}")
+        raise ValueError(f"plugins={text}: pip cannot install it: {_error_line(output)}; {REPAIR_HINT}")
     hidden = [name for name in ("suite", "workloads", "run_suite.py") if (target / name).exists()]
     if hidden:
         raise ValueError(f"plugins={text}: it would hide the suite's own {hidden[0]}; give its package another name")
@@ -108,8 +108,8 @@ def _pip(source: Path, scratch: Path, text: str) -> None:
         )
 
 
-def _reason(output: str) -> str:
-    """The telling line of pip's output: the last one that the build printed, else the last error."""
+def _error_line(output: str) -> str:
+    """The line of pip's output with the cause: the last one that the build printed, else the last error."""
     lines = [line.strip(" │\t") for line in output.splitlines() if line.strip(" │\t")]
     ends = [number for number, line in enumerate(lines) if "[end of output]" in line]
     if ends and ends[0] > 0:
@@ -118,7 +118,7 @@ def _reason(output: str) -> str:
     return (errors or lines or ["no output"])[-1].removeprefix("ERROR: ")
 
 
-def output_of(command: list[str], timeout_seconds: float) -> tuple[int, str]:
+def run_and_capture(command: list[str], timeout_seconds: float) -> tuple[int, str]:
     """Exit code and output (both streams) of a command."""
     variables = {key: value for key, value in os.environ.items() if key != "PYTHONHOME"}
     variables |= {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}

@@ -1,4 +1,4 @@
-"""Plugins from outside: `plugins=[PATH or NAME]` makes a foreign package's workloads and frameworks choosable.
+"""Plugins: `plugins=[PATH or NAME]` makes the workloads and frameworks of another package available.
 
 A folder or wheel is installed by pip, once, into a folder of its own that is named after a digest of its content
 (`plugins/` below the environments), and that folder goes first on the Python path of the controller and of every worker. No
@@ -20,15 +20,15 @@ from packaging.utils import canonicalize_name
 
 from suite.common import registry
 from suite.environments.environment import Environment, installed_versions
-from suite.environments.plugin_install import install, output_of, source_of
+from suite.environments.plugin_install import install, plugin_source, run_and_capture
 from suite.launch.base import Framework
 from workloads.api import Dataset, Workload
 
-HOW = "it must be importable, with all that it needs installed there"
-CHECK_SECONDS = 300.0
+IMPORT_HINT = "it must be importable, with all that it needs installed there"
+TRAINER_CHECK_SECONDS = 300.0
 """The first import of a framework from a slow disk takes a minute."""
 
-CHECK = """
+TRAINER_CHECK_SCRIPT = """
 import sys
 from suite.common import registry
 try:
@@ -45,32 +45,34 @@ sys.exit(f"{trainer.__name__} lacks {', '.join(missing)}" if missing else 0)
 
 @dataclass(frozen=True)
 class Plugin:
-    """A distribution that brings workloads, frameworks, trainers or data sets."""
+    """A distribution with workloads, frameworks, trainers or data sets."""
 
-    given: str
-    """As the user named it."""
+    argument: str
+    """What the user typed."""
     name: str
     version: str
     folder: Path | None
-    """Where it was installed for the suite; None: it is part of the controller's environment."""
-    brings: tuple[tuple[str, str], ...]
+    """Folder it was installed into for the suite; None: it is part of the controller's environment."""
+    entry_points: tuple[tuple[str, str], ...]
     """(entry-point group, name)."""
 
 
-def activate(given: Sequence[str]) -> tuple[Plugin, ...]:
-    """Install what is missing, put it on this process's path, and check it. Raises ValueError with one line."""
-    found: dict[str, Plugin] = {}
-    for text in given:
+def activate(arguments: Sequence[str]) -> tuple[Plugin, ...]:
+    """Install missing plugins, put them on this process's path, and check them. Raises ValueError (one line)."""
+    plugins: dict[str, Plugin] = {}
+    for text in arguments:
         plugin = _activate_one(text)
-        first = found.setdefault(canonicalize_name(plugin.name), plugin)
+        first = plugins.setdefault(canonicalize_name(plugin.name), plugin)
         if first.folder != plugin.folder:
-            raise ValueError(f"plugins: {first.given} and {text} are both called {plugin.name}; leave one of them out")
-    if found:
+            raise ValueError(
+                f"plugins: {first.argument} and {text} are both called {plugin.name}; leave one of them out"
+            )
+    if plugins:
         registry.refresh()
-        _check_unique()
-        for plugin in found.values():
-            _check_imports(plugin)
-    return tuple(found.values())
+        _check_unique_names()
+        for plugin in plugins.values():
+            _check_loadable(plugin)
+    return tuple(plugins.values())
 
 
 def equip(environment: Environment, plugins: Sequence[Plugin]) -> Environment:
@@ -80,62 +82,64 @@ def equip(environment: Environment, plugins: Sequence[Plugin]) -> Environment:
     for plugin in needed:
         if versions[plugin.name] != plugin.version:
             raise ValueError(
-                f"plugins={plugin.given}: environment {environment.name} has {versions[plugin.name] or 'no'} {plugin.name}, "
+                f"plugins={plugin.argument}: environment {environment.name} has {versions[plugin.name] or 'no'} {plugin.name}, "
                 f"the controller {plugin.version}; give the path of its folder or wheel, which serves all environments"
             )
     return replace(environment, python_path=tuple(str(plugin.folder) for plugin in plugins if plugin.folder))
 
 
 def check_trainer(environment: Environment, workload: str, framework: str, plugins: Sequence[Plugin]) -> None:
-    """Import a plugin's trainer where it is going to run; built-in ones are left alone. Raises ValueError with one line."""
+    """Import a plugin's trainer in the environment in which it will run; built-in ones are not checked. Raises ValueError."""
     trainer = f"{workload}.{framework}"
-    plugin = next((plugin for plugin in plugins if (registry.TRAINERS, trainer) in plugin.brings), None)
+    plugin = next((plugin for plugin in plugins if (registry.TRAINERS, trainer) in plugin.entry_points), None)
     if plugin is None:
         return
-    code, output = output_of(environment.command("-c", CHECK, workload, framework), CHECK_SECONDS)
+    code, output = run_and_capture(
+        environment.command("-c", TRAINER_CHECK_SCRIPT, workload, framework), TRAINER_CHECK_SECONDS
+    )
     if code:
         reason = output.splitlines()[-1] if output else f"exit code {code}"
-        hint = f"{HOW}{f' and {plugin.folder} mounted' if environment.argv_prefix and plugin.folder else ''}"
+        hint = f"{IMPORT_HINT}{f' and {plugin.folder} mounted' if environment.argv_prefix and plugin.folder else ''}"
         raise ValueError(
-            f"plugins={plugin.given}: trainer {trainer} cannot be used in environment {environment.name}: {reason}; {hint}"
+            f"plugins={plugin.argument}: trainer {trainer} cannot be used in environment {environment.name}: {reason}; {hint}"
         )
 
 
 def _activate_one(text: str) -> Plugin:
-    """One plugin, importable in this process."""
-    dist = _installed(text)
+    """Make one plugin importable in this process."""
+    dist = _installed_distribution(text)
     folder = None
     if dist is None:
-        folder = install(source_of(text), text)
+        folder = install(plugin_source(text), text)
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
         dist = next(iter(distributions(path=[str(folder)])))
     groups = (registry.WORKLOADS, registry.FRAMEWORKS, registry.TRAINERS, registry.DATASETS)
-    brings = tuple((point.group, point.name) for point in dist.entry_points if point.group in groups)
-    if not brings:
+    entry_points = tuple((point.group, point.name) for point in dist.entry_points if point.group in groups)
+    if not entry_points:
         raise ValueError(
-            f"plugins={text}: {dist.metadata['Name']} brings nothing for the suite: no entry point in {', '.join(groups)}; "
+            f"plugins={text}: {dist.metadata['Name']} has nothing for the suite: no entry point in {', '.join(groups)}; "
             f"see docs/adding_a_workload.md"
         )
-    return Plugin(text, dist.metadata["Name"], dist.version, folder, brings)
+    return Plugin(text, dist.metadata["Name"], dist.version, folder, entry_points)
 
 
-def _installed(text: str) -> Distribution | None:
+def _installed_distribution(text: str) -> Distribution | None:
     """The installed distribution that `text` names (`lines`, `lines>=1.0`); None if it is a path or nothing."""
     try:
-        wanted = Requirement(text)
-        dist = distribution(wanted.name)
+        requirement = Requirement(text)
+        dist = distribution(requirement.name)
     except (InvalidRequirement, PackageNotFoundError, ValueError):
         return None
-    if not wanted.specifier.contains(dist.version, prereleases=True):
+    if not requirement.specifier.contains(dist.version, prereleases=True):
         raise ValueError(
-            f"plugins={text}: version {dist.version} is installed in {sys.prefix}; type plugins={wanted.name}"
+            f"plugins={text}: version {dist.version} is installed in {sys.prefix}; type plugins={requirement.name}"
         )
     return dist
 
 
-def _check_unique() -> None:
-    """No two distributions may define one name."""
+def _check_unique_names() -> None:
+    """Raise ValueError if two distributions define the same name."""
     owners: dict[tuple[str, str], str] = {}
     seen: set[str] = set()
     for dist in distributions():
@@ -152,23 +156,23 @@ def _check_unique() -> None:
                 )
 
 
-def _check_imports(plugin: Plugin) -> None:
-    """Load all but the trainers, which need their framework, and check what they are."""
+def _check_loadable(plugin: Plugin) -> None:
+    """Load everything but the trainers, which need their framework, and check the types."""
     kinds = {registry.WORKLOADS: Workload, registry.DATASETS: Dataset}
     loaders = {
         registry.WORKLOADS: registry.load_workload,
         registry.DATASETS: registry.load_dataset,
         registry.FRAMEWORKS: registry.load_framework,
     }
-    for group, name in plugin.brings:
+    for group, name in plugin.entry_points:
         if group == registry.TRAINERS:
             continue
-        what = f"plugins={plugin.given}: its {group.removeprefix('suite.').removesuffix('s')} '{name}'"
+        what = f"plugins={plugin.argument}: its {group.removeprefix('suite.').removesuffix('s')} '{name}'"
         try:
             loaded = loaders[group](name)
         except (Exception, SystemExit) as error:
             first = (str(error).splitlines() or [""])[0]
-            raise ValueError(f"{what} cannot be imported: {type(error).__name__}: {first}; {HOW}") from None
+            raise ValueError(f"{what} cannot be imported: {type(error).__name__}: {first}; {IMPORT_HINT}") from None
         if group == registry.FRAMEWORKS:
             good = isinstance(loaded, Framework)
         else:

@@ -1,7 +1,7 @@
-"""Virtual environments made from locks: their state, making them, removing them, checking them.
+"""Creates, updates and removes virtual environments from locks, and tells their state.
 
-An environment counts as finished when it holds a marker with the digest of what it was made from; the marker is the
-last thing written, so one whose making was interrupted is seen as broken and made again from scratch.
+An environment counts as complete if it has a marker with the digest of its lock. The marker is written last, so an
+environment whose creation was interrupted counts as broken and is created again from scratch.
 """
 
 import contextlib
@@ -29,12 +29,12 @@ Say = Callable[[str], None]
 
 
 class CommandFailed(RuntimeError):
-    """A command that makes an environment failed; the message ends with its last lines."""
+    """A command that creates an environment failed; the message ends with the command's last output lines."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """What there is of an environment."""
+    """The state of an environment."""
 
     name: str
     folder: Path
@@ -58,9 +58,9 @@ def existing(root: Path) -> list[str]:
 
 
 def status(name: str, project: Path = PROJECT) -> Status:
-    """Look at an environment without running anything in it."""
+    """The state of an environment, found without running anything in it."""
     lock = locks.framework_locks(project).get(name)
-    folder = env_root() / _checked(name)
+    folder = env_root() / _validated_name(name)
     python = folder / "bin" / "python"
     if lock is None:
         return Status(name, folder, None, "by hand" if python.exists() else "missing")
@@ -99,38 +99,42 @@ def create(
     if name not in locks.framework_locks(project):
         raise ValueError(f"environment {name} has no lock; allowed: {', '.join(locks.framework_locks(project))}")
     env_root().mkdir(parents=True, exist_ok=True)
-    with _alone(name, say):
-        now = status(name, project)
-        assert now.lock is not None
-        if now.state == "ready" and not recreate:
-            say(f"{name}: up to date, Python {now.python_version} in {now.folder}")
+    with _exclusive_lock(name, say):
+        current = status(name, project)
+        assert current.lock is not None
+        if current.state == "ready" and not recreate:
+            say(f"{name}: up to date, Python {current.python_version} in {current.folder}")
             return
         started = time.monotonic()
-        if not now.lock.tried:
-            say(f"{name}: {now.lock.mark}")
-        keep = now.state == "outdated" and now.lock.supports(_version(now.python_version)) and not recreate
-        _make(now, keep, python, say, project)
-        say(f"{name}: ready after {time.monotonic() - started:.0f} s in {now.folder}")
+        if not current.lock.tried:
+            say(f"{name}: {current.lock.mark}")
+        keep = (
+            current.state == "outdated"
+            and current.lock.supports(_parse_version(current.python_version))
+            and not recreate
+        )
+        _make(current, keep, python, say, project)
+        say(f"{name}: ready after {time.monotonic() - started:.0f} s in {current.folder}")
 
 
-def _make(now: Status, keep: bool, python: str | None, say: Say, project: Path) -> None:
+def _make(current: Status, keep: bool, python: str | None, say: Say, project: Path) -> None:
     """Install everything, then write the marker."""
-    assert now.lock is not None
-    name, folder, lock = now.name, now.folder, now.lock
+    assert current.lock is not None
+    name, folder, lock = current.name, current.folder, current.lock
     if not keep:
         base = find_python(lock, python)
-        _clear(folder)
+        _delete_folder(folder)
         say(f"{name}: new virtual environment with {base}")
         _run([base, "-m", "venv", str(folder)])
     (folder / MARKER).unlink(missing_ok=True)
-    version = _ask_version(str(now.python))
-    if version is None or not lock.supports(_version(version)):
-        raise ValueError(f"environment {name} needs Python {lock.python_range}, found {version} at {now.python}")
-    pip = [str(now.python), "-m", "pip", "install", "--quiet", "--no-input", "--no-deps"]
-    say(f"{name}: installing {len(lock.pins(_version(version)))} packages; a framework takes a minute or more")
+    version = _python_version(str(current.python))
+    if version is None or not lock.supports(_parse_version(version)):
+        raise ValueError(f"environment {name} needs Python {lock.python_range}, found {version} at {current.python}")
+    pip = [str(current.python), "-m", "pip", "install", "--quiet", "--no-input", "--no-deps"]
+    say(f"{name}: installing {len(lock.pins(_parse_version(version)))} packages; a framework takes a minute or more")
     _run([*pip, "--requirement", str(lock.path)])
     # Two builds of one checkout at once would write the same metadata folder.
-    with _alone("install", lambda line: None):
+    with _exclusive_lock("install", lambda line: None):
         _run([*pip, "--no-build-isolation", "--editable", str(project)])
     marker = {"digest": locks.digest(lock, project), "python": version, "project": str(project)}
     unfinished = folder / f"{MARKER}.new"
@@ -143,36 +147,36 @@ def remove(name: str, say: Say = print, project: Path = PROJECT) -> None:
 
     Raises ValueError for anything that is not an environment's own folder directly below the environments' root.
     """
-    now = status(name, project)
-    if not os.path.lexists(now.folder):
+    current = status(name, project)
+    if not os.path.lexists(current.folder):
         raise ValueError(f"environment {name} does not exist in {env_root()}")
-    if now.lock is None and not (now.folder / "pyvenv.cfg").is_file():
-        raise ValueError(f"{now.folder} is not an environment; remove it yourself")
-    with _alone(name, say):
-        _clear(now.folder)
-    say(f"{name}: removed {now.folder}")
+    if current.lock is None and not (current.folder / "pyvenv.cfg").is_file():
+        raise ValueError(f"{current.folder} is not an environment; remove it yourself")
+    with _exclusive_lock(name, say):
+        _delete_folder(current.folder)
+    say(f"{name}: removed {current.folder}")
 
 
-def find_python(lock: Lock, given: str | None = None) -> str:
+def find_python(lock: Lock, requested: str | None = None) -> str:
     """An interpreter that the lock supports: the given one, this one, or `python3.N` on PATH."""
     first, last = lock.python_first, lock.python_last
     names = [f"python{first[0]}.{minor}" for minor in range(last[1], first[1] - 1, -1)]
-    for candidate in [given] if given else [sys.executable, *names]:
-        version = _ask_version(candidate)
-        if version and lock.supports(_version(version)):
+    for candidate in [requested] if requested else [sys.executable, *names]:
+        version = _python_version(candidate)
+        if version and lock.supports(_parse_version(version)):
             return candidate
-        if given:
-            found = f"{given} is Python {version}" if version else f"{given} does not run"
+        if requested:
+            found = f"{requested} is Python {version}" if version else f"{requested} does not run"
             raise ValueError(f"environment {lock.name} needs Python {lock.python_range}; {found}")
-    here, wanted = "{}.{}".format(*sys.version_info), " or ".join(names)
+    this_version, supported = "{}.{}".format(*sys.version_info), " or ".join(names)
     raise ValueError(
-        f"environment {lock.name} needs Python {lock.python_range}; this is {here} and PATH has no {wanted}; "
+        f"environment {lock.name} needs Python {lock.python_range}; this is {this_version} and PATH has no {supported}; "
         f"install one, or say where it is: suite env create {lock.name} --python FILE"
     )
 
 
-def _ask_version(python: str) -> str | None:
-    """`3.11.7`, or None if it does not run."""
+def _python_version(python: str) -> str | None:
+    """Version of an interpreter, `3.11.7`; None if it does not run."""
     code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
     try:
         done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=False)
@@ -181,19 +185,19 @@ def _ask_version(python: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _version(text: str) -> Version:
+def _parse_version(text: str) -> Version:
     major, minor, *_ = (int(part) for part in text.split("."))
     return major, minor
 
 
-def _checked(name: str) -> str:
-    """The name, if it can only mean a folder directly below the root."""
+def _validated_name(name: str) -> str:
+    """The name, if it can only be a folder directly below the root. Raises ValueError."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError(f"{name!r} is no environment's name: letters, digits, '.', '_' and '-' only")
     return name
 
 
-def _clear(folder: Path) -> None:
+def _delete_folder(folder: Path) -> None:
     """Delete an environment's folder; a link is refused, and links inside are not followed."""
     if folder.is_symlink():
         raise ValueError(f"{folder} is a link; remove it yourself")
@@ -218,8 +222,8 @@ def _run(command: list[str]) -> None:
 
 
 @contextlib.contextmanager
-def _alone(name: str, say: Say) -> Iterator[None]:
-    """Hold the file lock of one environment; released by the system if this process dies."""
+def _exclusive_lock(name: str, say: Say) -> Iterator[None]:
+    """Context that holds the file lock of one environment; the system releases it if this process dies."""
     with open(env_root() / f".{name}.lock", "w", encoding="utf-8") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,1 +1,1 @@
-"""Submission trees: written from logs, and checked."""
+"""Writes submission trees from logs, and checks them."""

@@ -1,7 +1,7 @@
-"""The seed checker and the package checker of mlperf-logging: what they say, in words to act on.
+"""Runs the seed checker and the package checker of mlperf-logging, and turns their messages into complaints.
 
-Both come back with exit code 0 when they find errors, and with a traceback for what they do not expect: here they are
-called, their messages kept, and a crash is one more complaint.
+As commands both exit with 0 if they find errors, and with a traceback on unexpected input. Here they are called as functions,
+their messages are collected, and a crash is one more complaint.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from pathlib import Path
 
 from suite.compliance.check import RULESET, Verdict
 from suite.compliance.complaints import Complaint
-from suite.compliance.rule_files import guarded_package_checker, kept_messages
+from suite.compliance.rule_files import captured_messages, restricted_package_checker
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
 SEED_RULESET = "1.0.0"
-"""The first ruleset that has rules about seeds; 0.7.0 has none."""
+"""The first ruleset with rules for seeds; 0.7.0 has none."""
 _SAME_SEED = re.compile(r"Result file (\S+) logs seed (-?\d+) on (.*)\. However, result file (\S+) already")
 _NO_SEED = re.compile(r"Result file (\S+) logs no seed")
 
 
 def check_seeds(place: Path, logs: Sequence[Path], records: Sequence[RunRecord], werror: bool = False) -> Verdict:
-    """Each run logs a seed, and no two the same. In division open this is a warning."""
+    """Check that each run logs a seed, and no two the same one. In division open a violation is a warning."""
     from mlperf_logging.package_checker.seed_checker import SeedChecker
 
     opened = any(record.division == "open" for record in records)
-    with kept_messages() as messages, warnings.catch_warnings():
+    with captured_messages() as messages, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             SeedChecker(SEED_RULESET).check_seeds([str(path) for path in logs])
@@ -43,7 +43,7 @@ def check_seeds(place: Path, logs: Sequence[Path], records: Sequence[RunRecord],
 
 
 def _argument(record: logging.LogRecord) -> str:
-    """What was put into the message."""
+    """The first argument of a log message, or the message itself."""
     return str(record.args[0]) if isinstance(record.args, tuple) and record.args else record.getMessage()
 
 
@@ -60,10 +60,10 @@ def _seed_complaint(text: str, place: Path, opened: bool) -> Complaint:
 
 
 def check_package(folder: Path, werror: bool = False) -> Verdict:
-    """The package checker for ruleset 0.7.0 on a whole tree whose system descriptions can be read."""
+    """Run the package checker of ruleset 0.7.0 on a whole tree whose system descriptions can be read."""
     crashed: Complaint | None = None
     good = False
-    with kept_messages() as messages, guarded_package_checker() as module:
+    with captured_messages() as messages, restricted_package_checker() as module:
         try:
             good = module.check_training_result_files(
                 str(folder), "training", RULESET, False, werror, rcp_bypass=True, rcp_bert_train_samples=False,
@@ -85,7 +85,7 @@ def check_package(folder: Path, werror: bool = False) -> Verdict:
 
 
 def _explained(record: logging.LogRecord, folder: Path) -> Complaint | None:
-    """A message of the package checker; None for what the verdicts on single logs have said already."""
+    """A message of the package checker as a complaint; None for what the verdicts on single logs already say."""
     arguments = record.args if isinstance(record.args, tuple) else ()
     template, below = str(record.msg), [clean(str(item).replace(f"{folder}/", "")) for item in arguments]
     if template.startswith("Incorrect number of files"):

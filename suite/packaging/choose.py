@@ -1,4 +1,4 @@
-"""Which runs go into a package: all of one setting, in order of start, and nothing that a submission may not hold."""
+"""Chooses the runs of a package: all with the same settings, in order of start, and only what can be submitted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.compliance.check import check_file
-from suite.packaging.layout import checked_benchmark, failed_allowed
+from suite.packaging.layout import failed_allowed, validated_benchmark
 from suite.packaging.same_setup import difference, repeated
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
@@ -16,46 +16,46 @@ from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
 
 _TARGET_KEYS = ("eval_accuracy", "run_stop")
-"""What the checker complains of in a run that missed the target."""
+"""Keys that the checker complains about in a run that missed the target."""
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenRuns:
     """The runs of one benchmark."""
 
     benchmark: str
     records: tuple[RunRecord, ...]
-    """Exactly as many as the rules ask for, in order of start."""
+    """Exactly as many as the rules require, in order of start."""
     notes: tuple[str, ...]
-    """What was left out, and by which rule."""
+    """Which runs were left out, and why."""
 
 
-def choose(runs: Sequence[Run]) -> list[Chosen]:
+def choose(runs: Sequence[Run]) -> list[ChosenRuns]:
     """The runs of each benchmark. Raises ValueError (one line) for the first thing that cannot be submitted."""
-    notes = [_unlogged(run) for run in runs if _never_started(run)]
-    records = [_fit(run) for run in runs if not _never_started(run)]
+    notes = [_left_out_note(run) for run in runs if _never_started(run)]
+    records = [_submittable_record(run) for run in runs if not _never_started(run)]
     benchmarks: dict[str, list[RunRecord]] = {}
     for record in records:
-        benchmarks.setdefault(checked_benchmark(record.benchmark), []).append(record)
+        benchmarks.setdefault(validated_benchmark(record.benchmark), []).append(record)
     if not benchmarks:
         raise ValueError("no run is left to package: none has a log in which the clock started")
-    chosen = [_chosen(name, found) for name, found in sorted(benchmarks.items())]
-    return [Chosen(item.benchmark, item.records, (*notes, *item.notes)) for item in chosen]
+    chosen = [_choose_runs(name, found) for name, found in sorted(benchmarks.items())]
+    return [ChosenRuns(item.benchmark, item.records, (*notes, *item.notes)) for item in chosen]
 
 
 def _never_started(run: Run) -> bool:
-    """True for a run of ours that ended before the clock started: it is no attempt."""
+    """True for a run of ours that ended before the clock started: it does not count as an attempt."""
     if run.running or run.status == "unreadable":
         return False
     return run.reading is None or (run.reading.record.start_ms is None and bool(run.reading.record.settings.profile))
 
 
-def _unlogged(run: Run) -> str:
+def _left_out_note(run: Run) -> str:
     return f"left out: {clean(run.name)} has no log in which the clock started ({clean(run.status, 40)})"
 
 
-def _fit(run: Run) -> RunRecord:
-    """The record of a run that may be submitted. Raises ValueError: what it is, and what to do."""
+def _submittable_record(run: Run) -> RunRecord:
+    """The record of a run that can be submitted. Raises ValueError with why it cannot, and what to do."""
     name = clean(str(run.path), 300)
     if run.running:
         raise ValueError(f"{name} is still being written; wait until the run has ended")
@@ -64,8 +64,8 @@ def _fit(run: Run) -> RunRecord:
     record, problems = run.reading.record, run.reading.problems
     settings = record.settings
     if settings.profile not in ("", "reference"):
-        why = {"demo": "its target has no relation to MLPerf", "synthetic": "it learns nothing"}
-        reason = why.get(settings.profile, "only reference runs can be submitted")
+        reasons = {"demo": "its target has no relation to MLPerf", "synthetic": "it learns nothing"}
+        reason = reasons.get(settings.profile, "only reference runs can be submitted")
         raise ValueError(
             f"{name} is of profile {clean(settings.profile, 40)}: {reason}; type profile=reference and run again"
         )
@@ -94,28 +94,31 @@ def _fit(run: Run) -> RunRecord:
     return record
 
 
-def _chosen(benchmark: str, records: list[RunRecord]) -> Chosen:
-    """The first runs by start, once they are known to be runs of one setting."""
+def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
+    """The first runs by start, after checking that they belong to one result."""
     if text := difference(records):
-        raise ValueError(f"{benchmark}: runs of one result must be equal but for the seed; {text}; package them apart")
+        raise ValueError(
+            f"{benchmark}: runs of one result must be equal but for the seed; {text}; package them separately"
+        )
     if text := repeated(records):
         raise ValueError(f"{benchmark}: {text} are one run (same start and seed); give each run once")
     required = RUNS_REQUIRED[benchmark]
     if len(records) < required:
         raise ValueError(
-            f"{benchmark}: {len(records)} of {required} runs, {required - len(records)} are missing; {_type(records[0])}"
+            f"{benchmark}: {len(records)} of {required} runs, {required - len(records)} are missing; "
+            + _command_for_missing_runs(records[0])
         )
     ordered = sorted(records, key=lambda record: record.start_ms or 0.0)
     taken, rest = ordered[:required], ordered[required:]
     notes = [f"{benchmark}: {required} of {len(records)} runs taken, in order of start, never by speed"] if rest else []
     if rest:
         notes.append(f"left out: {', '.join(clean('/'.join(record.path.parts[-2:]), 120) for record in rest[:20])}")
-    _check(benchmark, taken)
-    return Chosen(benchmark, tuple(taken), tuple(notes))
+    _check_logs(benchmark, taken)
+    return ChosenRuns(benchmark, tuple(taken), tuple(notes))
 
 
-def _type(record: RunRecord) -> str:
-    """How to get the missing runs."""
+def _command_for_missing_runs(record: RunRecord) -> str:
+    """What to type for the missing runs."""
     settings = record.settings
     if not settings.profile:
         return "give all logs of the result"
@@ -124,8 +127,8 @@ def _type(record: RunRecord) -> str:
     return f"type python run_suite.py {clean(words)} runs=official output={clean(str(folder))} resume=true"
 
 
-def _check(benchmark: str, records: Sequence[RunRecord]) -> None:
-    """Hold every log against the rules, and the set against the number that may miss the target."""
+def _check_logs(benchmark: str, records: Sequence[RunRecord]) -> None:
+    """Check every log against the rules, and the set against the number of runs that may miss the target."""
     missed: list[RunRecord] = []
     for record in records:
         verdict = check_file(record.path)
@@ -144,11 +147,11 @@ def _check(benchmark: str, records: Sequence[RunRecord]) -> None:
         )
 
 
-def stamps(runs: Sequence[Run]) -> Mapping[Path, tuple[int, int, int]]:
-    """Log to (inode, size, time of change): a log that was written to meanwhile differs."""
-    found = {}
+def file_stamps(runs: Sequence[Run]) -> Mapping[Path, tuple[int, int, int]]:
+    """Log to (inode, size, modification time), to notice a log that is being written to."""
+    file_stats = {}
     for run in runs:
         if run.reading is not None:
             information = run.path.stat()
-            found[run.path] = (information.st_ino, information.st_size, information.st_mtime_ns)
-    return found
+            file_stats[run.path] = (information.st_ino, information.st_size, information.st_mtime_ns)
+    return file_stats

@@ -16,7 +16,7 @@ from pathlib import Path
 from suite.common import registry
 from suite.common.paths import PROJECT
 from suite.packaging.layout import FILE_BYTES_LIMIT
-from suite.packaging.machine import machine
+from suite.packaging.recorded_machine import recorded_machine
 from suite.packaging.scripts import write_scripts
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.text import clean, markdown_escape
@@ -40,15 +40,15 @@ _BYTES_LIMIT = 200 << 20
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-def write_code(folder: Path, benchmark: str, records: Sequence[RunRecord], given: Path | None) -> list[str]:
-    """Fill `folder` (new) for runs of one benchmark; returns what the user has to know. Raises ValueError.
+def write_code(folder: Path, benchmark: str, records: Sequence[RunRecord], own_code: Path | None) -> list[str]:
+    """Fill `folder` (new) for runs of one benchmark; returns notes for the user. Raises ValueError.
 
-    `given`: the user's own folder of code, for logs that this suite did not write.
+    `own_code`: the user's folder of code, for logs that this suite did not write.
     """
     folder.mkdir(parents=True)
     settings = records[0].settings
-    if given is not None and not settings.profile:
-        _copy(given, folder)
+    if own_code is not None and not settings.profile:
+        _copy_folder(own_code, folder)
         return []
     if not settings.profile:
         readme = f"# {benchmark}\n\nThe logs were not written by this suite: put the code that ran here, with its settings,\n"
@@ -58,10 +58,10 @@ def write_code(folder: Path, benchmark: str, records: Sequence[RunRecord], given
         place = "/".join(folder.parts[-4:])
         return [f"{benchmark}: the code that ran is not known: put it into {place}, or give --code DIR"]
     paths, notes = _paths(settings)
-    if given is not None:
+    if own_code is not None:
         notes.append("--code was not used: the runs say which code it was")
     notes += _source(folder / "source", paths, records)
-    recorded = machine(records[0])
+    recorded = recorded_machine(records[0])
     (folder / "settings.json").write_text(_settings(records), encoding="utf-8")
     (folder / "README.md").write_text(_readme(benchmark, records, notes), encoding="utf-8")
     write_scripts(folder, settings, recorded)
@@ -82,22 +82,22 @@ def _paths(settings: RunSettings) -> tuple[tuple[str, ...], list[str]]:
 def _source(folder: Path, paths: Sequence[str], records: Sequence[RunRecord]) -> list[str]:
     """The files of the commit that ran, or of this checkout where that is not known; returns notes."""
     commits = sorted({record.settings.git_commit for record in records})
-    known = [commit for commit in commits if _COMMIT.fullmatch(commit) and _listing(commit, paths)]
+    known = [commit for commit in commits if _COMMIT.fullmatch(commit) and _list_files(commit, paths)]
     if commits != known:
         _copy_paths(folder, paths)
         return [
             "the commit that ran is not in this checkout: source/ holds the files of today, hold them against the run"
         ]
-    if len({_listing(commit, paths) for commit in known}) > 1:
+    if len({_list_files(commit, paths) for commit in known}) > 1:
         shown = ", ".join(commit[:12] for commit in known[:5])
-        raise ValueError(f"the runs are of commits whose code differs ({shown}); package each of them apart")
+        raise ValueError(f"the runs are of commits whose code differs ({shown}); package each of them separately")
     _extract(folder, known[0], paths)
     dirty = any(_changed(record) for record in records)
     return [f"files differed from commit {known[0][:12]} when the runs were made: add the difference"] if dirty else []
 
 
 def _changed(record: RunRecord) -> bool:
-    git = machine(record)["git"]
+    git = recorded_machine(record)["git"]
     return isinstance(git, dict) and git.get("dirty") is True
 
 
@@ -111,20 +111,20 @@ def _git(*arguments: str) -> bytes:
         return b""
 
 
-def _listing(commit: str, paths: Sequence[str]) -> bytes:
+def _list_files(commit: str, paths: Sequence[str]) -> bytes:
     """Modes, hashes and names of the files of a commit; empty if it is not there."""
     return _git("ls-tree", "-r", "-z", commit, "--", *paths)
 
 
 def _extract(folder: Path, commit: str, paths: Sequence[str]) -> None:
     """Write the ordinary files of a commit: no links, nothing outside `folder`."""
-    there = [path for path in paths if _listing(commit, [path])]
-    archive = _git("archive", "--format=tar", commit, "--", *there)
+    existing = [path for path in paths if _list_files(commit, [path])]
+    archive = _git("archive", "--format=tar", commit, "--", *existing)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         for member in tar:
             stream = tar.extractfile(member) if member.isfile() else None
             if stream is not None and not _outside(member.name):
-                _put(folder / member.name, stream.read(), bool(member.mode & 0o100))
+                _write_file(folder / member.name, stream.read(), bool(member.mode & 0o100))
 
 
 def _outside(name: str) -> bool:
@@ -135,13 +135,13 @@ def _copy_paths(folder: Path, paths: Sequence[str]) -> None:
     for path in paths:
         source = PROJECT / path
         if source.is_dir():
-            _copy(source, folder / path)
+            _copy_folder(source, folder / path)
         elif source.is_file():
-            _put(folder / path, source.read_bytes(), os.access(source, os.X_OK))
+            _write_file(folder / path, source.read_bytes(), os.access(source, os.X_OK))
 
 
-def _copy(source: Path, folder: Path) -> None:
-    """Copy the ordinary files of a folder; links are not followed, hidden and compiled files stay behind."""
+def _copy_folder(source: Path, folder: Path) -> None:
+    """Copy the ordinary files of a folder; links are not followed, hidden and compiled files are skipped."""
     if not source.is_dir():
         raise ValueError(f"--code {source} is no folder; give the folder that holds the code")
     total = 0
@@ -153,7 +153,7 @@ def _copy(source: Path, folder: Path) -> None:
                 f"{path} cannot be packaged: no spaces in names, at most {FILE_BYTES_LIMIT >> 20} MiB a file and "
                 f"{_BYTES_LIMIT >> 20} MiB in all; leave it out of --code"
             )
-        _put(folder / path.relative_to(source), path.read_bytes(), os.access(path, os.X_OK))
+        _write_file(folder / path.relative_to(source), path.read_bytes(), os.access(path, os.X_OK))
 
 
 def _files(source: Path) -> Iterator[Path]:
@@ -165,7 +165,7 @@ def _files(source: Path) -> Iterator[Path]:
                 yield path
 
 
-def _put(path: Path, content: bytes, executable: bool) -> None:
+def _write_file(path: Path, content: bytes, executable: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     path.chmod(0o755 if executable else 0o644)
@@ -174,7 +174,7 @@ def _put(path: Path, content: bytes, executable: bool) -> None:
 def _settings(records: Sequence[RunRecord]) -> str:
     """The settings of the runs as logged, the seed of each, and where every hyperparameter came from."""
     logged = {name: value for name, value in asdict(records[0].settings).items() if name != "run_index"}
-    recorded = machine(records[0])
+    recorded = recorded_machine(records[0])
     content: dict[str, Json] = {
         "suite_run": logged,
         "logged": dict(records[0].hyperparameters),

@@ -1,4 +1,4 @@
-"""`systems/SYSTEM.json`: its fields, and whether a file that somebody has written is one."""
+"""The system description `systems/SYSTEM.json`: its fields, and checks of a given file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from suite.common.registry import nearest
 from suite.compliance.check import Verdict
 from suite.compliance.complaints import Complaint
-from suite.compliance.rule_files import kept_messages
+from suite.compliance.rule_files import captured_messages
 from suite.packaging.layout import RESULTS, SYSTEMS
 from suite.results.logs.reader import read
 from suite.results.text import clean
 from workloads.api import Json
 
 RULESET = "1.0.0"
-"""The first ruleset with rules about descriptions; 0.7.0 wants only that the file is there and names a division."""
+"""The first ruleset with rules for descriptions; 0.7.0 only requires that the file exists and names a division."""
 FIELDS = (
     *("submitter", "division", "status", "system_name", "number_of_nodes"),
     *("host_processors_per_node", "host_processor_model_name", "host_processor_core_count"),
@@ -30,15 +30,15 @@ FIELDS = (
 )
 """All 33, in the order of the published files (mlperf-logging 4.1.68, system_desc_checker)."""
 _BYTES_LIMIT = 1 << 20
-_START = "start from a description that `suite package` wrote"
+_START_FROM = "start from a description that `suite package` wrote"
 
 
 def check_description(folder: Path, system: str, werror: bool = False) -> Verdict:
-    """The description of one system of a tree. Nothing in the file makes it fail."""
+    """Check the description of one system of a tree. No content of the file raises."""
     path = folder / SYSTEMS / f"{system}.json"
     complaints = list(_complaints(folder, path))
     if not complaints:
-        complaints = list(_tool(path))
+        complaints = list(_checker_complaints(path))
     passed = not any(werror or not complaint.warning for complaint in complaints)
     count = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
     text = count if complaints else f"all {len(FIELDS)} fields are there"
@@ -51,7 +51,7 @@ def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
         others = sorted(other.stem for other in path.parent.glob("*.json")) if path.parent.is_dir() else []
         found = "no such file" + (f"; there are {clean(', '.join(others[:5]))}" if others else "")
         needed = f"a description named like {RESULTS}/{clean(path.stem)}"
-        yield Complaint(name, 0, found, needed, f"rename it{nearest(path.stem, others)}, or {_START}")
+        yield Complaint(name, 0, found, needed, f"rename it{nearest(path.stem, others)}, or {_START_FROM}")
         return
     try:
         if path.stat().st_size > _BYTES_LIMIT:
@@ -64,10 +64,10 @@ def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:
         yield Complaint(name, error.lineno, found, "one JSON object", "repair that line: quotes, commas, no comments")
     except (OSError, ValueError, RecursionError) as error:
         found = "JSON nested too deeply" if isinstance(error, RecursionError) else clean(str(error))
-        yield Complaint(name, 0, found, "one JSON object in UTF-8", _START)
+        yield Complaint(name, 0, found, "one JSON object in UTF-8", _START_FROM)
     else:
         yield from _field_complaints(value)
-        yield from _against_logs(folder, path.stem, value)
+        yield from _disagreements_with_logs(folder, path.stem, value)
 
 
 def _field_complaints(value: Mapping[str, Json]) -> Iterator[Complaint]:
@@ -80,8 +80,8 @@ def _field_complaints(value: Mapping[str, Json]) -> Iterator[Complaint]:
             yield Complaint(field, 0, shown, "a text, numbers too", f'write it in quotes: "{field}": "…"')
 
 
-def _against_logs(folder: Path, system: str, value: Mapping[str, Json]) -> Iterator[Complaint]:
-    """Name and division must be those of the results."""
+def _disagreements_with_logs(folder: Path, system: str, value: Mapping[str, Json]) -> Iterator[Complaint]:
+    """Complaints if the name or division differs from that of the results."""
     if isinstance(value.get("system_name"), str) and value["system_name"] != system:
         found = clean(str(value["system_name"]), 100) or "empty"
         do = "give file, folder of results and system_name one name"
@@ -92,23 +92,23 @@ def _against_logs(folder: Path, system: str, value: Mapping[str, Json]) -> Itera
         yield Complaint("", 0, "no results of this system", needed, "remove the description", warning=True)
         return
     logs = sorted(path for path in place.glob("*/result_*.txt") if path.is_file())
-    found_divisions = {read(path).record.division for path in logs} - {""}
+    logged_divisions = {read(path).record.division for path in logs} - {""}
     division = value.get("division")
-    if isinstance(division, str) and found_divisions and found_divisions != {division}:
-        needed = f"as the logs say: {clean(', '.join(sorted(found_divisions)), 80)}"
+    if isinstance(division, str) and logged_divisions and logged_divisions != {division}:
+        needed = f"as the logs say: {clean(', '.join(sorted(logged_divisions)), 80)}"
         yield Complaint("division", 0, clean(division, 40) or "empty", needed, "write what the logs say")
 
 
-def _tool(path: Path) -> Iterator[Complaint]:
-    """What the checker of mlperf-logging adds."""
+def _checker_complaints(path: Path) -> Iterator[Complaint]:
+    """Complaints of mlperf-logging's checker of descriptions."""
     from mlperf_logging.system_desc_checker.system_desc_checker import check_system_desc
 
-    with kept_messages() as messages:
+    with captured_messages() as messages:
         try:
             valid = bool(check_system_desc(str(path), "training", RULESET)[0])
         except Exception as error:  # the checker met a value that it did not expect
-            yield Complaint("", 0, f"the checker stopped with {type(error).__name__}", "texts", _START)
+            yield Complaint("", 0, f"the checker stopped with {type(error).__name__}", "texts", _START_FROM)
             return
     if not valid:
         text = "; ".join(clean(record.getMessage()) for record in messages)
-        yield Complaint("", 0, text, "a valid description", _START)
+        yield Complaint("", 0, text, "a valid description", _START_FROM)

@@ -18,7 +18,7 @@ _BACKBONE = 'backbone.weights="${BACKBONE_WEIGHTS:?the path of the file that bac
 
 
 def write_scripts(folder: Path, settings: RunSettings, recorded: Mapping[str, Json]) -> None:
-    """Write both scripts. `recorded`: what `machine` found beside the log."""
+    """Write both scripts. `recorded`: what `recorded_machine` read beside the log."""
     _script(folder / "setup.sh", _setup(str(recorded["environment"])))
     _script(folder / "run_and_time.sh", _run(settings, recorded))
 
@@ -79,7 +79,7 @@ def _option_keys(workload: str) -> dict[str, str]:
 
 
 def _typed(value: Json) -> str:
-    """A value as it is typed behind `key=`; empty: none, or nothing that can be typed."""
+    """A value as it is typed after `key=`; empty: none, or nothing that can be typed."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return clean(str(value), 100) if isinstance(value, (int, float, str)) else ""

@@ -1,4 +1,4 @@
-"""Check a submission tree: names, structure, system descriptions, logs, seeds, and the checkers of mlperf-logging."""
+"""Checks a submission tree: names, structure, system descriptions, logs, seeds, and mlperf-logging's own checkers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from suite.results.text import clean
 
 
 def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
-    """Everything about a tree, in the order in which to repair it. Nothing in the tree makes it fail.
+    """The verdicts on all parts of a tree, in the order in which to repair them. No content of the tree raises.
 
-    Links and special files are never opened: a tree that holds any, or a file without permission to read it, is looked at
-    no further.
+    Links and special files are never opened: if there are any, or a file without read permission, only the names are checked.
     """
     names = check_names(folder, werror)
     if any(complaint.found in (_NOT_A_FILE, _NOT_READABLE) for complaint in names.complaints):
@@ -34,7 +33,7 @@ def check_tree(folder: Path, werror: bool = False) -> list[Verdict]:
     verdicts = [names, *systems]
     for place in _result_folders(folder):
         verdicts += check_results(folder, place, werror)
-    verdicts += [_structure(folder, werror)]
+    verdicts += [_structure_verdict(folder, werror)]
     if all(verdict.passed for verdict in systems):  # the package checker stops at a description that it cannot read
         verdicts.append(check_package(folder, werror))
     else:
@@ -68,10 +67,10 @@ def check_names(folder: Path, werror: bool = False) -> Verdict:
         elif information.st_size > FILE_BYTES_LIMIT:
             found = f"{information.st_size / (1 << 20):.0f} MiB"
             complaints.append(Complaint(shown, 0, found, "at most 50 MiB a file", "leave it out, or make it smaller"))
-    return verdict(folder, "repo_checker", "names, sizes and kinds of files", complaints, werror)
+    return part_verdict(folder, "repo_checker", "names, sizes and kinds of files", complaints, werror)
 
 
-def verdict(path: Path, rules: str, good: str, complaints: list[Complaint], werror: bool) -> Verdict:
+def part_verdict(path: Path, rules: str, good: str, complaints: list[Complaint], werror: bool) -> Verdict:
     """A verdict on one part of a tree; `good` is its text if there are no complaints."""
     passed = not any(werror or not complaint.warning for complaint in complaints)
     count = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
@@ -97,12 +96,12 @@ def _result_folders(folder: Path) -> list[Path]:
 
 def _names(folder: Path) -> list[str]:
     """Every system that has results or a description."""
-    described = (folder / SYSTEMS).glob("*.json") if (folder / SYSTEMS).is_dir() else ()
-    return sorted({path.name for path in _folders(folder / RESULTS)} | {path.stem for path in described})
+    described_systems = (folder / SYSTEMS).glob("*.json") if (folder / SYSTEMS).is_dir() else ()
+    return sorted({path.name for path in _folders(folder / RESULTS)} | {path.stem for path in described_systems})
 
 
-def _structure(folder: Path, werror: bool) -> Verdict:
-    """That there are results, and code for every benchmark."""
+def _structure_verdict(folder: Path, werror: bool) -> Verdict:
+    """The verdict on the layout: there are results, and code for every benchmark."""
     complaints = []
     places = _result_folders(folder)
     if not places:
@@ -114,7 +113,7 @@ def _structure(folder: Path, werror: bool) -> Verdict:
             path = f"{BENCHMARKS}/{clean(name)}/implementations"
             do = "put the code that ran, its settings and a README there"
             complaints.append(Complaint(path, 0, "no files", "the code of every benchmark", do, warning=True))
-    return verdict(folder, "layout", "results, systems and code are there", complaints, werror)
+    return part_verdict(folder, "layout", "results, systems and code are there", complaints, werror)
 
 
 def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdict]:
@@ -122,7 +121,11 @@ def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdi
     logs = sorted(place.glob("result_*.txt"), key=lambda path: (len(path.name), path.name))
     verdicts = [check_file(path, werror=werror) for path in logs if path.is_file()]
     records = [read(path).record for path in logs if path.is_file()]
-    complaints = [*_count(place, [path.name for path in logs]), *_stray(place), *_one_result(place, records)]
+    complaints = [
+        *_count_complaints(place, [path.name for path in logs]),
+        *_stray_file_complaints(place),
+        *_mixed_run_complaints(place, records),
+    ]
     failed = [verdict for verdict in verdicts if not verdict.passed]
     allowed = failed_allowed(place.name)
     if 0 < len(failed) <= allowed:
@@ -134,7 +137,7 @@ def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdi
             Complaint(place.name, 0, found, needed, "see each log; run again what failed, all of the set")
         )
     good = f"{len(logs)} runs of one setting"
-    whole = verdict(place, "result set", good, complaints, werror)
+    whole = part_verdict(place, "result set", good, complaints, werror)
     return [*verdicts, whole, *([check_seeds(place, logs, records, werror)] if logs else [])]
 
 
@@ -143,8 +146,8 @@ def _accepted(failed: Verdict, allowed: int) -> Verdict:
     return replace(failed, passed=True, text=f"{failed.text}; accepted: {most} of a set may miss the target")
 
 
-def _count(place: Path, names: list[str]) -> Iterator[Complaint]:
-    """Exactly so many logs as the rules ask for, numbered from 0."""
+def _count_complaints(place: Path, names: list[str]) -> Iterator[Complaint]:
+    """Complaints unless there are exactly as many logs as the rules require, numbered from 0."""
     required = required_runs(place.name)
     if required is None:
         known = ", ".join(sorted(RUNS_REQUIRED))
@@ -168,19 +171,19 @@ def required_runs(benchmark: str) -> int | None:
     return known
 
 
-def _stray(place: Path) -> Iterator[Complaint]:
-    strangers = sorted(path.name for path in place.iterdir() if not path.match("result_*.txt"))
+def _stray_file_complaints(place: Path) -> Iterator[Complaint]:
+    stray_files = sorted(path.name for path in place.iterdir() if not path.match("result_*.txt"))
     bypass = "package_checker_params"
-    if bypass in strangers:
+    if bypass in stray_files:
         do = "remove it before you rely on the verdict"
         yield Complaint(bypass, 0, "a file that switches checks off", "every check to run", do, warning=True)
-    others = clean(", ".join(name for name in strangers if name != bypass)[:300])
+    others = clean(", ".join(name for name in stray_files if name != bypass)[:300])
     if others:
         yield Complaint(place.name, 0, others, "nothing but result_N.txt", "remove it, or rename it", warning=True)
 
 
-def _one_result(place: Path, records: list[RunRecord]) -> Iterator[Complaint]:
-    """That the logs are runs of one setting, of the folder's benchmark, and fit for a submission."""
+def _mixed_run_complaints(place: Path, records: list[RunRecord]) -> Iterator[Complaint]:
+    """Complaints about logs of other settings, another benchmark than the folder's, or that cannot be submitted."""
     for record in records:
         if record.benchmark and record.benchmark != place.name:
             do = f"move {record.path.name} to the folder of its benchmark"
@@ -191,6 +194,6 @@ def _one_result(place: Path, records: list[RunRecord]) -> Iterator[Complaint]:
             yield Complaint("suite_run", 0, found, "profile reference", "demo and synthetic runs cannot be submitted")
             return
     if records and (text := difference(records)):
-        yield Complaint(place.name, 0, text, "equal in all runs of a result", "package each setting apart")
+        yield Complaint(place.name, 0, text, "equal in all runs of a result", "package each setting separately")
     if twice := repeated([record for record in records if record.start_ms is not None]):
         yield Complaint(place.name, 0, f"one run twice: {twice}", "different runs", "replace one by another run")

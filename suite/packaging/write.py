@@ -1,4 +1,4 @@
-"""Write a submission tree from logs: all of it, checked, or nothing."""
+"""Writes a submission tree from logs: the whole tree, checked, or nothing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.common.run_folder import SUPERSEDED
-from suite.packaging.choose import Chosen, choose, stamps
+from suite.packaging.choose import ChosenRuns, choose, file_stamps
 from suite.packaging.code import write_code
-from suite.packaging.layout import BENCHMARKS, RESULTS, SYSTEMS, checked_name, made_name
-from suite.packaging.machine import fields_of, unknown
+from suite.packaging.layout import BENCHMARKS, RESULTS, SYSTEMS, sanitized_name, validated_name
+from suite.packaging.recorded_machine import description_fields, fields_to_fill_in
 from suite.packaging.tree import check_tree
 from suite.results.logs.collect import collect
 from suite.results.logs.record import RunRecord
@@ -26,13 +26,13 @@ _NO_ORG = "not submitted"
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the user says about a package; empty: what the logs say."""
+class PackageOptions:
+    """Options of `suite package`; empty: taken from the logs."""
 
     submitter: str = ""
     system: str = ""
     division: str = ""
-    """Only checked: the division follows from the logs."""
+    """Compared with the division of the logs, which counts."""
     status: str = ""
     code: Path | None = None
     """Folder with the code, for logs that this suite did not write."""
@@ -40,7 +40,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Packaged:
-    """What was written."""
+    """The written tree, and notes for the user."""
 
     folder: Path
     sets: tuple[tuple[str, str, int], ...]
@@ -50,7 +50,7 @@ class Packaged:
     notes: tuple[str, ...]
 
 
-def package(logs: Sequence[Path], out: Path, wanted: Wanted) -> Packaged:
+def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Packaged:
     """Write the tree to `out`, which must not exist.
 
     The tree is made beside `out` and gets its name when it is whole and every checker has passed. Raises ValueError (one
@@ -59,15 +59,15 @@ def package(logs: Sequence[Path], out: Path, wanted: Wanted) -> Packaged:
     _check_out(out, logs)
     runs = collect(logs)
     _check_links(logs, [run.path for run in runs])
-    before = stamps(runs)
+    before = file_stamps(runs)
     chosen = choose(runs)
-    systems = _systems(chosen, wanted)
+    systems = _systems(chosen, options)
     temporary = Path(tempfile.mkdtemp(prefix=f".{out.name[:40]}.", dir=out.parent))
     try:
-        packaged = _write(temporary, chosen, systems, wanted)
-        if stamps(runs) != before:
+        packaged = _write(temporary, chosen, systems, options)
+        if file_stamps(runs) != before:
             raise ValueError("a log was written to while it was read; wait until the runs have ended")
-        _pass_or_raise(temporary)
+        _check_written_tree(temporary)
         temporary.chmod(0o755)
         if os.path.lexists(out):
             raise ValueError(f"{out} has come to exist meanwhile; nothing was written to it")
@@ -79,7 +79,7 @@ def package(logs: Sequence[Path], out: Path, wanted: Wanted) -> Packaged:
 
 
 def _check_out(out: Path, logs: Sequence[Path]) -> None:
-    checked_name("OUT", out.name)
+    validated_name("OUT", out.name)
     if os.path.lexists(out):
         raise ValueError(f"{out} exists already; nothing is overwritten: name a folder that does not exist")
     if not out.parent.is_dir():
@@ -99,48 +99,50 @@ def _check_links(given: Sequence[Path], logs: Sequence[Path]) -> None:
             )
 
 
-def _systems(chosen: Sequence[Chosen], wanted: Wanted) -> dict[str, list[RunRecord]]:
+def _systems(chosen: Sequence[ChosenRuns], options: PackageOptions) -> dict[str, list[RunRecord]]:
     """System to its runs. Raises ValueError where a name is missing or one name would hold several systems."""
     systems: dict[str, list[RunRecord]] = {}
     for item in chosen:
-        systems.setdefault(_system(item.records[0], wanted), []).extend(item.records)
+        systems.setdefault(_system(item.records[0], options), []).extend(item.records)
     return systems
 
 
-def _system(record: RunRecord, wanted: Wanted) -> str:
-    if wanted.system:
-        return checked_name("--system", wanted.system)
+def _system(record: RunRecord, options: PackageOptions) -> str:
+    if options.system:
+        return validated_name("--system", options.system)
     settings = record.settings
     if not settings.profile:
         raise ValueError("the logs were not written by this suite: give --system NAME (and --submitter ORG)")
     words = (settings.system, f"{settings.devices}x", settings.framework, settings.framework_version)
-    return made_name("_".join(words))
+    return sanitized_name("_".join(words))
 
 
-def _write(folder: Path, chosen: Sequence[Chosen], systems: dict[str, list[RunRecord]], wanted: Wanted) -> Packaged:
+def _write(
+    folder: Path, chosen: Sequence[ChosenRuns], systems: dict[str, list[RunRecord]], options: PackageOptions
+) -> Packaged:
     notes = list(dict.fromkeys(note for item in chosen for note in item.notes))
-    if aside := _set_aside(chosen):
+    if superseded := _superseded_attempts(chosen):
         notes.append(
-            f"not counted: {aside} attempts that resume=true set aside; say in the submission why they ended early"
+            f"not counted: {superseded} attempts that resume=true set aside; say in the submission why they ended early"
         )
     missing = []
     (folder / SYSTEMS).mkdir()
     for name, records in systems.items():
-        fields, said = _description(name, records, wanted)
-        notes += said
-        missing.append((f"{SYSTEMS}/{name}.json", tuple(unknown(fields))))
+        fields, disagreements = _description(name, records, options)
+        notes += disagreements
+        missing.append((f"{SYSTEMS}/{name}.json", tuple(fields_to_fill_in(fields))))
         text = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
         (folder / SYSTEMS / f"{name}.json").write_text(text, encoding="utf-8")
     sets = []
     for item in chosen:
-        system = _system(item.records[0], wanted)
+        system = _system(item.records[0], options)
         place = folder / RESULTS / system / item.benchmark
         place.mkdir(parents=True)
         for index, record in enumerate(item.records):
             shutil.copyfile(record.path, place / f"result_{index}.txt")
-        implementation = made_name(item.records[0].settings.framework or system)
+        implementation = sanitized_name(item.records[0].settings.framework or system)
         code = folder / BENCHMARKS / item.benchmark / "implementations" / implementation
-        notes += write_code(code, item.benchmark, item.records, wanted.code)
+        notes += write_code(code, item.benchmark, item.records, options.code)
         if item.benchmark == "ncf":
             notes.append(
                 "ncf: mlperf-logging has no rules for it after round v0.5; those of suite/compliance/rules were used"
@@ -149,57 +151,57 @@ def _write(folder: Path, chosen: Sequence[Chosen], systems: dict[str, list[RunRe
     return Packaged(folder, tuple(sets), tuple(missing), tuple(notes))
 
 
-def _set_aside(chosen: Sequence[Chosen]) -> int:
+def _superseded_attempts(chosen: Sequence[ChosenRuns]) -> int:
     """Attempts of the same jobs that were interrupted and run again."""
     jobs = {record.path.parent.parent for item in chosen for record in item.records if record.settings.profile}
     return sum(path.is_dir() for job in jobs for path in (job / SUPERSEDED).glob("*"))
 
 
-def _description(name: str, records: Sequence[RunRecord], wanted: Wanted) -> tuple[dict[str, Json], list[str]]:
-    """The description of a system, and where it says something else than the logs. Raises ValueError."""
-    organizations = _one("submission_org", [record.org for record in records])
-    division = _one("submission_division", [record.division for record in records])
-    status = _one("submission_status", [record.submission_status for record in records])
-    if wanted.division not in ("", division):
+def _description(name: str, records: Sequence[RunRecord], options: PackageOptions) -> tuple[dict[str, Json], list[str]]:
+    """The description of a system, and notes where it differs from the logs. Raises ValueError."""
+    organizations = _common_value("submission_org", [record.org for record in records])
+    division = _common_value("submission_division", [record.division for record in records])
+    status = _common_value("submission_status", [record.submission_status for record in records])
+    if options.division not in ("", division):
         reasons = "; ".join(dict.fromkeys(reason for record in records for reason in record.settings.deviations))
         why = f" ({clean(reasons, 300)})" if reasons else ""
         raise ValueError(
-            f"--division {wanted.division}: the logs say {division}{why}; the division follows from them, leave the option out"
+            f"--division {options.division}: the logs say {division}{why}; the division follows from them, leave the option out"
         )
     if division == "closed" and any(record.settings.deviations for record in records):
         raise ValueError("the logs say closed and name deviations from the rules; such logs cannot be submitted")
-    if not wanted.submitter and organizations == _NO_ORG:
+    if not options.submitter and organizations == _NO_ORG:
         raise ValueError(
             "the runs name no organization; give --submitter ORG (for later runs: profile.submission_org=ORG)"
         )
-    fields = fields_of(records)
-    fields["submitter"] = clean(wanted.submitter or organizations, 100)
+    fields = description_fields(records)
+    fields["submitter"] = clean(options.submitter or organizations, 100)
     fields["division"] = division
-    fields["status"] = wanted.status or status
+    fields["status"] = options.status or status
     fields["system_name"] = name
     pairs = (("submitter", organizations), ("status", status))
     notes = [
-        f"{SYSTEMS}/{name}.json says {key} {fields[key]}, the logs say {clean(said, 100)}: logs are not edited"
-        for key, said in pairs
-        if fields[key] != said
+        f"{SYSTEMS}/{name}.json says {key} {fields[key]}, the logs say {clean(logged, 100)}: logs are not edited"
+        for key, logged in pairs
+        if fields[key] != logged
     ]
     return fields, notes
 
 
-def _one(key: str, values: Sequence[str]) -> str:
-    """The value that all runs of a system have."""
-    found = sorted(set(values))
-    if len(found) > 1:
-        shown = ", ".join(clean(value, 60) or "nothing" for value in found[:5])
-        raise ValueError(f"{key} differs between the benchmarks of one system ({shown}); package them apart")
-    return found[0]
+def _common_value(key: str, values: Sequence[str]) -> str:
+    """The value shared by all runs of a system. Raises ValueError if they differ."""
+    unique = sorted(set(values))
+    if len(unique) > 1:
+        shown = ", ".join(clean(value, 60) or "nothing" for value in unique[:5])
+        raise ValueError(f"{key} differs between the benchmarks of one system ({shown}); package them separately")
+    return unique[0]
 
 
-def _pass_or_raise(folder: Path) -> None:
-    """Nothing gets its name that the checkers would refuse (the temporary name itself has a leading dot)."""
+def _check_written_tree(folder: Path) -> None:
+    """Raise ValueError if a checker refuses the tree (complaints about its temporary name, with a leading dot, are ignored)."""
     for verdict in check_tree(folder):
         complaints = [item for item in verdict.complaints if item.key != folder.name and not item.warning]
         if not verdict.passed and complaints:
             first = complaints[0]
-            where = f"{verdict.rules}: {first.key or verdict.path.name}: {first.found}"
+            where = f"{verdict.rules_name}: {first.key or verdict.path.name}: {first.found}"
             raise ValueError(clean(f"the tree does not pass {where}; needed: {first.needed}; {first.do}", 600))

@@ -14,7 +14,7 @@ _V06 = {
     "minigo": {"win_rate": 0.50},
 }
 
-OFFICIAL: Mapping[str, Mapping[str, Mapping[str, float]]] = {
+OFFICIAL_TARGETS: Mapping[str, Mapping[str, Mapping[str, float]]] = {
     # v0.6 rules text; BLEU in points. Dated `MLPerf:` lines are known from that round alone.
     "MLL": _V06,
     "MLPerf": _V06,
@@ -28,10 +28,10 @@ OFFICIAL: Mapping[str, Mapping[str, Mapping[str, float]]] = {
         "ncf": {"hr_at_10": 0.635},
     },
 }
-"""Line format and benchmark to metric name and target. NCF left after v0.5 (target 0.635, kept here for `:::MLLOG`)."""
+"""Line format to benchmark to metric name to target. NCF was dropped after v0.5 (its 0.635 is kept for `:::MLLOG`)."""
 
-PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "mask_rcnn": ("BBOX", "SEGM")}
-"""Benchmark to the names of its two qualities, where a log holds a bare pair."""
+QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "mask_rcnn": ("BBOX", "SEGM")}
+"""Benchmark to the names of its two quality metrics, for logs that hold a bare pair of numbers."""
 
 RUNS_REQUIRED: Mapping[str, int] = {"resnet": 5, "ssd": 5, "maskrcnn": 5, "gnmt": 10, "transformer": 10, "ncf": 100}
-"""Benchmark to the runs that a result needs (v0.5 to v0.7 rules)."""
+"""Benchmark to the number of runs that a result needs (v0.5 to v0.7 rules)."""

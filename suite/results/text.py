@@ -1,4 +1,4 @@
-"""Text that came from a log, made fit for a terminal, a Markdown cell or a CSV cell. Logs are not trusted."""
+"""Cleans and escapes text for terminals, Markdown cells and CSV cells: text from logs is not trusted."""
 
 from __future__ import annotations
 
@@ -29,3 +29,8 @@ def csv_cell(text: str) -> str:
     """`text` for a CSV cell: one line, and never a formula for a spreadsheet."""
     cell = clean(text, 1000)
     return "'" + cell if cell.startswith(("=", "+", "-", "@")) else cell
+
+
+def devices_text(devices: int) -> str:
+    """`1 device`, `8 devices`."""
+    return f"{devices} device" if devices == 1 else f"{devices} devices"

@@ -22,14 +22,15 @@ VARIANTS = {
 
 def trained(name, variant):
     """`losses` of three steps, `outputs/…` before them, `state/…` of batch norm's after them, `traces`, `narrow` (whether a
-    parameter is used in a narrower type), `dtypes` of the state; of SSD `empty` (the loss of a fourth step, whose images have no
-    positives) and `after_empty` (that of the next).
+    parameter is used in a narrower type), `dtypes` of the state; of SSD `empty` (the loss of a fourth step, whose images have
+    no positives) and `after_empty` (that of the next).
     """
     precision, compiled = VARIANTS[variant]
     module = importlib.import_module(SYNTHETIC[name])
     workload = module.workload("uneven", "tensorflow", compile=compiled, precision=precision)
     trainer = load_trainer(name, "tensorflow")(workload, place_here())
     if variant == "convolutions":
+        trainer.build()
         trainer.model.as_products = False
     trainer.setup(module.weights(workload).items())
     steps = [[module.batch(workload, number)] for number in range(3)]

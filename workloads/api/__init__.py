@@ -5,7 +5,7 @@ a *replica* is one device that holds a copy of the model; `Place` says which rep
 """
 
 from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts
-from workloads.api.epochs import Epochs
+from workloads.api.epochs import Epochs, steps_of
 from workloads.api.place import Place
 from workloads.api.settings import (
     OPTION_GROUPS,
@@ -17,6 +17,7 @@ from workloads.api.settings import (
     field_names,
     option,
     option_keys,
+    options_as,
     setting,
 )
 from workloads.api.trainer import Diverged, Trainer, TrainStats
@@ -51,5 +52,7 @@ __all__ = [
     "field_names",
     "option",
     "option_keys",
+    "options_as",
     "setting",
+    "steps_of",
 ]

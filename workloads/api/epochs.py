@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Callable
+
+
+def steps_of(samples: int, batch_size_global: int) -> int:
+    """Steps that take `samples` in batches of `batch_size_global`; the last may be partial."""
+    return math.ceil(samples / batch_size_global)
 
 
 class Epochs:

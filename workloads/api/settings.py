@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from workloads.api.values import Json
+
+Kind = TypeVar("Kind")
 
 OPTION_GROUPS = ("data", "backbone")
 """Where options of workloads may be typed beside `workload`: `data.decode`, `backbone.weights`."""
@@ -41,6 +43,12 @@ def option(
     if callable(default):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def options_as(kind: type[Kind], settings: Settings) -> Kind:
+    """The options of a run that `kind`, a dataclass of some of them, has; defaults where the settings say nothing."""
+    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in settings.options.items() if name in known})
 
 
 def option_keys(kind: Any) -> dict[str, Field[Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from workloads.api.data import ArraySpec, Batch, Data, Facts
-from workloads.api.epochs import Epochs
+from workloads.api.epochs import Epochs, steps_of
 from workloads.api.place import Place
 from workloads.api.settings import Defaults, HyperparameterSet, Settings
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
@@ -124,7 +123,7 @@ class Workload(ABC):
     @property
     def steps_per_epoch(self) -> int:
         """Steps of one epoch where all have the same number; the last partial batch is kept."""
-        return math.ceil(self.samples_per_epoch / self.settings.batch_size_global)
+        return steps_of(self.samples_per_epoch, self.settings.batch_size_global)
 
     def steps_in_epoch(self, epoch: int) -> int:
         """Steps of epoch 0, 1, …: `epochs` asks once for each. Other numbers than `steps_per_epoch` come from a batch plan."""

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Array, Batch, Facts, Place, Settings
+from workloads.api import Array, Batch, Facts, Place, Settings, options_as
 from workloads.common.prefetch import Prefetch
 from workloads.common.randomness import CHUNK, Permutation, stream
 from workloads.ncf.facts import published_facts, read_facts
@@ -31,6 +31,7 @@ from workloads.ncf.sampling import (
     run_parallel,
     training_key,
 )
+from workloads.ncf.settings import NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE, Sharding, SyntheticNCFData
 
 __all__ = ["NCFData", "SyntheticNCFData", "published_facts", "read_facts"]
@@ -38,8 +39,6 @@ __all__ = ["NCFData", "SyntheticNCFData", "published_facts", "read_facts"]
 BURST_SAMPLES = 1 << 18
 """Small batches are made so many samples at a time (4 MiB): between steps, training empties the caches that sampling fills;
 one batch of 8,192 at a time took three times as long on one core."""
-EVALUATION_USERS_PER_BATCH = 64
-"""64 users × 1,000 candidates: about 65,536 pairs."""
 
 
 class NCFData:
@@ -62,7 +61,7 @@ class NCFData:
         self.sharding = Sharding(self.samples_per_epoch, settings.batch_size_global, place)
         self.steps_per_epoch = self.sharding.steps_per_epoch
         self.users_per_batch = evaluation_users_per_batch(settings, self.users, place.replicas_total)
-        self.threads = int(settings.options.get("data_threads", 0)) or _threads(settings.device, place)
+        self.threads = options_as(NCFOptions, settings).data_threads or _threads(settings.device, place)
         self._positives: Positives | None = None
         self._evaluation: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]] | None = None
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
@@ -182,7 +181,7 @@ def _in_bursts(batches: Iterator[list[Batch]], steps: int) -> Iterator[list[Batc
 
 def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) -> int:
     """Users of one evaluation batch: the option of that name, never more than a replica's share."""
-    count = int(settings.options.get("evaluation_users_per_batch", EVALUATION_USERS_PER_BATCH))
+    count = options_as(NCFOptions, settings).evaluation_users_per_batch
     if count < 1:
         raise ValueError(f"evaluation_users_per_batch must be at least 1, not {count}")
     return min(count, -(-users // replicas))

@@ -8,15 +8,17 @@ per step. On a CPU the batch is cut into pieces that stay in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from torch import nn
 
-from workloads.api import Array, Arrays, Batch, Place, Workload
+from workloads.api import Arrays, Batch, Place, Workload
 from workloads.frameworks.pytorch.linear import linear
-from workloads.frameworks.pytorch.trainer import PyTorchTrainer
+from workloads.frameworks.pytorch.model import ModelTrainer
+from workloads.frameworks.pytorch.optimizers import Optimizer, build_optimizer
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
@@ -24,8 +26,39 @@ CPU_PIECE = 4_096
 EMBEDDINGS = ("gmf_user", "gmf_item", "mlp_user", "mlp_item")
 
 
-class NCFTrainer(PyTorchTrainer):
+class Layer(nn.Module):
+    """Weight (outputs, inputs) and bias (outputs,) of a linear layer."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor], name: str) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(tensors[f"{name}.weight"])
+        self.bias = nn.Parameter(tensors[f"{name}.bias"])
+
+    def forward(self, x: torch.Tensor, relu: bool = False) -> torch.Tensor:
+        """(…, inputs) to (…, outputs)."""
+        return linear(x, self.weight, self.bias, relu)
+
+
+class NeuMF(nn.Module):
+    """Layers on the tensors given, by canonical name. Embedding tables ask for no gradient: their rows do."""
+
+    def __init__(self, tensors: Mapping[str, torch.Tensor], layers: int) -> None:
+        super().__init__()
+        for name in EMBEDDINGS:
+            self.register_parameter(name, nn.Parameter(tensors[name], requires_grad=False))
+        self.mlp = nn.ModuleList(Layer(tensors, f"mlp.{number}") for number in range(layers))
+        self.output = Layer(tensors, "output")
+
+    def rows(self, user: torch.Tensor, item: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Embedding rows of users and items, (..., F) and (..., E)."""
+        ids = {"user": user, "item": item}
+        return {name: F.embedding(ids[name[4:]], getattr(self, name)) for name in EMBEDDINGS}
+
+
+class NCFTrainer(ModelTrainer):
     """NeuMF on one device."""
+
+    model: NeuMF
 
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
@@ -34,106 +67,95 @@ class NCFTrainer(PyTorchTrainer):
         self.layers = len(neumf.layer_sizes(model))
         self.piece = CPU_PIECE if self.device.type == "cpu" else self.settings.batch_size_global
 
-    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
-        """Allocate, warm up on made-up samples, then load the weights and reset the optimizer."""
+    def build(self) -> nn.Module:
+        """The model on two flat vectors."""
         size = sum(int(torch.Size(shape).numel()) for shape in self.shapes.values())
-        self.flat = torch.zeros(size, device=self.device)
-        self.gradient = torch.zeros(size, device=self.device)
-        self.parameters = self._views(self.flat)
-        self.gradients = self._views(self.gradient)
-        for name, parameter in self.parameters.items():
-            if name not in EMBEDDINGS:
-                parameter.requires_grad_()
-                parameter.grad = self.gradients[name]
-        values = self.settings.hyperparameters
+        self.flat, self.gradient = (torch.zeros(size, device=self.device) for _ in range(2))
         self.flat.grad = self.gradient
-        betas = (float(values["beta1"]), float(values["beta2"]))
-        self.adam = torch.optim.Adam([self.flat], lr=0.0, betas=betas, eps=float(values["epsilon"]), fused=True)
-        if warm_up:
-            self._warm_up()
-        for name, value in weights:
-            with torch.no_grad():
-                self.parameters[name].copy_(torch.from_numpy(value))
-        self.adam.state.clear()
-        self.gradient.zero_()
+        self.by_name = self._views(self.gradient)
+        model = NeuMF(self._views(self.flat), self.layers)
+        for name, parameter in model.named_parameters():
+            if name not in EMBEDDINGS:
+                parameter.grad = self.by_name[name]
+        return model
 
     def _views(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
         """Name to its part of a flat vector, in its shape."""
         parts = flat.split([int(torch.Size(shape).numel()) for shape in self.shapes.values()])
         return {name: part.view(shape) for (name, shape), part in zip(self.shapes.items(), parts, strict=True)}
 
-    def _warm_up(self) -> None:
-        for shape in self.workload.shapes():
-            arrays = {
-                name: torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype)).numpy() for name, spec in shape.items()
-            }
-            self.step(Batch(arrays, 1.0, 1.0, 1), learning_rate=0.0)
+    def build_optimizer(self) -> Optimizer:
+        """Of the flat vector: the workload has one rule for all parameters."""
+        (rule,) = {self.workload.parameter_rule(name) for name in self.shapes}
+        return build_optimizer({"flat": self.flat}, lambda _: rule, self.updates)
+
+    def distribute(self) -> None:
+        """`backward` reduces the flat gradient."""
+        return None
 
     # -- model ----------------------------------------------------------------------------------------------------
 
-    def logits(self, rows: dict[str, torch.Tensor]) -> torch.Tensor:
+    def logits(self, rows: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """fp32 logits (B,) from gathered embedding rows: GMF (B, F) and MLP (B, E); the output layer is fp32 always (ties)."""
         with self.autocast():
             hidden = torch.cat([rows["mlp_user"], rows["mlp_item"]], dim=-1)
-            for layer in range(self.layers):
-                weight, bias = self.parameters[f"mlp.{layer}.weight"], self.parameters[f"mlp.{layer}.bias"]
-                hidden = linear(hidden, weight, bias, relu=True)
+            for layer in self.model.mlp:
+                hidden = layer(hidden, relu=True)
         both = torch.cat([rows["gmf_user"] * rows["gmf_item"], hidden.float()], dim=-1)
-        return linear(both, self.parameters["output.weight"], self.parameters["output.bias"]).squeeze(-1)
+        return self.model.output(both).squeeze(-1)
 
-    def gather_rows(self, user: torch.Tensor, item: torch.Tensor) -> dict[str, torch.Tensor]:
-        """Embedding rows of users and items, (..., F) and (..., E)."""
-        ids = {"user": user, "item": item}
-        return {name: F.embedding(ids[name[4:]], self.parameters[name]) for name in EMBEDDINGS}
-
-    # -- training -------------------------------------------------------------------------------------------------
-
-    def step(self, batch: Batch, learning_rate: float) -> torch.Tensor:
-        """Forward, backward, all-reduce, Adam."""
-        self.gradient.zero_()
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """Binary cross-entropy of a batch in one piece."""
         arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
-        total = torch.zeros((), device=self.device)
-        for piece in zip(
-            *(arrays[name].split(self.piece) for name in ("user", "item", "label", "weight")), strict=True
-        ):
-            total += self._backward(*piece, batch.weight_global)
-        if self.place.processes > 1:
-            dist.all_reduce(self.gradient)
-        self.adam.param_groups[0]["lr"] = learning_rate
-        self.adam.step()
-        return total
-
-    def _backward(
-        self, user: torch.Tensor, item: torch.Tensor, label: torch.Tensor, weight: torch.Tensor, weight_global: float
-    ) -> torch.Tensor:
-        """Add the gradient of one piece to the flat gradient; returns its part of the loss."""
-        ids = {"user": user.long(), "item": item.long()}
-        with torch.no_grad():
-            rows = self.gather_rows(ids["user"], ids["item"])
-        for row in rows.values():
-            row.requires_grad_()
-        loss = self._loss(rows, label, weight, weight_global)
-        loss.backward()
-        for name, row in rows.items():
-            assert row.grad is not None
-            index = ids[name[4:]].unsqueeze(1).expand_as(row)
-            self.gradients[name].scatter_add_(0, index, row.grad)
-        return loss.detach()
+        rows = self.model.rows(arrays["user"], arrays["item"])
+        return self._loss(rows, arrays["label"], arrays["weight"], batch.weight_global)
 
     def _loss(
-        self, rows: dict[str, torch.Tensor], label: torch.Tensor, weight: torch.Tensor, weight_global: float
+        self, rows: Mapping[str, torch.Tensor], label: torch.Tensor, weight: torch.Tensor, weight_global: float
     ) -> torch.Tensor:
         """Binary cross-entropy with logits, summed over the samples' weights, over the global weight."""
         terms = F.binary_cross_entropy_with_logits(self.logits(rows), label, weight, reduction="sum")
         return terms / weight_global
 
-    def loss(self, batch: Batch) -> torch.Tensor:
-        """Loss of a batch without an update."""
-        arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
-        rows = self.gather_rows(arrays["user"], arrays["item"])
-        return self._loss(rows, arrays["label"], arrays["weight"], batch.weight_global)
+    # -- training -------------------------------------------------------------------------------------------------
 
-    # -- evaluation and state -------------------------------------------------------------------------------------
+    def backward(self, batch: Batch) -> torch.Tensor:
+        """Loss of a batch; its gradient, in pieces that fit the cache and summed over replicas, is added to the flat one."""
+        arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
+        total = torch.zeros((), device=self.device)
+        pieces = (arrays[name].split(self.piece) for name in ("user", "item", "label", "weight"))
+        for user, item, label, weight in zip(*pieces, strict=True):
+            total += self._backward_rows(user, item, label, weight, batch.weight_global)
+        if self.place.processes > 1:
+            dist.all_reduce(self.gradient)
+        return total
+
+    def _backward_rows(
+        self, user: torch.Tensor, item: torch.Tensor, label: torch.Tensor, weight: torch.Tensor, weight_global: float
+    ) -> torch.Tensor:
+        """Add the gradient of one piece to the flat gradient; returns its part of the loss."""
+        ids = {"user": user.long(), "item": item.long()}
+        with torch.no_grad():
+            rows = self.model.rows(ids["user"], ids["item"])
+        for row in rows.values():
+            row.requires_grad_()
+        loss = self._loss(rows, label, weight, weight_global)
+        self.scaler.scaled(loss).backward()
+        for name, row in rows.items():
+            assert row.grad is not None
+            index = ids[name[4:]].unsqueeze(1).expand_as(row)
+            self.by_name[name].scatter_add_(0, index, row.grad)
+        return loss.detach()
+
+    def gradients(self) -> list[torch.Tensor]:
+        """The flat one."""
+        return [self.gradient]
+
+    def clear_gradients(self) -> None:
+        """It becomes 0."""
+        self.gradient.zero_()
+
+    # -- evaluation -----------------------------------------------------------------------------------------------
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Logits (U, C) of every user's candidates.
@@ -151,44 +173,21 @@ class NCFTrainer(PyTorchTrainer):
 
     def _item_half(self) -> torch.Tensor:
         """(items, outputs of the first layer): the items' share of its sums, bias included."""
-        weight, bias = self.parameters["mlp.0.weight"], self.parameters["mlp.0.bias"]
-        table = self.parameters["mlp_item"]
+        first, table = self.model.mlp[0], self.model.mlp_item
         with self.autocast():
-            return linear(table, weight[:, -table.shape[1] :], bias)
+            return linear(table, first.weight[:, -table.shape[1] :], first.bias)
 
     def _score(self, user: torch.Tensor, item: torch.Tensor, item_half: torch.Tensor) -> torch.Tensor:
         """fp32 logits (U, C) of users (U,) and their candidates (U, C)."""
-        p = self.parameters
+        model = self.model
         with self.autocast():
-            user_rows = F.embedding(user, p["mlp_user"])
-            user_half = F.linear(user_rows, p["mlp.0.weight"][:, : user_rows.shape[1]])
+            user_rows = F.embedding(user, model.mlp_user)
+            user_half = F.linear(user_rows, model.mlp[0].weight[:, : user_rows.shape[1]])
             hidden = F.embedding(item, item_half).add_(user_half.unsqueeze(1)).relu_().flatten(0, 1)
-            for layer in range(1, self.layers):
-                hidden = linear(hidden, p[f"mlp.{layer}.weight"], p[f"mlp.{layer}.bias"], relu=True)
-        gmf_weight, mlp_weight = p["output.weight"].split([p["gmf_user"].shape[1], hidden.shape[1]], dim=1)
-        gmf = torch.bmm(F.embedding(item, p["gmf_item"]), (F.embedding(user, p["gmf_user"]) * gmf_weight).unsqueeze(2))
-        mlp = linear(hidden.float(), mlp_weight, p["output.bias"])
+            for layer in model.mlp[1:]:
+                hidden = layer(hidden, relu=True)
+        gmf_weight, mlp_weight = model.output.weight.split([model.gmf_user.shape[1], hidden.shape[1]], dim=1)
+        user_gmf = F.embedding(user, model.gmf_user) * gmf_weight
+        gmf = torch.bmm(F.embedding(item, model.gmf_item), user_gmf.unsqueeze(2))
+        mlp = linear(hidden.float(), mlp_weight, model.output.bias)
         return (gmf + mlp.view_as(gmf)).squeeze(2)
-
-    def state(self) -> dict[str, Array]:
-        """Parameters by name, Adam's moments as flat vectors, its step count."""
-        found = {name: value.detach().cpu().numpy().copy() for name, value in self.parameters.items()}
-        adam = self.adam.state.get(self.flat, {})
-        for key in ("exp_avg", "exp_avg_sq"):
-            moment = adam.get(key, torch.zeros_like(self.flat))
-            found[f"adam.{key}"] = moment.cpu().numpy().copy()
-        found["adam.step"] = torch.as_tensor(adam.get("step", 0.0)).cpu().numpy().reshape(1).copy()
-        return found
-
-    def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.copy_(torch.from_numpy(state[name]))
-        self.adam.state[self.flat] = {
-            "step": torch.tensor(float(state["adam.step"][0]), device=self.device),
-            "exp_avg": torch.tensor(
-                state["adam.exp_avg"], device=self.device
-            ),  # a copy: training must not reach `state`
-            "exp_avg_sq": torch.tensor(state["adam.exp_avg_sq"], device=self.device),
-        }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from workloads.api import Batch, Facts, Place, Settings
+from workloads.api import Batch, Facts, Place, Settings, steps_of
 from workloads.common.randomness import bits, integers, stream
 from workloads.ncf.sampling import NEGATIVES_PER_POSITIVE
 
@@ -20,7 +20,7 @@ class Sharding:
         self.samples_per_epoch = samples_per_epoch
         self.batch_size_global = batch_size_global
         self.place = place
-        self.steps_per_epoch = -(-samples_per_epoch // batch_size_global)
+        self.steps_per_epoch = steps_of(samples_per_epoch, batch_size_global)
 
     def size(self, step: int) -> int:
         """Samples of global step `step` over all replicas."""

@@ -24,7 +24,7 @@ from workloads.api import (
     Workload,
 )
 from workloads.ncf import sampling, weights
-from workloads.ncf.data import NCFData, SyntheticNCFData, published_facts, read_facts
+from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.settings import PROFILES, SETS, TARGET_HR_AT_10, NCFHyperparameters, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
@@ -118,6 +118,12 @@ class NCF(Workload):
         sizes = sorted({min(full, math.ceil(self.samples_per_epoch / replicas)), last} - {0}, reverse=True)
         kinds = {"user": "int32", "item": "int32", "label": "float32", "weight": "float32"}
         return [{name: ArraySpec((size,), dtype) for name, dtype in kinds.items()} for size in sizes]
+
+    def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """One: a full batch of users, each with all candidates."""
+        users = evaluation_users_per_batch(self.settings, self.users, self.settings.devices)
+        candidates = (users, sampling.EVALUATION_NEGATIVES + 1)
+        return [{"user": ArraySpec((users,), "int32"), "item": ArraySpec(candidates, "int32")}]
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """See weights.py."""

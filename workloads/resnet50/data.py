@@ -17,6 +17,7 @@ from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8
 from workloads.common.images.synthetic import SyntheticData
 from workloads.common.randomness import bits, integers
 from workloads.resnet50.augment import crop_boxes, flips
+from workloads.resnet50.settings import ResNet50Options
 
 
 class ImageNetData(ImageData):
@@ -26,7 +27,7 @@ class ImageNetData(ImageData):
     evaluation batch: the same and `valid` bool (B,), False where an image only fills the batch up (black, label 0).
     """
 
-    EVALUATION_BATCH_SIZE = 64
+    OPTIONS = ResNet50Options
 
     def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
         super().__init__(settings, facts, place, seed)

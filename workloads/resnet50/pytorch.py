@@ -15,7 +15,6 @@ from torch import nn
 
 from workloads.api import Batch
 from workloads.frameworks.pytorch.images import ImageTrainer
-from workloads.frameworks.pytorch.optimizers import Lars, Optimizer, Sgd
 from workloads.frameworks.pytorch.residual import Trunk
 from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
@@ -32,7 +31,7 @@ class ResNet(Trunk):
         self.fc = nn.Linear(layers.features, layers.classes)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """See the class."""
+        """(B, S, S, 3) to (B, K)."""
         x = self.trunk(images.permute(0, 3, 1, 2).to(self.mean.dtype) - self.mean)
         return self.fc(x.mean((2, 3))).float()
 
@@ -43,23 +42,15 @@ class ResNetTrainer(ImageTrainer):
     workload: ResNet50
 
     def build(self) -> nn.Module:
-        """See ImageTrainer."""
+        """The workload's layers, as its depth and widths say."""
         return ResNet(self.workload.network)
-
-    def build_optimizer(self) -> Optimizer:
-        """SGD or LARS, as the hyperparameter set says."""
-        values, rule = self.settings.hyperparameters, self.workload.parameter_rule
-        momentum = float(values["momentum"])
-        if self.workload.uses_lars:
-            return Lars(self.parameters, rule, momentum, float(values["lars_coefficient"]))
-        return Sgd(self.parameters, rule, momentum)
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """Cross-entropy of a batch over the global weight."""
         images, labels = self.to_device(batch.arrays["image"]), self.to_device(batch.arrays["label"]).long()
         with self.autocast():
             logits = self.called(images)
-        smoothing = float(self.settings.hyperparameters["label_smoothing"])
+        smoothing = self.workload.hyperparameters.label_smoothing
         return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing) / batch.weight_global
 
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:

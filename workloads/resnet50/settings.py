@@ -35,9 +35,8 @@ DEMO_MODEL: Mapping[str, Json] = {
 """The same code, smaller (docs/demos.md): crops of 5 % hide what decides between these classes."""
 
 
-def _set(source: str, presumed: Mapping[str, str] | None = None, **values: Json) -> HyperparameterSet:
-    """A set whose fields come from `source`, but for those that `presumed` gives another."""
-    other = presumed or {}
+def _set(source: str, other: Mapping[str, str], **values: Json) -> HyperparameterSet:
+    """A set whose fields come from `source`, but for those that `other` gives another."""
     return {name: Hyperparameter(value, other.get(name, source)) for name, value in values.items()}
 
 
@@ -141,6 +140,7 @@ SETS: Mapping[str, HyperparameterSet] = {
     "dgx1_article_8gpu": _set(_ARTICLE, _SILENT, **_V05_DGX1, batch_size_global=1_664, learning_rate=0.6),
     "demo": _set(
         "presumed: trials on the generated data (docs/demos.md)",
+        {},
         **_POLYNOMIAL,
         optimizer="sgd",
         label_smoothing=0.0,
@@ -209,5 +209,4 @@ class ResNet50Options(ImageOptions):
     label_smoothing: float | None = option(None, "share of the uniform label", minimum=0.0)
     warmup_epochs: int | None = option(None, "epochs of linear warm-up", minimum=0)
     max_epochs: int | None = option(None, "give up after so many epochs", minimum=1)
-    evaluation_batch_size: int = option(64, "images per device and evaluation step", minimum=1)
     target: float | None = option(None, "top-1 accuracy to reach", minimum=0.0)

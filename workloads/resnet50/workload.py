@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -154,12 +154,6 @@ class ResNet50(ImageWorkload):
         return self.hyperparameters.optimizer == "lars"
 
     # -- weights, data, quality -----------------------------------------------------------------------------------
-
-    @property
-    def image_sizes(self) -> Sequence[tuple[int, int]]:
-        """One: crops are squares."""
-        size = int(self.settings.model["image_size"])
-        return [(size, size)]
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
         """`label` (B,)."""

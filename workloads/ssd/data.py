@@ -17,6 +17,7 @@ from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import resize_smooth_into
 from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8s
 from workloads.ssd import boxes, colours, crops, priors
+from workloads.ssd.settings import SSDOptions
 
 MATCHED_AT_ONCE = 4
 """Images whose priors are matched together."""
@@ -57,7 +58,7 @@ class DetectionData(ImageData):
     `width` and `height` int32 (B,) in pixels, and `valid` bool (B,), False where an image only fills the batch up.
     """
 
-    EVALUATION_BATCH_SIZE = 32
+    OPTIONS = SSDOptions
 
     def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
         super().__init__(settings, facts, place, seed)

@@ -15,7 +15,6 @@ from torch import nn
 
 from workloads.api import Batch
 from workloads.frameworks.pytorch.images import ImageTrainer
-from workloads.frameworks.pytorch.optimizers import Optimizer, Sgd
 from workloads.frameworks.pytorch.residual import Trunk, convolution
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
@@ -24,7 +23,7 @@ _norm = partial(nn.BatchNorm2d, eps=network.BATCH_NORM_EPSILON, momentum=network
 
 
 class Extra(nn.Module):
-    """1×1 and 3×3, ReLU behind each: the next coarser map."""
+    """1×1 and 3×3, ReLU after each: the next coarser map."""
 
     def __init__(self, pair: tuple[network.Convolution, network.Convolution]) -> None:
         super().__init__()
@@ -51,7 +50,7 @@ class Detector(Trunk):
         self.maps = len(layers.box_heads)
 
     def forward(self, images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """See the class."""
+        """(B, S, S, 3) to (B, 4, P) and (B, C + 1, P)."""
         x = self.trunk(images.permute(0, 3, 1, 2).to(self.scale.dtype) * self.scale - self.shift)
         offsets, logits = [], []
         for number in range(1, self.maps + 1):
@@ -91,12 +90,8 @@ class SSDTrainer(ImageTrainer):
     workload: SSD
 
     def build(self) -> nn.Module:
-        """See ImageTrainer."""
+        """The workload's trunk, extra layers and heads."""
         return Detector(self.workload.network)
-
-    def build_optimizer(self) -> Optimizer:
-        """SGD."""
-        return Sgd(self.parameters, self.workload.parameter_rule, float(self.settings.hyperparameters["momentum"]))
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """This replica's part of the mean over the global batch; in fp32 whatever the network computes in."""

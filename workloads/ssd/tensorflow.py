@@ -1,6 +1,6 @@
 """SSD on a ResNet-34 trunk in TensorFlow, NHWC.
 
-Shapes: B images of a replica, S pixels of a side, h × w cells of a map, C classes without background, P priors. Parameters and
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, P priors. Parameters and
 batch-norm statistics carry the names of network.py.
 """
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from workloads.frameworks.tensorflow.images import ImageModel, ImageTrainer, Tensors
-from workloads.frameworks.tensorflow.optimizers import Sgd
+from workloads.frameworks.tensorflow.images import ImageModel, ImageTrainer
+from workloads.frameworks.tensorflow.variables import Tensors
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
 
 
 class Detector(ImageModel):
-    """From uint8 images (B, S, S, 3) to fp32 offsets (B, 4, P) and logits (B, P, C + 1)."""
+    """From uint8 images (B, H, W, 3) to fp32 offsets (B, 4, P) and logits (B, P, C + 1)."""
 
     epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
 
@@ -24,10 +24,10 @@ class Detector(ImageModel):
         self.layers = layers
 
     def __call__(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
-        """See the class; in training the running statistics move."""
+        """Offsets and logits of the images; in training the running statistics move."""
         mean, deviation = tf.constant(network.MEAN), tf.constant(network.DEVIATION)
         x = tf.cast(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype)
-        x = self.trunk(x, self.layers.stem, self.layers.blocks, training)
+        x = self.trunk(x, self.layers, training)
         maps = [x]
         for pair in self.layers.extras:
             for layer in pair:
@@ -86,25 +86,20 @@ class SSDTrainer(ImageTrainer):
     """SSD on one device; several processes sum their gradients."""
 
     workload: SSD
-    targets = ("offset", "label")
+    inputs = ("image", "offset", "label")
 
-    def build_model(self, dtype: tf.DType, as_products: bool) -> Detector:
-        """See ImageTrainer."""
-        return Detector(self.workload.network, dtype, as_products)
+    def build_model(self) -> Detector:
+        """The network that the workload describes."""
+        return Detector(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
-    def build_optimizer(self) -> Sgd:
-        """SGD with momentum."""
-        return Sgd(
-            self.model.parameters, self.workload.parameter_rule, float(self.settings.hyperparameters["momentum"])
-        )
-
-    def loss_of(self, images: tf.Tensor, *targets: tf.Tensor) -> tf.Tensor:
-        """See detection_loss; in fp32 whatever the network computes in."""
-        wanted, labels = targets
+    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
+        """`detection_loss` of the images, in fp32 whatever the network computes in."""
+        images, wanted, labels = inputs
         offsets, logits = self.model(images, training=True)
         return detection_loss(offsets, logits, wanted, labels, static=self.compiled or self.on_gpu)
 
-    def outputs_of(self, images: tf.Tensor) -> Tensors:
+    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
         """Offsets (B, 4, P) and logits (B, C + 1, P)."""
+        (images,) = inputs
         offsets, logits = self.model(images, training=False)
         return {"offsets": offsets, "logits": tf.transpose(logits, [0, 2, 1])}

@@ -183,12 +183,6 @@ class SSD(ImageWorkload):
 
     # -- weights, quality -----------------------------------------------------------------------------------------
 
-    @property
-    def image_sizes(self) -> Sequence[tuple[int, int]]:
-        """One: images are resized to squares."""
-        size = int(self.settings.model["image_size"])
-        return [(size, size)]
-
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
         """Those of boxes.targets: `offset` (B, 4, P), `label` (B, P) of P priors."""
         boxes = len(self.priors)

@@ -1,1 +1,1 @@
-"""`suite advise` and `suite tables`: what to run on how many devices, and the scaling article's tables."""
+"""`suite advise` (on how many devices to run) and `suite tables` (the scaling article's tables)."""

@@ -7,21 +7,29 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 
 from suite.results.advise.article_tables import SUMMARY_TABLE, TABLES, ArticleTables, Family
-from suite.results.published.figures import ARTICLE
+from suite.results.published.csv_files import ARTICLE
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.score.measurement import Measurement
-from suite.results.score.scaling import Pair, PrintedSpeedup
+from suite.results.score.scaling import PrintedSpeedup, ScalingPair
 from suite.results.text import csv_cell
 
-_WHAT = ("table", "workload", "series", "settings", "profile", "labels")
+_COMMON_COLUMNS = ("table", "workload", "series", "settings", "profile", "labels")
 _RESULT_COLUMNS = (
-    *(*_WHAT, "devices", "batch_size_global", "batch_size_per_device", "batch_unit", "batch_rule", "minutes_per_epoch"),
+    *(
+        *_COMMON_COLUMNS,
+        "devices",
+        "batch_size_global",
+        "batch_size_per_device",
+        "batch_unit",
+        "batch_rule",
+        "minutes_per_epoch",
+    ),
     *("epochs_to_target", "total_minutes", "precision", "runs_successful", "runs_failed", "runs_required"),
     *("score_method", "score_notes", "verification"),
 )
 _SPEEDUP_COLUMNS = (
     *(
-        *_WHAT,
+        *_COMMON_COLUMNS,
         "devices_from",
         "devices_to",
         "batch_size_global_from",
@@ -42,7 +50,7 @@ def results_csv(tables: ArticleTables) -> str:
     return _csv(_RESULT_COLUMNS, rows)
 
 
-def _what(family: Family, table: object) -> dict[str, object]:
+def _common_columns(family: Family, table: object) -> dict[str, object]:
     first = family.first
     return {
         "table": table,
@@ -58,7 +66,7 @@ def _result_row(family: Family, item: Measurement) -> dict[str, object]:
     score, size = item.score, item.batch_size_global
     per_epoch = score.seconds_per_epoch
     return {
-        **_what(family, TABLES.get(item.workload)),
+        **_common_columns(family, TABLES.get(item.workload)),
         "labels": csv_cell("; ".join(dict.fromkeys((*family.labels, *item.labels)))),
         "devices": item.devices,
         "batch_size_global": size,
@@ -85,18 +93,20 @@ def speedups_csv(tables: ArticleTables) -> str:
     return _csv(_SPEEDUP_COLUMNS, rows)
 
 
-def _speedup_row(family: Family, pair: Pair, known: Mapping[tuple[str, int, int], PrintedSpeedup]) -> dict[str, object]:
+def _speedup_row(
+    family: Family, pair: ScalingPair, known: Mapping[tuple[str, int, int], PrintedSpeedup]
+) -> dict[str, object]:
     key = (pair.workload, pair.devices_from, pair.devices_to)
     printed = known.get(key) if family.first.origin == ARTICLE else None
     flags = [*([printed.flag] if printed is not None and printed.flag else []), *pair.flags]
     interval = pair.interval
     return {
-        **_what(family, SUMMARY_TABLE),
+        **_common_columns(family, SUMMARY_TABLE),
         "devices_from": pair.devices_from,
         "devices_to": pair.devices_to,
         "batch_size_global_from": pair.before.batch_size_global,
         "batch_size_global_to": pair.after.batch_size_global,
-        "scaling": pair.kind,
+        "scaling": pair.scaling_kind,
         "speedup": pair.total,
         "throughput": pair.throughput,
         "statistical_efficiency": pair.efficiency,

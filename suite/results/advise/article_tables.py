@@ -1,7 +1,8 @@
 """Tables 1-7 of the DGX-1 scaling article, for our own results and for the article's.
 
 Tables 1-6, one for each workload: devices, batch, time per epoch, epochs to target, total time, precision. Table 7: speedups
-over the fewest devices, and every pair of device counts taken apart. Families (profile, hardware, batch rule, …) never mix.
+over the fewest devices, and the decomposition for every pair of device counts. Families (profile, hardware, batch rule, …)
+never mix.
 """
 
 from __future__ import annotations
@@ -11,91 +12,99 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.results.advise.text import next_run
-from suite.results.names import TITLES
-from suite.results.published.figures import ARTICLE, folders, load
+from suite.results.advise.render import next_run_text
+from suite.results.names import WORKLOAD_TITLES
+from suite.results.published.csv_files import ARTICLE, load_published_results, published_folders
 from suite.results.report.report import NOT_VERIFIED
-from suite.results.report.tables import NONE, Remarks, factor, markdown_table
-from suite.results.score.bootstrap import count_text
-from suite.results.score.family_labels import told_apart
+from suite.results.report.tables import DASH, Footnotes, markdown_table, two_decimals
+from suite.results.score.family_labels import family_labels
 from suite.results.score.measurement import Measurement, by_family
-from suite.results.score.scaling import Pair, PrintedSpeedup, check_printed, interval_text, interval_words, pairs
-from suite.results.text import clean, markdown_escape
+from suite.results.score.scaling import (
+    PrintedSpeedup,
+    ScalingPair,
+    check_printed,
+    interval_suffix,
+    interval_text,
+    scaling_pairs,
+)
+from suite.results.text import clean, devices_text, markdown_escape
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
 """The article's number of each workload's table."""
 SUMMARY_TABLE = 7
-PRINTED = "dgx1_speedups.csv"
+PRINTED_SPEEDUPS_FILE = "dgx1_speedups.csv"
 
 
 @dataclass(frozen=True)
 class Family:
-    """Measurements on different numbers of devices that belong into one table."""
+    """Measurements on different numbers of devices that share a table."""
 
     measurements: tuple[Measurement, ...]
     """In order of devices."""
     settings: str
-    """What tells it apart from other families with the same workload and series."""
-    pairs: tuple[Pair, ...]
+    """Settings that distinguish it from other families with the same workload and series."""
+    pairs: tuple[ScalingPair, ...]
 
     @property
     def first(self) -> Measurement:
-        """On the fewest devices."""
+        """The measurement on the fewest devices."""
         return self.measurements[0]
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Everything that must stand beside a number: the profile and the labels."""
+        """The profile and the labels, to show beside every number."""
         profile = () if self.first.profile == "published" else (self.first.profile,)
         return tuple(dict.fromkeys((*profile, *(label for item in self.measurements for label in item.labels))))
 
     @property
     def name(self) -> str:
-        """Series and labels, in words; `settings` must stand near it."""
+        """Series and labels as text; `settings` must be shown near it."""
         labels = f" ({clean(', '.join(self.labels), 120)})" if self.labels else ""
         return clean(self.first.series, 80) + labels
 
 
 @dataclass(frozen=True)
 class ArticleTables:
-    """What the tables are made of."""
+    """The content of tables 1-7."""
 
     families: tuple[Family, ...]
     fixed_length: int
     """Measurements without a time to target, which these tables cannot hold."""
     printed: tuple[PrintedSpeedup, ...]
-    """The article's own table 7 against its tables 1-6; empty where it was not asked for."""
+    """The article's own table 7 checked against its tables 1-6; empty unless requested."""
 
 
-def article_tables(found: Sequence[Measurement], with_article: bool = False) -> ArticleTables:
-    """The tables of `found`, in the article's order of workloads; `with_article` puts the article's own behind them.
+def article_tables(items: Sequence[Measurement], with_article: bool = False) -> ArticleTables:
+    """The tables of `items`, in the article's order of workloads; `with_article` appends the article's own.
 
     Raises ValueError if there is no time to target at all.
     """
-    timed = [item for item in found if item.score.seconds and item.devices > 0]
+    timed = [item for item in items if item.score.seconds and item.devices > 0]
     families = _families(timed)
     printed: Sequence[PrintedSpeedup] = ()
     if with_article:
-        article = [item.measurement for item in load() if item.round == ARTICLE]
-        printed = check_printed(printed_speedups(), pairs(article, intervals=False))
+        article = [item.measurement for item in load_published_results() if item.round == ARTICLE]
+        printed = check_printed(printed_speedups(), scaling_pairs(article, intervals=False))
         families += _families(article)
     if not families:
         raise ValueError(
             "no run was trained to a target, and these tables are of times to target; "
             "throughput of runs of fixed length: suite report DIR"
         )
-    return ArticleTables(tuple(families), len(found) - len(timed), tuple(printed))
+    return ArticleTables(tuple(families), len(items) - len(timed), tuple(printed))
 
 
-def _families(found: Sequence[Measurement]) -> list[Family]:
-    groups = by_family(found)
+def _families(items: Sequence[Measurement]) -> list[Family]:
+    groups = by_family(items)
     keys = [(group[0].workload, group[0].series) for group in groups]
     settings = [""] * len(groups)
     for key in set(keys):
         places = [place for place, other in enumerate(keys) if other == key]
-        for place, text in zip(places, told_apart([groups[place][0] for place in places]), strict=True):
+        for place, text in zip(places, family_labels([groups[place][0] for place in places]), strict=True):
             settings[place] = text
-    made = [Family(tuple(group), text, tuple(pairs(group))) for group, text in zip(groups, settings, strict=True)]
+    made = [
+        Family(tuple(group), text, tuple(scaling_pairs(group))) for group, text in zip(groups, settings, strict=True)
+    ]
     return sorted(made, key=_order)
 
 
@@ -106,20 +115,20 @@ def _order(family: Family) -> tuple[object, ...]:
 
 def printed_speedups(places: Iterable[Path] | None = None) -> dict[tuple[str, int, int], float]:
     """Table 7 as the article prints it: (workload, devices from, devices to) to speedup. Raises ValueError for another file."""
-    found: dict[tuple[str, int, int], float] = {}
-    for place in places if places is not None else folders():
-        path = place / PRINTED
+    speedups: dict[tuple[str, int, int], float] = {}
+    for place in places if places is not None else published_folders():
+        path = place / PRINTED_SPEEDUPS_FILE
         if not path.is_file():
             continue
         try:
             with open(path, newline="", encoding="utf-8") as stream:
                 for row in csv.DictReader(stream):
                     key = (row["benchmark"], int(row["chips_from"]), int(row["chips_to"]))
-                    found[key] = float(row["speedup_printed"])
+                    speedups[key] = float(row["speedup_printed"])
         except (KeyError, ValueError, TypeError, OSError, csv.Error) as error:
-            wanted = "benchmark, chips_from, chips_to, speedup_printed"
-            raise ValueError(f"{path}: not a table of speedups with the columns {wanted} ({error})") from None
-    return found
+            columns = "benchmark, chips_from, chips_to, speedup_printed"
+            raise ValueError(f"{path}: not a table of speedups with the columns {columns} ({error})") from None
+    return speedups
 
 
 # --- Markdown -----------------------------------------------------------------------------------------------------------
@@ -142,28 +151,28 @@ def tables_markdown(tables: ArticleTables) -> str:
 
 
 def _title(family: Family) -> str:
-    name = TITLES.get(family.first.workload) or clean(family.first.workload, 40) or "unknown workload"
+    name = WORKLOAD_TITLES.get(family.first.workload) or clean(family.first.workload, 40) or "unknown workload"
     return f"{name}: {family.name}"
 
 
 def _workload_table(family: Family) -> list[str]:
-    remarks = Remarks()
+    footnotes = Footnotes()
     header = ["devices", "batch", "minutes per epoch", "epochs to target", "total minutes", "precision", "runs"]
-    body = [_workload_cells(item, family.measurements, remarks) for item in family.measurements]
+    body = [_workload_cells(item, family.measurements, footnotes) for item in family.measurements]
     table = markdown_table(header, body, [True, False, True, True, True, False, False])
-    below = [markdown_escape(line) for line in remarks.lines()]
+    below = [markdown_escape(line) for line in footnotes.lines()]
     number = TABLES.get(family.first.workload)
     heading = f"## {f'Table {number}. ' if number else ''}{markdown_escape(_title(family))}"
     settings = [markdown_escape(family.settings)] if family.settings else []
     return [heading, *settings, "\n".join([table, *([""] if below else []), *below])]
 
 
-def _workload_cells(item: Measurement, others: Sequence[Measurement], remarks: Remarks) -> list[str]:
+def _workload_cells(item: Measurement, others: Sequence[Measurement], footnotes: Footnotes) -> list[str]:
     score = item.score
     notes = score.notes if item.profile not in ("demo", "synthetic") else ()
     texts = [*(label for label in item.labels if label == "oversubscribed"), *notes, *_own_settings(item, others)]
-    marks = "".join(f" {remarks.mark(clean(text))}" for text in texts)
-    epochs = NONE if score.epochs is None else f"{score.epochs:.4g}"
+    marks = "".join(f" {footnotes.mark(clean(text))}" for text in texts)
+    epochs = DASH if score.epochs is None else f"{score.epochs:.4g}"
     cells = [
         str(item.devices) + marks,
         _batch(item),
@@ -171,11 +180,11 @@ def _workload_cells(item: Measurement, others: Sequence[Measurement], remarks: R
         epochs,
         _minutes(score.seconds),
     ]
-    return [*cells, markdown_escape(clean(item.precision, 20)) or NONE, _runs(item)]
+    return [*cells, markdown_escape(clean(item.precision, 20)) or DASH, _runs(item)]
 
 
 def _own_settings(item: Measurement, others: Sequence[Measurement]) -> list[str]:
-    """Logged hyperparameters that tell `item` apart from other measurements on as many devices."""
+    """Logged hyperparameters that distinguish `item` from other measurements on the same number of devices."""
     twins = [other for other in others if other.devices == item.devices]
     common = set.intersection(*(set(twin.hyperparameters.items()) for twin in twins))
     own = [f"{key} {value}" for key, value in sorted(item.hyperparameters.items()) if (key, value) not in common]
@@ -203,7 +212,7 @@ def _runs(item: Measurement) -> str:
 def _minutes(seconds: float | None) -> str:
     """Minutes with four significant digits."""
     if seconds is None:
-        return NONE
+        return DASH
     value = seconds / 60.0
     return f"{value:,.1f}" if value >= 1000 else f"{value:.4g}"
 
@@ -215,19 +224,19 @@ def _summary(tables: ArticleTables) -> list[str]:
     if paired:
         parts += [
             _speedups(paired, tables.printed),
-            "### Taken apart: every pair of device counts",
-            *_taken_apart(paired),
+            "### Decomposition: every pair of device counts",
+            *_decompositions(paired),
         ]
     for family in single:
         name = ", ".join(text for text in (_title(family), family.settings) if text)
-        only = f"measured on {count_text(family.first.devices)} only, so there is no speedup."
-        parts.append(markdown_escape(f"{name}: {only} {next_run(family.first)}"))
+        only = f"measured on {devices_text(family.first.devices)} only, so there is no speedup."
+        parts.append(markdown_escape(f"{name}: {only} {next_run_text(family.first)}"))
     return parts
 
 
 def _speedups(families: Sequence[Family], printed: Sequence[PrintedSpeedup]) -> str:
     """One row for each family, one column for each pair that begins with its fewest devices."""
-    remarks = Remarks()
+    footnotes = Footnotes()
     flags = {(one.workload, one.devices_from, one.devices_to): one.flag for one in printed if one.flag}
     columns = sorted({(pair.devices_from, pair.devices_to) for family in families for pair in _from_fewest(family)})
     body = []
@@ -240,53 +249,53 @@ def _speedups(families: Sequence[Family], printed: Sequence[PrintedSpeedup]) -> 
                 *([flags[(pair.workload, *key)]] if article and (pair.workload, *key) in flags else []),
                 *pair.flags,
             ]
-            text = factor(pair.total) + "".join(f" {remarks.mark(clean(one, 300))}" for one in texts)
+            text = two_decimals(pair.total) + "".join(f" {footnotes.mark(clean(one, 300))}" for one in texts)
             cells[key] = f"{cells[key]}; {text}" if key in cells else text
-        body.append([_row_name(family, remarks), *(cells.get(column, NONE) for column in columns)])
+        body.append([_row_name(family, footnotes), *(cells.get(column, DASH) for column in columns)])
     header = ["workload", *(f"{one} → {other}" for one, other in columns)]
-    below = [markdown_escape(line) for line in remarks.lines()]
+    below = [markdown_escape(line) for line in footnotes.lines()]
     table = markdown_table(header, body, [False, *(True for _ in columns)])
     return "\n".join([table, *([""] if below else []), *below])
 
 
-def _from_fewest(family: Family) -> list[Pair]:
+def _from_fewest(family: Family) -> list[ScalingPair]:
     return [pair for pair in family.pairs if pair.devices_from == family.first.devices]
 
 
-def _row_name(family: Family, remarks: Remarks) -> str:
-    mark = f" {remarks.mark(family.settings)}" if family.settings else ""
+def _row_name(family: Family, footnotes: Footnotes) -> str:
+    mark = f" {footnotes.mark(family.settings)}" if family.settings else ""
     return markdown_escape(f"{clean(family.first.workload, 40)}: {family.name}") + mark
 
 
-def _taken_apart(families: Sequence[Family]) -> list[str]:
-    """The table of every pair with its explanations, and the verdicts."""
+def _decompositions(families: Sequence[Family]) -> list[str]:
+    """The table of every pair of device counts with its footnotes, and the speedups in words."""
     header = ("workload", "devices", "batch", "scaling", "speedup", "= throughput", "× efficiency", "per device")
-    remarks = Remarks()
+    footnotes = Footnotes()
     body, verdicts = [], []
     for family in families:
-        name = _row_name(family, remarks)
+        name = _row_name(family, footnotes)
         for pair in family.pairs:
-            body.append([name, *_pair_cells(pair, remarks)])
-            verdicts.append(f"- {name}, {_devices(pair)}: {markdown_escape(pair.verdict)}{interval_words(pair)}")
+            body.append([name, *_pair_cells(pair, footnotes)])
+            verdicts.append(f"- {name}, {_devices(pair)}: {markdown_escape(pair.verdict)}{interval_suffix(pair)}")
     explained = [
         "speedup = throughput (time per epoch) × efficiency (epochs to target); per device: throughput for each device.",
         "batch: global; scaling: strong = same global batch, weak = same batch per device, mixed = neither.",
-        *remarks.lines(),
+        *footnotes.lines(),
     ]
     table = markdown_table([*header, "95 % interval"], body, [False] * 4 + [True] * 4 + [False])
     return ["\n".join([table, "", *(markdown_escape(line) for line in explained)]), "\n".join(verdicts)]
 
 
-def _pair_cells(pair: Pair, remarks: Remarks) -> list[str]:
-    sizes = [f"{size:,}" if size else NONE for size in (pair.before.batch_size_global, pair.after.batch_size_global)]
-    flags = "".join(f" {remarks.mark(clean(flag, 300))}" for flag in pair.flags)
-    mark = f" {remarks.mark(pair.no_interval)}" if pair.interval is None else ""
+def _pair_cells(pair: ScalingPair, footnotes: Footnotes) -> list[str]:
+    sizes = [f"{size:,}" if size else DASH for size in (pair.before.batch_size_global, pair.after.batch_size_global)]
+    flags = "".join(f" {footnotes.mark(clean(flag, 300))}" for flag in pair.flags)
+    mark = f" {footnotes.mark(pair.no_interval)}" if pair.interval is None else ""
     ratios = [pair.total, pair.throughput, pair.efficiency, pair.scaling_efficiency]
-    first = [f"{pair.devices_from} → {pair.devices_to}{flags}", " → ".join(sizes), pair.kind]
-    return [*first, *map(factor, ratios), interval_text(pair) + mark]
+    first = [f"{pair.devices_from} → {pair.devices_to}{flags}", " → ".join(sizes), pair.scaling_kind]
+    return [*first, *map(two_decimals, ratios), interval_text(pair) + mark]
 
 
-def _devices(pair: Pair) -> str:
+def _devices(pair: ScalingPair) -> str:
     """`1 → 8`; with the batch where there are several results on one count."""
     one, other = pair.before.batch_size_global, pair.after.batch_size_global
     batch = f" with batch {one:,} → {other:,}" if pair.flags and one and other else ""

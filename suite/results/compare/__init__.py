@@ -1,1 +1,1 @@
-"""`suite compare`: two sides matched, what differs between them, ratios with intervals, convergence."""
+"""`suite compare`: matches two sets of results, shows what differs, ratios with intervals, and convergence."""

@@ -1,4 +1,4 @@
-"""What differs between two measurements, the most important first."""
+"""Lists what differs between two results, the most important first."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from suite.results.score.measurement import Measurement
 
 BLEU_WORKLOADS = ("gnmt", "transformer")
 """Some logs hold BLEU as a fraction, some in points."""
-_SAME_TARGET = 1e-6
-"""Relative difference of two targets that are one: float32 rounding."""
+_TARGET_TOLERANCE = 1e-6
+"""Relative difference up to which two targets count as equal: float32 rounding."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not the same; both values as text."""
+    """A property that differs, with both values as text."""
 
     name: str
     ours: str
@@ -26,7 +26,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Differences:
-    """All that differs, and what cannot be told because one side does not say it."""
+    """The properties that differ, and those that only one of the two results states."""
 
     known: tuple[Difference, ...]
     unknown: tuple[Difference, ...]
@@ -37,31 +37,33 @@ UNKNOWN = "unknown"
 
 
 def differences(ours: Entry, theirs: Entry) -> Differences:
-    """Everything that is not the same on both sides. What both sides leave unsaid is left out."""
-    found = [Difference(name, text(ours) or UNKNOWN, text(theirs) or UNKNOWN) for name, text in _TEXTS.items()]
-    found = [item for item in found if item.ours != item.theirs and _differs(item, ours, theirs)]
-    found += _hyperparameters(ours.measurement, theirs.measurement)
-    unsaid = [item for item in found if UNKNOWN in (item.ours, item.theirs)]
-    known = tuple(item for item in found if item not in unsaid)
-    return Differences(known, tuple(item for item in unsaid if item.name not in _OF_OUR_LOGS))
+    """The properties that differ between two results; those that neither states are left out."""
+    found = [
+        Difference(name, text(ours) or UNKNOWN, text(theirs) or UNKNOWN) for name, text in _COMPARED_PROPERTIES.items()
+    ]
+    found = [item for item in found if item.ours != item.theirs and _really_differs(item, ours, theirs)]
+    found += _hyperparameter_differences(ours.measurement, theirs.measurement)
+    unknown = [item for item in found if UNKNOWN in (item.ours, item.theirs)]
+    known = tuple(item for item in found if item not in unknown)
+    return Differences(known, tuple(item for item in unknown if item.name not in _ONLY_IN_OUR_LOGS))
 
 
 def same_target(ours: Measurement, theirs: Measurement) -> bool | None:
-    """True if both were trained to the same quality; None if one side does not say to which.
+    """True if both were trained to the same quality; None if one of the targets is unknown.
 
     A single target is compared by its value (logs of the rounds name the metric differently), several by name.
     """
-    one, other = points(ours), points(theirs)
-    if not one or not other:
+    first, second = targets_in_points(ours), targets_in_points(theirs)
+    if not first or not second:
         return None
-    if len(one) == len(other) == 1:
-        return math.isclose(*one.values(), *other.values(), rel_tol=_SAME_TARGET)
-    return one.keys() == other.keys() and all(
-        math.isclose(one[name], other[name], rel_tol=_SAME_TARGET) for name in one
+    if len(first) == len(second) == 1:
+        return math.isclose(*first.values(), *second.values(), rel_tol=_TARGET_TOLERANCE)
+    return first.keys() == second.keys() and all(
+        math.isclose(first[name], second[name], rel_tol=_TARGET_TOLERANCE) for name in first
     )
 
 
-def points(item: Measurement) -> dict[str, float]:
+def targets_in_points(item: Measurement) -> dict[str, float]:
     """Targets by metric; BLEU in points."""
     scale = 100.0 if item.workload in BLEU_WORKLOADS and all(0 < value < 1 for value in item.targets.values()) else 1.0
     return {name: value * scale for name, value in item.targets.items()}
@@ -69,19 +71,19 @@ def points(item: Measurement) -> dict[str, float]:
 
 def target_text(item: Measurement) -> str:
     """`0.749`, `BBOX 0.377, SEGM 0.339`; empty if unknown."""
-    targets = points(item)
+    targets = targets_in_points(item)
     if len(targets) == 1:
         return f"{next(iter(targets.values())):.6g}"
     return ", ".join(f"{name} {value:.6g}" for name, value in sorted(targets.items()))
 
 
-def _differs(item: Difference, ours: Entry, theirs: Entry) -> bool:
-    """False for texts that say the same in other words."""
-    one, other = ours.measurement, theirs.measurement
+def _really_differs(item: Difference, ours: Entry, theirs: Entry) -> bool:
+    """False if the two texts are different spellings of the same value."""
+    first, second = ours.measurement, theirs.measurement
     if item.name == "target":
-        return same_target(one, other) is not True
+        return same_target(first, second) is not True
     if item.name == "global batch":
-        return one.batch_size_global != other.batch_size_global or in_tokens(one) != in_tokens(other)
+        return first.batch_size_global != second.batch_size_global or in_tokens(first) != in_tokens(second)
     return True
 
 
@@ -90,24 +92,24 @@ def in_tokens(item: Measurement) -> bool:
     return "token" in item.batch_unit
 
 
-def _clock(entry: Entry) -> str:
+def _clock_text(entry: Entry) -> str:
     clock = entry.measurement.clock
-    words = {
+    texts = {
         "v0.5": "v0.5 (set-up is timed)",
         "v0.7": "v0.6 and later (set-up is not timed)",
         "unknown": "",
     }
-    return words.get(clock, clock) or ("" if clock == "unknown" else _clock_of_round(entry.measurement.rules))
+    return texts.get(clock, clock) or ("" if clock == "unknown" else _clock_of_round(entry.measurement.rules))
 
 
 def _clock_of_round(rules: str) -> str:
-    """Logs of other programs name no clock; their round does."""
+    """The clock rule of a round, for logs of other programs, which do not name it."""
     if rules == "v0.5":
         return "v0.5 (set-up is timed)"
     return "v0.6 and later (set-up is not timed)" if rules.startswith("v") else ""
 
 
-def _batch(entry: Entry) -> str:
+def _batch_text(entry: Entry) -> str:
     item = entry.measurement
     if item.batch_size_global is None:
         return ""
@@ -115,11 +117,11 @@ def _batch(entry: Entry) -> str:
     return f"{item.batch_size_global:,} {unit}".strip()
 
 
-def _framework(entry: Entry) -> str:
+def _framework_text(entry: Entry) -> str:
     return f"{entry.measurement.framework} {entry.framework_version}".strip()
 
 
-def _runs(entry: Entry) -> str:
+def _runs_text(entry: Entry) -> str:
     score = entry.measurement.score
     if score.method == "single figure":
         return "a single figure"
@@ -129,20 +131,20 @@ def _runs(entry: Entry) -> str:
     return text + (f", {score.runs_failed} failed" if score.runs_failed else "")
 
 
-_TEXTS: Mapping[str, Callable[[Entry], str]] = {
+_COMPARED_PROPERTIES: Mapping[str, Callable[[Entry], str]] = {
     "target": lambda entry: target_text(entry.measurement),
-    "clock rule": _clock,
+    "clock rule": _clock_text,
     "round": lambda entry: entry.measurement.rules,
     "data set": lambda entry: entry.dataset,
     "data fingerprint": lambda entry: entry.data_fingerprint[:12],
-    "global batch": _batch,
+    "global batch": _batch_text,
     "batch rule": lambda entry: entry.measurement.batch_rule,
     "learning-rate scaling": lambda entry: entry.lr_scaling,
     "precision": lambda entry: entry.measurement.precision,
     "hardware": lambda entry: entry.measurement.hardware,
     "cores per device": lambda entry: "" if entry.cores_per_device is None else str(entry.cores_per_device),
-    "framework": _framework,
-    "runs": _runs,
+    "framework": _framework_text,
+    "runs": _runs_text,
     "profile": lambda entry: {"published": "reference"}.get(entry.measurement.profile, entry.measurement.profile),
     "labels": lambda entry: ", ".join(entry.measurement.labels) or "none",
     "stop rule": lambda entry: entry.stop,
@@ -151,15 +153,21 @@ _TEXTS: Mapping[str, Callable[[Entry], str]] = {
     "leaves the closed rules": lambda entry: "; ".join(entry.deviations) or "no",
     "hyperparameter set": lambda entry: entry.hyperparameter_set,
 }
-"""Name of a difference to its text on one side, in the order in which they are shown."""
-_OF_OUR_LOGS = ("data fingerprint", "batch rule", "learning-rate scaling", "cores per device", "hyperparameter set")
-"""Said by our logs alone: not worth a word where one side does not say them."""
+"""Property to its text for one result, in the order in which differences are shown."""
+_ONLY_IN_OUR_LOGS = (
+    "data fingerprint",
+    "batch rule",
+    "learning-rate scaling",
+    "cores per device",
+    "hyperparameter set",
+)
+"""Properties that only our logs state: left out where one of the results does not have them."""
 
 
-def _hyperparameters(ours: Measurement, theirs: Measurement) -> Iterator[Difference]:
-    """Logged `opt_*` and `model_*` values, where both sides logged any."""
-    one, other = ours.hyperparameters, theirs.hyperparameters
-    if one and other:
-        for key in sorted(one.keys() | other.keys()):
-            if one.get(key) != other.get(key):
-                yield Difference(key, one.get(key, "not logged"), other.get(key, "not logged"))
+def _hyperparameter_differences(ours: Measurement, theirs: Measurement) -> Iterator[Difference]:
+    """Differences of logged `opt_*` and `model_*` values, if both results logged any."""
+    first, second = ours.hyperparameters, theirs.hyperparameters
+    if first and second:
+        for key in sorted(first.keys() | second.keys()):
+            if first.get(key) != second.get(key):
+                yield Difference(key, first.get(key, "not logged"), second.get(key, "not logged"))

@@ -1,4 +1,4 @@
-"""Ratios of one measurement to another, each with its interval, its test against run-to-run variation, and its words."""
+"""Ratios between two measurements, each with its interval, a permutation test, and a sentence."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 from suite.results.score.bootstrap import Interval
 from suite.results.score.measurement import Measurement
-from suite.results.score.scaling import Pair
+from suite.results.score.permutation_test import PermutationTest, permutation_test
+from suite.results.score.scaling import ScalingPair
 from suite.results.score.scores import TimedRun
-from suite.results.score.variation import Variation, permutation_test
 
 TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
 UNITS: Mapping[str, str] = {TIME: "s", EPOCH_TIME: "s", EPOCHS: "epochs", THROUGHPUT: "samples/s"}
-SAME = 5e-4
-"""Ratios nearer to 1 are called equal."""
+EQUAL_TOLERANCE = 5e-4
+"""Ratios closer to 1 than this count as equal."""
 _Value = Callable[[TimedRun], float | None]
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """One quantity on both sides. `ratio` above 1: ours is better (less time, fewer epochs, more samples per second)."""
+    """One quantity of both measurements. `ratio` above 1: ours is better (less time, fewer epochs, more samples per second)."""
 
     quantity: str
     unit: str
@@ -30,18 +30,18 @@ class Ratio:
     ratio: float
     interval: Interval | None
     """95 % bootstrap interval of `ratio` over the runs; None where single runs are unknown or too few."""
-    variation: Variation | None
+    variation: PermutationTest | None
     """Permutation test on the single runs; None where they are unknown."""
     label: str = ""
-    """What must stand beside the number."""
+    """Text to show beside the number."""
 
 
-def ratios(ours: Measurement, theirs: Measurement, pair: Pair, refused: set[str], label: str) -> list[Ratio]:
-    """Ratios of all quantities that both sides have, but the refused ones; `label` stands beside the time per epoch.
+def ratios(ours: Measurement, theirs: Measurement, pair: ScalingPair, refused: set[str], label: str) -> list[Ratio]:
+    """Ratios of all quantities that both measurements have, except the refused ones; `label` is for the time per epoch.
 
     `pair` is the speedup from `theirs` to `ours` (suite.results.score.scaling.compare).
     """
-    found: list[Ratio] = []
+    comparable: list[Ratio] = []
     both, one, other = ours.to_target and theirs.to_target, ours.score, theirs.score
 
     def add(
@@ -50,28 +50,30 @@ def ratios(ours: Measurement, theirs: Measurement, pair: Pair, refused: set[str]
         """Add a ratio unless it was refused, or one of `values` (ours, theirs, their ratio) cannot be used."""
         mine, yours, ratio = (_usable(number) for number in values)
         if quantity not in refused and mine and yours and ratio:
-            test = _test(ours.runs, theirs.runs, value)
-            found.append(Ratio(quantity, UNITS[quantity], mine, yours, ratio, interval, test, beside))
+            test = _permutation_test(ours.runs, theirs.runs, value)
+            comparable.append(Ratio(quantity, UNITS[quantity], mine, yours, ratio, interval, test, beside))
 
     if both:
         times_per_epoch = (one.seconds_per_epoch, other.seconds_per_epoch, pair.throughput)
         add(TIME, (one.seconds, other.seconds, pair.total), pair.interval, _seconds)
-        add(EPOCH_TIME, times_per_epoch, pair.interval_throughput, _epoch, label)
+        add(EPOCH_TIME, times_per_epoch, pair.interval_throughput, _seconds_per_epoch, label)
         add(EPOCHS, (one.epochs, other.epochs, pair.efficiency), pair.interval_efficiency, _epochs)
     mine, yours = _usable(one.samples_per_second), _usable(other.samples_per_second)
-    add(THROUGHPUT, (mine, yours, mine / yours if yours else None), None if both else pair.interval, _rate)
-    return found
+    add(
+        THROUGHPUT, (mine, yours, mine / yours if yours else None), None if both else pair.interval, _samples_per_second
+    )
+    return comparable
 
 
 def _usable(value: float | None) -> float:
-    """A value that can be divided by; 0 for one that is unknown, not positive or no finite number."""
+    """A value that can be a divisor; 0 for one that is unknown, not positive or not finite."""
     return value if value is not None and 0 < value < math.inf else 0.0
 
 
-def _test(
+def _permutation_test(
     ours: Sequence[TimedRun], theirs: Sequence[TimedRun], value: Callable[[TimedRun], float | None]
-) -> Variation | None:
-    one, other = ([found for run in runs if (found := value(run)) is not None] for runs in (ours, theirs))
+) -> PermutationTest | None:
+    one, other = ([number for run in runs if (number := value(run)) is not None] for runs in (ours, theirs))
     complete = len(one) == len(ours) and len(other) == len(theirs)
     return permutation_test(one, other) if complete else None
 
@@ -84,28 +86,28 @@ def _epochs(run: TimedRun) -> float | None:
     return run.epochs
 
 
-def _epoch(run: TimedRun) -> float | None:
+def _seconds_per_epoch(run: TimedRun) -> float | None:
     return run.seconds / run.epochs if run.epochs else None
 
 
-def _rate(run: TimedRun) -> float | None:
+def _samples_per_second(run: TimedRun) -> float | None:
     return run.samples / run.train_seconds if run.samples and run.train_seconds else None
 
 
-def ratio_words(item: Ratio, ours: str, theirs: str, test: bool = True) -> str:
+def ratio_summary(item: Ratio, ours: str, theirs: str, test: bool = True) -> str:
     """`B is 4.1 % faster (95 %: 2.0 to 6.3 %), more than run-to-run variation (p = 0.008, 5 against 5 runs)`.
 
-    `test=False` leaves the words about run-to-run variation out.
+    `test=False` leaves out what the permutation test says.
     """
     better, worse = (ours, theirs) if item.ratio >= 1 else (theirs, ours)
     tail = ""
     if item.variation is not None and test:
-        tail = (", " if item.variation.can_show else "; ") + item.variation.words
-    if abs(item.ratio - 1) < SAME:
+        tail = (", " if item.variation.can_be_significant else "; ") + item.variation.summary
+    if abs(item.ratio - 1) < EQUAL_TOLERANCE:
         alike = {TIME: "are equally fast to the target", EPOCH_TIME: "are equally fast in each epoch"}
         alike |= {EPOCHS: "need as many epochs", THROUGHPUT: "train as many samples/s"}
         return f"{ours} and {theirs} {alike[item.quantity]}{tail}"
-    amount, twice = _amount(item)
+    amount, twice = _amount_text(item)
     return {
         TIME: f"{better} is {amount} {'as fast' if twice else 'faster'} to the target",
         EPOCH_TIME: f"{better} is {amount} {'as fast' if twice else 'faster'} in each epoch",
@@ -114,7 +116,7 @@ def ratio_words(item: Ratio, ours: str, theirs: str, test: bool = True) -> str:
     }[item.quantity] + tail
 
 
-def _amount(item: Ratio) -> tuple[str, bool]:
+def _amount_text(item: Ratio) -> tuple[str, bool]:
     """`4.1 % (95 %: 2.0 to 6.3 %)`, from twice as much on `2.11 times (95 %: 2.06 to 2.20)`; and which of the two it is."""
     values = [item.ratio, *([item.interval.low, item.interval.high] if item.interval else [])]
     ratio, *ends = values if item.ratio >= 1 else [1 / value for value in values]

@@ -1,4 +1,4 @@
 """The report as one self-contained HTML file, and its figures as SVG and PNG.
 
-Imported for `suite report --html` alone: matplotlib takes half a second.
+Imported only for `suite report --html`: importing matplotlib takes half a second.
 """

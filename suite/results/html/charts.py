@@ -1,4 +1,4 @@
-"""What a figure shows, as plain numbers: no drawing here. Every text in it is clean, every number finite."""
+"""The data of the figures, without drawing: every text is clean, every number finite."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ Points = tuple[Point, ...]
 """The points of one curve in order."""
 
 MAX_POINTS = 120
-"""Points of one curve that are drawn: more cannot be told apart at the width of a figure."""
+"""Points of one curve that are drawn: more cannot be distinguished at the width of a figure."""
 MAX_PATHS = 40
 """Runs of one series that are drawn."""
 _LARGEST = 1e15
-"""Nothing measured is larger; beyond it axes lose their ticks."""
+"""Larger values are not drawn: axes would lose their ticks."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """Curves that share colour and label: the runs of one row, or one scaling curve."""
+    """Curves with one colour and label: the runs of one row, or one scaling curve."""
 
     label: str
     slot: int
-    """Number of its colour and marker."""
+    """Number that selects its colour and marker (theme.py)."""
     paths: tuple[Points, ...]
     published: bool = False
-    """Dashed, in grey: figures that are not ours."""
+    """True for results that are not ours: drawn dashed and in grey."""
     ranges: tuple[tuple[float, float, float], ...] = ()
-    """(x, lowest, highest) where several runs were measured."""
+    """(x, lowest, highest) of points with several runs."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One pair of axes."""
+    """A line chart with one pair of axes."""
 
     name: str
     """Stem of its file: lower-case letters, digits and `-`."""
     title: str
     labels: tuple[str, ...]
-    """What stands beside every number: `demo`, `cpu`."""
+    """Labels to show with the numbers: `demo`, `cpu`."""
     x_label: str
     y_label: str
     series: tuple[Series, ...]
@@ -49,7 +49,7 @@ class Chart:
     target_label: str = ""
     from_zero: bool = False
     note: str = ""
-    """What the caption adds: curves that were left out."""
+    """Caption: which curves were left out."""
 
 
 @dataclass(frozen=True)
@@ -66,23 +66,23 @@ class ScalingChart:
     note: str = ""
 
 
-def finite(points: Iterable[tuple[float | None, float | None]]) -> Points:
-    """The points that can be drawn."""
+def finite_points(points: Iterable[tuple[float | None, float | None]]) -> Points:
+    """The points whose coordinates are known and small enough to be drawn."""
     return tuple(
         (x, y) for x, y in points if x is not None and y is not None and abs(x) < _LARGEST and abs(y) < _LARGEST
     )
 
 
-def thin(points: Points) -> Points:
-    """At most MAX_POINTS, evenly chosen, first and last kept."""
+def downsample(points: Points) -> Points:
+    """At most MAX_POINTS of the points, evenly chosen, including the first and the last."""
     count = len(points)
     if count <= MAX_POINTS:
         return points
     return tuple(points[round(index * (count - 1) / (MAX_POINTS - 1))] for index in range(MAX_POINTS))
 
 
-def average(points: Points) -> Points:
-    """At most MAX_POINTS, each the mean of neighbours: for what is sampled more often than it can be drawn."""
+def downsample_mean(points: Points) -> Points:
+    """At most MAX_POINTS points, each the mean of neighbours: for telemetry, which has more samples than can be drawn."""
     size = math.ceil(len(points) / MAX_POINTS) or 1
     pieces = [points[begin : begin + size] for begin in range(0, len(points), size)]
     return tuple(
@@ -90,7 +90,7 @@ def average(points: Points) -> Points:
     )
 
 
-def choose(paths: Sequence[Points], limit: int = MAX_PATHS) -> tuple[Points, ...]:
+def evenly_chosen(paths: Sequence[Points], limit: int = MAX_PATHS) -> tuple[Points, ...]:
     """At most `limit` of the paths that have a point, evenly chosen."""
     drawn = [path for path in paths if path]
     if len(drawn) <= limit:

@@ -1,4 +1,4 @@
-"""From the runs of a table to curves: quality, throughput, waiting and the machine, over epochs or time."""
+"""The charts of a results table: quality, throughput, data wait and telemetry of its runs, over epochs or time."""
 
 from __future__ import annotations
 
@@ -6,20 +6,37 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from suite.results.html.charts import MAX_PATHS, Chart, Points, Series, average, choose, finite, thin
+from suite.results.html.charts import (
+    MAX_PATHS,
+    Chart,
+    Points,
+    Series,
+    downsample,
+    downsample_mean,
+    evenly_chosen,
+    finite_points,
+)
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import telemetry
 from suite.results.names import workload_name
 from suite.results.score.groups import Group, Row
-from suite.results.text import clean
+from suite.results.text import clean, devices_text
 from workloads.api import field_names
 
 _TELEMETRY_RUNS = 3
 """Runs of a series whose telemetry is drawn."""
 _SHORT_SECONDS = 180.0
 """Runs up to this long are drawn in seconds, longer ones in minutes."""
-_FEW = ("framework", "devices", "batch_size_global", "precision", "lr_scaling", "hyperparameter_set", "batch_rule")
+_PREFERRED_FIELDS = (
+    "framework",
+    "devices",
+    "batch_size_global",
+    "precision",
+    "lr_scaling",
+    "hyperparameter_set",
+    "batch_rule",
+)
 _SENSORS: Mapping[str, tuple[str, str]] = {
     "run_cpu_percent": ("CPU used by the run", "% of all CPUs"),
     "gpu_percent": ("GPU in use", "% of time, mean over devices"),
@@ -30,22 +47,24 @@ _SENSORS: Mapping[str, tuple[str, str]] = {
 
 
 def row_labels(rows: Sequence[Row]) -> list[str]:
-    """One short label for each row, of what tells it from the others: `pytorch, 2 devices`."""
-    known = [_values(row.group) for row in rows]
-    every = list(dict.fromkeys(name for values in known for name in values))
-    names: list[str] = [name for name in ("framework", "devices") if name in every]
+    """One short label for each row, made of the fields in which it differs from the others: `pytorch, 2 devices`."""
+    known = [_known_values(row.group) for row in rows]
+    all_names = list(dict.fromkeys(name for values in known for name in values))
+    names: list[str] = [name for name in ("framework", "devices") if name in all_names]
     texts = [_label(values, names) for values in known]
-    for name in (*_FEW, *every):
+    for name in (*_PREFERRED_FIELDS, *all_names):
         if len(set(texts)) == len(texts):
             break
         if name not in names and len({values.get(name) for values in known}) > 1:
             names.append(name)
             texts = [_label(values, names) for values in known]
-    return _unequal([text or clean(row.group.system, 40) or "runs" for row, text in zip(rows, texts, strict=True)])
+    return _numbered_duplicates(
+        [text or clean(row.group.system, 40) or "runs" for row, text in zip(rows, texts, strict=True)]
+    )
 
 
-def _values(group: Group) -> dict[str, object]:
-    """What is known about a row; each hyperparameter counts by itself."""
+def _known_values(group: Group) -> dict[str, object]:
+    """The known fields of a row; each hyperparameter is a field of its own."""
     values = {name: getattr(group, name) for name in field_names(Group, row=True) if name != "hyperparameters"}
     return {name: value for name, value in values.items() if value not in (None, "", (), {})} | dict(
         group.hyperparameters
@@ -53,12 +72,12 @@ def _values(group: Group) -> dict[str, object]:
 
 
 def _label(values: Mapping[str, object], names: Sequence[str]) -> str:
-    return clean(", ".join(_word(name, values[name]) for name in names if name in values), 60)
+    return clean(", ".join(_value_text(name, values[name]) for name in names if name in values), 60)
 
 
-def _word(name: str, value: object) -> str:
-    if name == "devices":
-        return f"{value} device" if value == 1 else f"{value} devices"
+def _value_text(name: str, value: object) -> str:
+    if name == "devices" and isinstance(value, int):
+        return devices_text(value)
     if name == "batch_size_global":
         return f"batch {value:,}"
     if name.startswith(("opt_", "model_")):
@@ -66,8 +85,8 @@ def _word(name: str, value: object) -> str:
     return value if isinstance(value, str) else clean(repr(value), 20)
 
 
-def _unequal(texts: Sequence[str]) -> list[str]:
-    """Texts with a number behind those that occur again: names are cut, and settings may differ beyond the cut."""
+def _numbered_duplicates(texts: Sequence[str]) -> list[str]:
+    """The texts, with a number appended to repeated ones: labels are cut, and may differ only after the cut."""
     seen: dict[str, int] = {}
     result = []
     for text in texts:
@@ -76,25 +95,25 @@ def _unequal(texts: Sequence[str]) -> list[str]:
     return result
 
 
-def labels_of(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Labels of any row: they stand beside every number of the table."""
-    found = dict.fromkeys(label for row in rows for label in row.group.labels)
-    return tuple(clean(label, 60) for label in sorted(found)[:6])
+def run_labels(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The labels of all rows together, to show with every number of the table."""
+    labels = {label for row in rows for label in row.group.labels}
+    return tuple(clean(label, 60) for label in sorted(labels)[:6])
 
 
 def file_name(*parts: str) -> str:
-    """A file's stem of clean parts: lower-case letters, digits and `-` alone, so that no name leaves a folder."""
+    """The stem of a file name: lower-case letters, digits and `-` only, so that no name can lead out of a folder."""
     words = (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-")[:40] for part in parts)
     return "-".join(word for word in words if word) or "figure"
 
 
 def table_charts(table: Sequence[Row], number: int) -> list[Chart]:
-    """All figures of one table; what was not recorded has none. `number` counts tables: it makes file names differ."""
+    """All charts of one table; what was not recorded has none. `number` of the table makes file names unique."""
     names = row_labels(table)
     return [
         *_quality_charts(table, names, number),
         *_rate_charts(table, names, number),
-        *_machine(table, names, number),
+        *_telemetry_charts(table, names, number),
     ]
 
 
@@ -106,23 +125,23 @@ def _quality_charts(table: Sequence[Row], names: Sequence[str], number: int) -> 
     for metric in _metrics(table):
 
         def over_epochs(record: RunRecord, metric: str = metric) -> Points:
-            return finite(
+            return finite_points(
                 (_epoch(record, index), item.quality.get(metric)) for index, item in enumerate(record.evaluations)
             )
 
         def over_time(record: RunRecord, metric: str = metric) -> Points:
-            return finite((item.seconds / scale, item.quality.get(metric)) for item in record.evaluations)
+            return finite_points((item.seconds / scale, item.quality.get(metric)) for item in record.evaluations)
 
         targets = {dict(row.group.targets).get(metric) for row in table}
         target = next(iter(targets)) if len(targets) == 1 else None
-        shown = finite([(0.0, target)])
+        shown = finite_points([(0.0, target)])
         for x_label, points in (("epochs", over_epochs), (unit, over_time)):
             series, note = _series(table, names, points)
             if series:
                 yield Chart(
                     name=file_name(f"{number:02d}", _workload(table), clean(metric, 30), "over", x_label),
                     title=f"{_workload(table)}: {clean(metric, 30)} over {'epochs' if x_label == 'epochs' else 'time'}",
-                    labels=labels_of(table),
+                    labels=run_labels(table),
                     x_label=x_label,
                     y_label=clean(metric, 30),
                     series=series,
@@ -134,11 +153,11 @@ def _quality_charts(table: Sequence[Row], names: Sequence[str], number: int) -> 
 
 def _metrics(table: Sequence[Row]) -> list[str]:
     """Metrics with a target first; at most three."""
-    wanted = dict.fromkeys(metric for row in table for metric in row.group.targets)
-    seen = dict.fromkeys(
+    targets = dict.fromkeys(metric for row in table for metric in row.group.targets)
+    logged = dict.fromkeys(
         metric for record in _records(table) for evaluation in record.evaluations[:3] for metric in evaluation.quality
     )
-    return list({**{name: None for name in wanted if name in seen}, **({} if wanted else seen)})[:3]
+    return list({**{name: None for name in targets if name in logged}, **({} if targets else logged)})[:3]
 
 
 def _epoch(record: RunRecord, index: int) -> float | None:
@@ -162,15 +181,15 @@ def _time_unit(table: Sequence[Row]) -> tuple[str, float]:
 def _series(
     table: Sequence[Row], names: Sequence[str], points: Callable[[RunRecord], Points]
 ) -> tuple[tuple[Series, ...], str]:
-    """(one series for each row that has a curve, what was left out)."""
-    found, left_out = [], 0
+    """(one series for each row that has a curve, a note on curves left out)."""
+    series, left_out = [], 0
     for slot, (row, name) in enumerate(zip(table, names, strict=True)):
-        paths = [thin(points(run.reading.record)) for run in row.attempts if run.reading is not None]
-        drawn = choose(paths)
+        paths = [downsample(points(run.reading.record)) for run in row.attempts if run.reading is not None]
+        drawn = evenly_chosen(paths)
         left_out += sum(1 for path in paths if path) - len(drawn)
         if drawn:
-            found.append(Series(name, slot, drawn))
-    return tuple(found), _left_out(left_out)
+            series.append(Series(name, slot, drawn))
+    return tuple(series), _left_out(left_out)
 
 
 def _left_out(count: int) -> str:
@@ -185,10 +204,12 @@ def _rate_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Ite
     sample_unit = clean(table[0].group.sample_unit or "samples", 30)
 
     def rates(record: RunRecord) -> Points:
-        return finite((seconds / scale, rate) for seconds, rate, _ in blocks(record))
+        return finite_points((seconds / scale, rate) for seconds, rate, _ in blocks(record))
 
     def waits(record: RunRecord) -> Points:
-        return finite((seconds / scale, None if wait is None else 100 * wait) for seconds, _, wait in blocks(record))
+        return finite_points(
+            (seconds / scale, None if wait is None else 100 * wait) for seconds, _, wait in blocks(record)
+        )
 
     kinds = (
         ("throughput", f"{sample_unit}/s, training alone", rates),
@@ -200,7 +221,7 @@ def _rate_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Ite
             yield Chart(
                 name=file_name(f"{number:02d}", _workload(table), title),
                 title=f"{_workload(table)}: {title} over time",
-                labels=labels_of(table),
+                labels=run_labels(table),
                 x_label=unit,
                 y_label=y_label,
                 series=series,
@@ -210,55 +231,58 @@ def _rate_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Ite
 
 
 def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
-    """(seconds since run_start, samples/s, share of training time that waited for data) of each evaluation block.
+    """(seconds since run_start, samples/s, fraction of training time spent waiting for data) of each evaluation block.
 
     The time is that of the evaluation which the log writes just before a block's figures; where there is none, the training
     and evaluation seconds so far.
     """
-    found, so_far, before = [], 0.0, 0
+    rates, seconds_so_far, previous_line = [], 0.0, 0
     for item in sorted(record.throughput, key=lambda item: item.line):
-        so_far += (item.train_seconds or 0.0) + (item.evaluation_seconds or 0.0)
-        within = [one.seconds for one in record.evaluations if before < one.line < item.line]
+        seconds_so_far += (item.train_seconds or 0.0) + (item.evaluation_seconds or 0.0)
+        within = [one.seconds for one in record.evaluations if previous_line < one.line < item.line]
         wait = (
             item.data_wait_seconds / item.train_seconds
             if item.data_wait_seconds is not None and item.train_seconds
             else None
         )
-        found.append((within[-1] if within else so_far, item.samples_per_second, wait))
-        before = item.line
-    return found
+        rates.append((within[-1] if within else seconds_so_far, item.samples_per_second, wait))
+        previous_line = item.line
+    return rates
 
 
 # --- the machine --------------------------------------------------------------------------------------------------------
 
 
-def _machine(table: Sequence[Row], names: Sequence[str], number: int) -> Iterator[Chart]:
+def _telemetry_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Iterator[Chart]:
     recorded: dict[str, list[Series]] = {sensor: [] for sensor in _SENSORS}
     unit, scale = _time_unit(table)
     left_out = 0
     for slot, (row, name) in enumerate(zip(table, names, strict=True)):
-        beside = [found for run in _evenly(row.attempts) if (found := telemetry(_folder(run))) is not None]
-        left_out += max(0, len(row.attempts) - _TELEMETRY_RUNS) if beside else 0
+        recordings = [
+            recording for run in _evenly_chosen_runs(row.attempts) if (recording := telemetry(_folder(run))) is not None
+        ]
+        left_out += max(0, len(row.attempts) - _TELEMETRY_RUNS) if recordings else 0
         for sensor in _SENSORS:
             size = 1e9 if sensor.endswith("_bytes") else 1.0
             curves = [
-                average(
-                    finite(
-                        (second / scale, _over(value, size)) for second, value in zip(one.seconds, values, strict=True)
+                downsample_mean(
+                    finite_points(
+                        (second / scale, _divided(value, size))
+                        for second, value in zip(one.seconds, values, strict=True)
                     )
                 )
-                for one in beside
+                for one in recordings
                 if (values := one.series.get(sensor)) is not None
             ]
             if any(curves):
-                recorded[sensor].append(Series(name, slot, choose(curves)))
+                recorded[sensor].append(Series(name, slot, evenly_chosen(curves)))
     for sensor, series in recorded.items():
         title, y_label = _SENSORS[sensor]
         if series:
             yield Chart(
                 name=file_name(f"{number:02d}", _workload(table), title),
                 title=f"{_workload(table)}: {title}",
-                labels=labels_of(table),
+                labels=run_labels(table),
                 x_label=unit,
                 y_label=y_label,
                 series=tuple(series),
@@ -269,7 +293,7 @@ def _machine(table: Sequence[Row], names: Sequence[str], number: int) -> Iterato
             )
 
 
-def _evenly(runs: Sequence[Run]) -> list[Run]:
+def _evenly_chosen_runs(runs: Sequence[Run]) -> list[Run]:
     if len(runs) <= _TELEMETRY_RUNS:
         return list(runs)
     return [runs[round(index * (len(runs) - 1) / (_TELEMETRY_RUNS - 1))] for index in range(_TELEMETRY_RUNS)]
@@ -279,5 +303,5 @@ def _folder(run: Run) -> Path:
     return run.path if run.reading is None and run.path.is_dir() else run.path.parent
 
 
-def _over(value: float | None, size: float) -> float | None:
+def _divided(value: float | None, size: float) -> float | None:
     return None if value is None else value / size

@@ -1,4 +1,4 @@
-"""Draws charts with matplotlib: one `Figure` each, with its labels in it. Nothing here touches a file or a global setting."""
+"""Draws charts with matplotlib, one `Figure` each, labels included. No file and no global setting is touched."""
 
 from __future__ import annotations
 
@@ -13,14 +13,25 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from suite.results.html.charts import Chart, Points, ScalingChart, Series
-from suite.results.html.theme import GRID, HEIGHT, INK, MUTED, PAPER, SETTINGS, TEXT_SIZE, WIDTH, colour, marker
+from suite.results.html.theme import (
+    GRID,
+    HEIGHT,
+    INK,
+    MATPLOTLIB_SETTINGS,
+    MUTED,
+    PAPER,
+    TEXT_SIZE,
+    WIDTH,
+    colour,
+    marker,
+)
 
 NOT_VERIFIED = "Not verified by MLCommons Association"
 _SMALL = TEXT_SIZE - 1.5
 _GAP = _SMALL * 1.28
-"""From one label to the next, pixels."""
+"""Distance between two labels, pixels."""
 _LETTER = 0.58
-"""Width of a letter of DejaVu Sans over its size, about."""
+"""Approximate width of a letter of DejaVu Sans over its font size."""
 _LEADER = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
 """Line from the end of a curve to its label."""
 _STEPS = (1, 2, 5, 10)
@@ -29,17 +40,17 @@ _SCALING_WIDTH, _SCALING_HEIGHT = 440.0, 430.0
 
 
 @contextmanager
-def settings() -> Iterator[None]:
-    """Our settings of matplotlib and nobody else's, while drawing and saving."""
+def matplotlib_settings() -> Iterator[None]:
+    """Context with exactly our matplotlib settings, for drawing and saving."""
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a letter that the font lacks becomes a box
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS)  # type: ignore[arg-type]
+        matplotlib.rcParams.update(MATPLOTLIB_SETTINGS)  # type: ignore[arg-type]
         yield
 
 
 def draw(chart: Chart | ScalingChart) -> Figure:
-    """A chart as a figure; call it and save the figure within `settings`."""
+    """A chart as a figure; call this, and save the figure, within `matplotlib_settings()`."""
     return _draw_scaling(chart) if isinstance(chart, ScalingChart) else _draw_lines(chart)
 
 
@@ -84,7 +95,7 @@ def _cut(text: str, limit: int = 24) -> str:
 
 
 def _headings(figure: Figure, title: str, labels: Sequence[str], width: float, height: float) -> None:
-    """Title above, labels and the reservation below: they go wherever the figure goes."""
+    """Title above, labels and "not verified" below, so that they stay with the figure wherever it is copied."""
     figure.text(6 / width, 1 - 5 / height, _cut(title, 44), va="top", fontsize=TEXT_SIZE, fontweight="bold", color=INK)
     below = " · ".join([*(_cut(label, 24) for label in labels[:4]), NOT_VERIFIED])
     figure.text(6 / width, 5 / height, below, va="bottom", fontsize=_SMALL - 1, color=MUTED)
@@ -129,7 +140,7 @@ def _limits(axes: Axes, chart: Chart) -> None:
 
 
 def number_text(value: float) -> str:
-    """A tick: `0.05`, `250`, `1.5M`."""
+    """A tick label: `0.05`, `250`, `1.5M`."""
     for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             return f"{value / (1e3 if letter == 'k' else size):g}{letter}"
@@ -140,16 +151,16 @@ def number_text(value: float) -> str:
 
 
 def _end_labels(axes: Axes, series: Sequence[Series]) -> None:
-    """Each curve's name right of the axes, at the height of its end, moved apart where they would overlap."""
+    """Each curve's name right of the axes, at the height of its end, moved where names would overlap."""
     width, height = _pixels(axes)
     named = series if len(series) <= height // _GAP else series[: int(height // _GAP) - 1]
-    wanted = []
+    labels = []
     for one in named:
         end = _last(one.paths)
-        wanted.append((_height(axes, end[1]), _cut(one.label), MUTED if one.published else colour(one.slot), end))
-    wanted.sort(key=lambda item: item[0])
-    heights = spread([item[0] * height for item in wanted], gap=_GAP, top=height + 6)
-    for (_, text, ink, end), place in zip(wanted, heights, strict=True):
+        labels.append((_height(axes, end[1]), _cut(one.label), MUTED if one.published else colour(one.slot), end))
+    labels.sort(key=lambda item: item[0])
+    heights = spread_labels([item[0] * height for item in labels], gap=_GAP, top=height + 6)
+    for (_, text, ink, end), place in zip(labels, heights, strict=True):
         axes.annotate(
             text,
             xy=end,
@@ -168,7 +179,7 @@ def _end_labels(axes: Axes, series: Sequence[Series]) -> None:
 
 
 def _pixels(axes: Axes) -> tuple[float, float]:
-    """Width and height of the axes."""
+    """Width and height of the axes in pixels."""
     figure = axes.get_figure(root=True)
     assert figure is not None
     box, (width, height) = axes.get_position(), figure.get_size_inches() * 72
@@ -176,20 +187,20 @@ def _pixels(axes: Axes) -> tuple[float, float]:
 
 
 def _last(paths: Sequence[Points]) -> tuple[float, float]:
-    """The end that lies furthest right."""
+    """The end point furthest to the right."""
     return max((path[-1] for path in paths), key=lambda point: point[0])
 
 
 def _height(axes: Axes, y: float) -> float:
-    """Of a value on the y axis, 0 to 1."""
+    """Position of a value on the y axis, 0 to 1."""
     low, high = axes.get_ylim()
     if axes.get_yscale() == "log":
         low, high, y = math.log(low), math.log(high), math.log(y)
     return (y - low) / (high - low)
 
 
-def spread(heights: Sequence[float], gap: float, top: float) -> list[float]:
-    """Ascending heights, moved as little as needed to lie `gap` apart and below `top`."""
+def spread_labels(heights: Sequence[float], gap: float, top: float) -> list[float]:
+    """Ascending heights, moved as little as needed to have distances of at least `gap` and stay below `top`."""
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + gap) if placed else max(height, 0.0))
@@ -220,7 +231,7 @@ def _draw_scaling(chart: ScalingChart) -> Figure:
     _time_limits(axes, chart)
     axes.set_xlabel("devices", labelpad=2)
     axes.set_title("minutes to target (dotted: ideal)", loc="left", fontsize=_SMALL, color=MUTED, pad=5)
-    axes.xaxis.set_major_locator(FixedLocator(_apart(counts)))
+    axes.xaxis.set_major_locator(FixedLocator(_readable_ticks(counts)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
@@ -232,7 +243,7 @@ def _draw_scaling(chart: ScalingChart) -> Figure:
 
 
 def _ideal(axes: Axes, points: Points) -> None:
-    """Time on one number of devices over how many times more there are."""
+    """Dotted line of ideal scaling from the first point."""
     if len(points) > 1:
         (first, minutes), last = points[0], points[-1][0]
         axes.plot(
@@ -241,7 +252,7 @@ def _ideal(axes: Axes, points: Points) -> None:
 
 
 def _time_limits(axes: Axes, chart: ScalingChart) -> None:
-    """Room above the curves for the inset."""
+    """Limits and ticks of the time axis, with room above the curves for the inset."""
     values = [y for series in chart.times for _, y in series.paths[0]]
     values += [y for series in chart.times for _, low, high in series.ranges for y in (low, high)]
     for series in chart.times:
@@ -258,8 +269,8 @@ def _time_limits(axes: Axes, chart: ScalingChart) -> None:
     axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= 10**high]))
 
 
-def _apart(counts: Sequence[float]) -> list[float]:
-    """Device counts that have room for a tick: those at least a fifth larger than the one before."""
+def _readable_ticks(counts: Sequence[float]) -> list[float]:
+    """Device counts with room for a tick label: those at least a fifth larger than the one before."""
     kept: list[float] = []
     for count in counts:
         if not kept or count / kept[-1] >= 1.2:
@@ -287,7 +298,7 @@ def _inset(axes: Axes, speedups: Sequence[Series]) -> None:
 
 
 def _ticks(speedups: Sequence[Series], largest: float) -> list[float]:
-    """Multiples of the devices that have room on a linear axis."""
+    """Ticks of the inset: multiples of the fewest devices that have room on a linear axis."""
     kept: list[float] = []
     for x in sorted({x for series in speedups for x, _ in series.paths[0]}, reverse=True):
         if not kept or kept[-1] - x >= largest / 8:

@@ -1,4 +1,4 @@
-"""Writes the report as one HTML file: no script, nothing from outside, everything from logs escaped."""
+"""Writes the report as one HTML file: no script, no external resource, all text from logs escaped."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from markupsafe import Markup
 
 from suite import __version__
 from suite.results.html.charts import Chart, ScalingChart
-from suite.results.html.curves import labels_of, table_charts
+from suite.results.html.curves import run_labels, table_charts
 from suite.results.html.export import inline_svg, write_files
-from suite.results.html.figures import draw, settings
+from suite.results.html.figures import draw, matplotlib_settings
 from suite.results.html.runs import run_views
 from suite.results.html.scaling_curves import scaling_charts
-from suite.results.html.sections import beside, cards, overview, speedups, without_empty
+from suite.results.html.sections import cards, overview, published_table, speedups, without_empty
 from suite.results.logs.collect import Run, collect
-from suite.results.published.other_logs import described
+from suite.results.published.other_logs import with_system_details
 from suite.results.report.report import (
     NOT_VERIFIED,
-    PROFILE_TEXT,
+    PROFILE_NOTICES,
     failures,
     problems,
+    split_into_tables,
     table_constants,
     table_title,
-    tables,
 )
-from suite.results.report.tables import Table, results
+from suite.results.report.tables import Table, results_table
 from suite.results.score.groups import Row, rows
 from suite.results.score.measurement import Measurement, measurements
 from suite.results.text import clean
 
 MAX_DRAWN_TABLES = 20
-"""Tables that get figures: each costs about a second and 100 kB."""
+"""Tables with figures: each takes about a second and 100 kB."""
 _MAX_FAILURES = 500
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A figure on the page."""
+class RenderedFigure:
+    """A figure as inline SVG, with its labels and caption."""
 
     svg: Markup
     labels: tuple[str, ...]
@@ -58,7 +58,7 @@ class Section:
     constants: tuple[str, ...]
     results: Table
     speedups: Table | None
-    figures: tuple[Drawn, ...]
+    figures: tuple[RenderedFigure, ...]
 
 
 def write_html(
@@ -69,13 +69,13 @@ def write_html(
     Raises ValueError, before anything is written, for a path without logs, an `out` that exists, or a folder that is not empty.
     """
     _refuse(out, figures)
-    runs = described(collect(paths))
+    runs = with_system_details(collect(paths))
     charts: list[Chart | ScalingChart] = []
     page = _page(runs, published, charts)
     try:
         if figures is not None:
             figures.mkdir(parents=True, exist_ok=True)
-            with settings():
+            with matplotlib_settings():
                 for chart in charts:
                     write_files(draw(chart), figures, chart.name)
         _write_new(out, page)
@@ -84,7 +84,7 @@ def write_html(
 
 
 def _write_new(out: Path, page: str) -> None:
-    """A whole file or none: half a page would look like a report."""
+    """Write the whole file or none: half a page would look like a complete report."""
     with open(out, "x", encoding="utf-8") as stream:
         try:
             stream.write(page)
@@ -107,23 +107,25 @@ def _refuse(out: Path, figures: Path | None) -> None:
 
 def _page(runs: Sequence[Run], published: Sequence[Measurement], charts: list[Chart | ScalingChart]) -> str:
     """The page; all charts on it are added to `charts`."""
-    found = rows(runs)
-    ours = measurements(found)
+    result_rows = rows(runs)
+    ours = measurements(result_rows)
     scaling = scaling_charts(ours, published)
     charts += scaling
-    with settings():
+    with matplotlib_settings():
         first = [_draw(chart, f"s{index}") for index, chart in enumerate(scaling, start=1)]
-        sections = [_section(*one, index, charts) for index, one in enumerate(_titled(tables(found)), start=1)]
+        sections = [
+            _section(*one, index, charts) for index, one in enumerate(_titled(split_into_tables(result_rows)), start=1)
+        ]
     shown = run_views(runs)
     failed = failures(runs, 300)
     return _template().render(
         not_verified=NOT_VERIFIED,
         version=__version__,
         overview=overview(runs),
-        cards=cards(found),
+        cards=cards(result_rows),
         scaling=first,
-        beside=beside(ours, published),
-        nothing_beside=bool(published) and beside(ours, published) is None,
+        beside=published_table(ours, published),
+        nothing_beside=bool(published) and published_table(ours, published) is None,
         sections=sections,
         tables_without_figures=max(0, len(sections) - MAX_DRAWN_TABLES),
         failures=failed[:_MAX_FAILURES],
@@ -134,19 +136,19 @@ def _page(runs: Sequence[Run], published: Sequence[Measurement], charts: list[Ch
     )
 
 
-def _titled(found: Sequence[list[Row]]) -> list[tuple[list[Row], str]]:
-    """Tables with titles that tell them apart."""
-    titles = [table_title(table) for table in found]
+def _titled(result_tables: Sequence[list[Row]]) -> list[tuple[list[Row], str]]:
+    """The tables with their titles, which are extended until they differ."""
+    titles = [table_title(table) for table in result_tables]
     for name in ("device_name", "device", "batch_rule", "sample_unit"):
-        values = [clean(str(getattr(table[0].group, name)), 40) for table in found]
+        values = [clean(str(getattr(table[0].group, name)), 40) for table in result_tables]
         known = dict.fromkeys(zip(titles, values, strict=True))
-        again = {title for title in titles if sum(title == other for other, _ in known) > 1}
+        repeated = {title for title in titles if sum(title == other for other, _ in known) > 1}
         word = "batch " if name == "batch_rule" else ""
         titles = [
-            f"{title}, {word}{value}" if title in again and value else title
+            f"{title}, {word}{value}" if title in repeated and value else title
             for title, value in zip(titles, values, strict=True)
         ]
-    return list(zip(found, titles, strict=True))
+    return list(zip(result_tables, titles, strict=True))
 
 
 def _section(table: list[Row], title: str, number: int, charts: list[Chart | ScalingChart]) -> Section:
@@ -155,17 +157,17 @@ def _section(table: list[Row], title: str, number: int, charts: list[Chart | Sca
     return Section(
         anchor=f"table-{number}",
         title=title,
-        labels=labels_of(table),
-        text=PROFILE_TEXT.get(table[0].group.profile, ""),
+        labels=run_labels(table),
+        text=PROFILE_NOTICES.get(table[0].group.profile, ""),
         constants=tuple(table_constants(table)),
-        results=without_empty(results(table)),
+        results=without_empty(results_table(table)),
         speedups=speedups(table),
         figures=tuple(_draw(chart, f"t{number}-{index}") for index, chart in enumerate(drawn, start=1)),
     )
 
 
-def _draw(chart: Chart | ScalingChart, name: str) -> Drawn:
-    return Drawn(Markup(inline_svg(draw(chart), name, chart.title)), chart.labels, chart.note)
+def _draw(chart: Chart | ScalingChart, name: str) -> RenderedFigure:
+    return RenderedFigure(Markup(inline_svg(draw(chart), name, chart.title)), chart.labels, chart.note)
 
 
 def _template() -> jinja2.Template:

@@ -1,4 +1,4 @@
-"""Every run with its settings and environment, as plain text for the page. Logs and files beside them are not trusted."""
+"""The list of runs on the page, with settings and environment, as plain text. Logs and their folders are not trusted."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
-from suite.results.report.tables import NONE, minutes, quantity
-from suite.results.report.time_fractions import shares
-from suite.results.text import clean
+from suite.results.report.tables import DASH, minutes_text, rate_text
+from suite.results.report.time_fractions import time_fractions
+from suite.results.text import clean, devices_text
 from workloads.api import Json
 
 MAX_RUNS = 400
-"""Runs that are shown with their settings; the tables count all."""
+"""Runs shown with their settings; the tables count all."""
 _MAX_LINES = 80
 """Lines of one list: a log may hold any number of keys."""
 _ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cleared")
-"""What of `run.json` (docs/logs.md) says where the run took place."""
+"""Keys of `run.json` (docs/logs.md) about the environment of the run."""
 Lines = tuple[tuple[str, str], ...]
 """(name, value), both clean."""
 
 
 @dataclass(frozen=True)
 class RunView:
-    """One run: a line of facts, and lists that open below it."""
+    """One run on the page: a summary line and lists that open below it."""
 
     name: str
     status: str
@@ -38,7 +38,7 @@ class RunView:
 
 
 def run_views(runs: Sequence[Run]) -> list[RunView]:
-    """The first MAX_RUNS runs."""
+    """The first MAX_RUNS runs, prepared for the page."""
     return [_view(run) for run in runs[:MAX_RUNS]]
 
 
@@ -63,24 +63,24 @@ def _facts(settings: RunSettings | None, record: RunRecord | None) -> Iterator[s
     if settings is not None:
         yield from (clean(text, 40) for text in (settings.workload, settings.framework) if text)
         if settings.devices is not None:
-            yield f"{settings.devices} device{'' if settings.devices == 1 else 's'}"
+            yield devices_text(settings.devices)
     if record is None:
         return
     if record.seconds is not None:
-        yield f"{minutes(record.seconds)} min"
+        yield f"{minutes_text(record.seconds)} min"
     if record.epochs_to_target is not None:
         yield f"{record.epochs_to_target:g} epochs"
     yield from (f"{clean(name, 20)} {value:.4g}" for name, value in list(record.quality.items())[:3])
-    yield from (f"{part} %" for part in _shares(record))
+    yield from (f"{part} %" for part in _time_fractions(record))
 
 
-def _shares(record: RunRecord) -> Iterator[str]:
-    """Share of the training time that waited for data; share of evaluations in the time of both."""
-    found = shares(record.throughput)
-    if found.data_wait is not None:
-        yield f"data wait {100 * found.data_wait:.2g}"
-    if found.evaluation is not None:
-        yield f"evaluation {100 * found.evaluation:.2g}"
+def _time_fractions(record: RunRecord) -> Iterator[str]:
+    """Percentages of the training time spent waiting for data, and of the time spent in evaluations."""
+    fractions = time_fractions(record.throughput)
+    if fractions.data_wait is not None:
+        yield f"data wait {100 * fractions.data_wait:.2g}"
+    if fractions.evaluation is not None:
+        yield f"evaluation {100 * fractions.evaluation:.2g}"
 
 
 def _settings(settings: RunSettings | None) -> Lines:
@@ -101,7 +101,7 @@ def _logged(record: RunRecord | None) -> Iterator[tuple[str, object]]:
     yield from ((name, value) for name, value in (*identity, ("platform", record.platform)) if value)
     rates = [item.samples_per_second for item in record.throughput if item.samples_per_second is not None]
     if rates:
-        yield "throughput of the last block", f"{quantity(rates[-1])} samples/s"
+        yield "throughput of the last block", f"{rate_text(rates[-1])} samples/s"
     yield from record.hyperparameters.items()
 
 
@@ -116,7 +116,7 @@ def _environment(folder: Path) -> Iterator[tuple[str, object]]:
 
 
 def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
-    """`versions.numpy` and the like; deeper than `depth` and lists come as JSON."""
+    """Nested objects as (`versions numpy`, value) pairs; lists, and objects deeper than `depth`, stay as they are."""
     if isinstance(value, Mapping) and depth > 0:
         for key, inner in list(value.items())[:_MAX_LINES]:
             yield from _flat(f"{name} {key}", inner, depth - 1)
@@ -136,7 +136,7 @@ def _text(value: object) -> str:
     if isinstance(value, int | float):
         return f"{value:.12g}"
     if isinstance(value, str):
-        return clean(value, 200) or NONE
+        return clean(value, 200) or DASH
     if isinstance(value, Mapping):
         return clean(", ".join(f"{key} {inner}" for key, inner in list(value.items())[:20]), 200)
     if isinstance(value, tuple):
@@ -144,4 +144,4 @@ def _text(value: object) -> str:
     try:
         return clean(json.dumps(value, ensure_ascii=False), 200)
     except (RecursionError, ValueError):
-        return NONE
+        return DASH

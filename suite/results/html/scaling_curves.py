@@ -1,10 +1,10 @@
-"""From measurements to the figure of time to target against devices, and of total speedup in its inset."""
+"""The charts of time to target against devices, with total speedup in the inset, from measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suite.results.html.charts import ScalingChart, Series, finite
+from suite.results.html.charts import ScalingChart, Series, finite_points
 from suite.results.html.curves import file_name
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.text import clean
@@ -12,13 +12,13 @@ from suite.results.text import clean
 _PROFILES = {"reference": 0, "demo": 1, "synthetic": 2}
 _MAX_FAMILIES = 24
 """Curves of one figure."""
-_DISTINCT = ("workload", "framework", "system", "hardware", "batch_rule", "precision", "clock", "rules")
+_DISTINGUISHING_FIELDS = ("workload", "framework", "system", "hardware", "batch_rule", "precision", "clock", "rules")
 
 
 def scaling_charts(ours: Sequence[Measurement], published: Sequence[Measurement] = ()) -> list[ScalingChart]:
-    """One figure for each profile (they never mix) of which something was measured on several numbers of devices.
+    """One chart for each profile (they never mix) that has measurements on several numbers of devices.
 
-    `published` measurements of the same workloads stand beside ours; with them one number of devices is enough.
+    `published` measurements of the same workloads are drawn too; with them one number of devices is enough.
     """
     charts = []
     for profile in sorted({item.profile for item in ours}, key=lambda name: (_PROFILES.get(name, 3), name)):
@@ -34,9 +34,9 @@ def scaling_charts(ours: Sequence[Measurement], published: Sequence[Measurement]
 def _chart(
     profile: str, families: Sequence[Sequence[Measurement]], beside: Sequence[Sequence[Measurement]]
 ) -> ScalingChart:
-    drawn = [_best(family) for family in families[:_MAX_FAMILIES]]
-    theirs = [_best(family) for family in beside[:_MAX_FAMILIES]]
-    names = _names([family[0] for family in drawn])
+    drawn = [_fastest_per_device_count(family) for family in families[:_MAX_FAMILIES]]
+    theirs = [_fastest_per_device_count(family) for family in beside[:_MAX_FAMILIES]]
+    names = _curve_labels([family[0] for family in drawn])
     several = len({family[0].workload for family in (*drawn, *theirs)}) > 1
     their_names = [_published_name(family[0], several) for family in theirs]
     left_out = len(families) + len(beside) - len(drawn) - len(theirs)
@@ -44,20 +44,20 @@ def _chart(
         *((family, name, slot, False) for slot, (family, name) in enumerate(zip(drawn, names, strict=True))),
         *((family, name, slot, True) for slot, (family, name) in enumerate(zip(theirs, their_names, strict=True))),
     ]
-    found = dict.fromkeys(label for family in families for item in family for label in item.labels)
+    labels = dict.fromkeys(label for family in families for item in family for label in item.labels)
     workloads = list(dict.fromkeys(family[0].workload for family in drawn))
     what = clean(workloads[0], 40) if len(workloads) == 1 else "all workloads"
     return ScalingChart(
         name=file_name("00", profile, "time to target over devices"),
         title=f"Time to target, {what}",
-        labels=tuple(clean(label, 60) for label in sorted(found)[:6]),
+        labels=tuple(clean(label, 60) for label in sorted(labels)[:6]),
         times=tuple(_times(*one) for one in named if _times(*one).paths[0]),
         speedups=tuple(_speedups(*one) for one in named if len({item.devices for item in one[0]}) > 1),
         note=f"{left_out:,} more curves are not drawn" if left_out > 0 else "",
     )
 
 
-def _best(family: Sequence[Measurement]) -> list[Measurement]:
+def _fastest_per_device_count(family: Sequence[Measurement]) -> list[Measurement]:
     """The fastest on each number of devices, where several settings were tried."""
     fastest: dict[int, Measurement] = {}
     for item in family:
@@ -67,25 +67,25 @@ def _best(family: Sequence[Measurement]) -> list[Measurement]:
     return [fastest[devices] for devices in sorted(fastest)]
 
 
-def _names(firsts: Sequence[Measurement]) -> list[str]:
-    """A label for each curve, of what tells it from the others."""
-    names = [name for name in _DISTINCT[:2] if len({getattr(item, name) for item in firsts}) > 1]
-    texts = [_joined(item, names) for item in firsts]
-    for name in _DISTINCT[2:]:
+def _curve_labels(firsts: Sequence[Measurement]) -> list[str]:
+    """A label for each curve, made of the fields in which it differs from the others."""
+    names = [name for name in _DISTINGUISHING_FIELDS[:2] if len({getattr(item, name) for item in firsts}) > 1]
+    texts = [_label(item, names) for item in firsts]
+    for name in _DISTINGUISHING_FIELDS[2:]:
         if len(set(texts)) < len(texts) and len({getattr(item, name) for item in firsts}) > 1:
             names.append(name)
-            texts = [_joined(item, names) for item in firsts]
+            texts = [_label(item, names) for item in firsts]
     return [
         text if texts.count(text) == 1 else f"{text} ({index})".strip() for index, text in enumerate(texts, start=1)
     ]
 
 
-def _joined(item: Measurement, names: Sequence[str]) -> str:
-    shown = [_word(item, name) for name in names] or [item.framework or item.workload]
+def _label(item: Measurement, names: Sequence[str]) -> str:
+    shown = [_value_text(item, name) for name in names] or [item.framework or item.workload]
     return clean(", ".join(text for text in shown if text), 60)
 
 
-def _word(item: Measurement, name: str) -> str:
+def _value_text(item: Measurement, name: str) -> str:
     value = str(getattr(item, name))
     return f"batch {value}" if name == "batch_rule" and value else value
 
@@ -96,7 +96,7 @@ def _published_name(item: Measurement, several: bool) -> str:
 
 
 def _times(family: Sequence[Measurement], name: str, slot: int, published: bool) -> Series:
-    points = finite((float(item.devices), (item.score.seconds or 0.0) / 60) for item in family)
+    points = finite_points((float(item.devices), (item.score.seconds or 0.0) / 60) for item in family)
     ranges = tuple(
         (float(item.devices), item.score.seconds_minimum / 60, item.score.seconds_maximum / 60)
         for item in family
@@ -106,10 +106,10 @@ def _times(family: Sequence[Measurement], name: str, slot: int, published: bool)
 
 
 def _speedups(family: Sequence[Measurement], name: str, slot: int, published: bool) -> Series:
-    """Total speedup over devices, both against the fewest devices."""
+    """Total speedup against the ratio of devices, both relative to the fewest devices."""
     base = family[0]
     ratios = (
         (item.devices / base.devices, (base.score.seconds or 0.0) / item.score.seconds if item.score.seconds else None)
         for item in family
     )
-    return Series(name, slot, (finite(ratios),), published)
+    return Series(name, slot, (finite_points(ratios),), published)

@@ -1,4 +1,4 @@
-"""Summary, speedups and comparison of the page, as plain text: the template escapes it."""
+"""Summary, speedups and published results on the page, as plain text: the template escapes it."""
 
 from __future__ import annotations
 
@@ -9,28 +9,38 @@ from datetime import datetime, timezone
 
 from suite.results.compare.differences import differences
 from suite.results.compare.entries import Entry
-from suite.results.html.curves import labels_of
+from suite.results.html.curves import run_labels
 from suite.results.logs.collect import Run
-from suite.results.names import TITLES, workload_name
-from suite.results.report.tables import NONE, Remarks, Table, factor, minutes, quantity
-from suite.results.score.bootstrap import Interval, count_text
+from suite.results.names import WORKLOAD_TITLES, workload_name
+from suite.results.report.tables import DASH, Footnotes, Table, minutes_text, rate_text, two_decimals
+from suite.results.score.bootstrap import Interval
 from suite.results.score.groups import Row
 from suite.results.score.measurement import Measurement, measurements
-from suite.results.score.scaling import Pair, pairs
-from suite.results.text import clean
+from suite.results.score.scaling import ScalingPair, scaling_pairs
+from suite.results.text import clean, devices_text
 
 MAX_PAIRS = 60
-"""Lines of one table of speedups."""
+"""Most rows of a table of speedups."""
 _MAX_INTERVALS = 40
-"""Rows of a table whose speedups get intervals: each pair costs some milliseconds, and pairs grow with the square."""
-_REMARKED = ("profile", "target", "clock rule", "round", "precision", "hardware", "framework", "stop rule", "mode")
-"""Differences (suite.results.compare.differences) that are named below the table of published figures."""
+"""Tables with more rows get no intervals: each pair takes milliseconds, and pairs grow with the square of the rows."""
+_FOOTNOTE_PROPERTIES = (
+    "profile",
+    "target",
+    "clock rule",
+    "round",
+    "precision",
+    "hardware",
+    "framework",
+    "stop rule",
+    "mode",
+)
+"""Differences (suite.results.compare.differences) that become footnotes of the table of published results."""
 _YEAR_3000_MS = 32_503_680_000_000.0
 
 
 @dataclass(frozen=True)
 class Card:
-    """One workload in the summary."""
+    """The summary of one workload."""
 
     title: str
     labels: tuple[str, ...]
@@ -41,7 +51,7 @@ class Card:
 
 
 def overview(runs: Sequence[Run]) -> list[str]:
-    """What was run, in short phrases."""
+    """What was run: counts of runs, workloads, frameworks, and the dates."""
     records = [run.reading.record for run in runs if run.reading is not None]
     settings = [run.settings for run in runs if run.settings is not None]
     succeeded, running = sum(run.succeeded for run in runs), sum(run.running for run in runs)
@@ -76,160 +86,166 @@ def _dates(first_ms: float, last_ms: float) -> str:
 
 def cards(rows: Sequence[Row]) -> list[Card]:
     """One card for each workload of each profile, with its best result."""
-    found: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((row.group.profile, workload_name(row.group.workload)), []).append(row)
-    return [_card(workload, members) for (_, workload), members in found.items()]
+        groups.setdefault((row.group.profile, workload_name(row.group.workload)), []).append(row)
+    return [_card(workload, members) for (_, workload), members in groups.items()]
 
 
 def _card(workload: str, rows: Sequence[Row]) -> Card:
-    title = TITLES.get(workload, clean(workload, 60) or "unknown workload")
+    title = WORKLOAD_TITLES.get(workload, clean(workload, 60) or "unknown workload")
     timed = [row for row in rows if row.group.to_target and row.score.seconds is not None]
     rated = [row for row in rows if row.score.samples_per_second is not None and row.score.runs_successful]
     attempts = sum(len(row.attempts) for row in rows)
     failed = sum(row.score.runs_failed for row in rows)
-    tried = f" {_count(attempts, 'run')}" + (f", {failed:,} without success." if failed else ".")
+    attempts_text = f" {_count(attempts, 'run')}" + (f", {failed:,} without success." if failed else ".")
     if len({row.group.targets for row in timed}) > 1:
-        tried += " Other targets: see the tables."
-    labels = labels_of(rows) if rows[0].group.profile else ("logs of other programs",)
+        attempts_text += " Other targets: see the tables."
+    labels = run_labels(rows) if rows[0].group.profile else ("logs of other programs",)
     if timed:
         best = min(timed, key=lambda row: row.score.seconds or math.inf)
-        return Card(title, labels, minutes(best.score.seconds or 0.0), "minutes", _sentence(best) + tried)
+        return Card(
+            title, labels, minutes_text(best.score.seconds or 0.0), "minutes", _best_time_text(best) + attempts_text
+        )
     if rated:
         best = max(rated, key=lambda row: row.score.samples_per_second or 0.0)
-        text = f"Best throughput, {_where(best)}{_against(best)}."
+        text = f"Best throughput, {_setup_text(best)}{_speedup_text(best)}."
         unit = clean(f"{best.group.sample_unit or 'samples'}/s", 30)
-        return Card(title, labels, quantity(best.score.samples_per_second or 0.0), unit, text + tried)
-    return Card(title, labels, NONE, "", "No run did what was asked." + tried)
+        return Card(title, labels, rate_text(best.score.samples_per_second or 0.0), unit, text + attempts_text)
+    return Card(title, labels, DASH, "", "No run did what was asked." + attempts_text)
 
 
-def _sentence(best: Row) -> str:
+def _best_time_text(best: Row) -> str:
     targets = " and ".join(f"{clean(name, 30)} {value:g}" for name, value in list(best.group.targets.items())[:3])
     count = best.score.epochs
     epochs = "" if count is None else f", in {count:.3g} epoch{'' if count == 1 else 's'}"
     mean = f"{best.score.method} of {best.score.runs_retained}" if best.score.runs_successful > 1 else "one run"
-    return f"Fastest to {targets or 'the target'}: {_where(best)}{epochs} ({mean}){_against(best)}."
+    return f"Fastest to {targets or 'the target'}: {_setup_text(best)}{epochs} ({mean}){_speedup_text(best)}."
 
 
-def _where(row: Row) -> str:
+def _setup_text(row: Row) -> str:
     group = row.group
     parts = [
-        f"on {count_text(group.devices)}" if group.devices is not None else "",
+        f"on {devices_text(group.devices)}" if group.devices is not None else "",
         f"with {clean(group.framework, 30)}" if group.framework else "",
         f"on {clean(group.system, 50)}" if group.system else "",
     ]
     return " ".join(part for part in parts if part) or "settings unknown"
 
 
-def _against(row: Row) -> str:
+def _speedup_text(row: Row) -> str:
     speedup = row.speedup
     if speedup is None or speedup.baseline_devices == row.group.devices:
         return ""
     ratio = speedup.total if row.group.to_target else speedup.throughput
-    return "" if ratio is None else f", {factor(ratio)} times the speed of {count_text(speedup.baseline_devices)}"
+    return (
+        "" if ratio is None else f", {two_decimals(ratio)} times the speed of {devices_text(speedup.baseline_devices)}"
+    )
 
 
 # --- speedups -----------------------------------------------------------------------------------------------------------
 
 
 def speedups(rows: Sequence[Row]) -> Table | None:
-    """Speedup = throughput x efficiency for every pair of device counts; None where there is no pair."""
-    every = pairs(measurements(rows), intervals=len(rows) <= _MAX_INTERVALS)
-    found = [pair for pair in every if pair.total is not None or pair.throughput is not None]
+    """Speedup = throughput x efficiency for every pair of device counts; None if there is no pair."""
+    all_pairs = scaling_pairs(measurements(rows), intervals=len(rows) <= _MAX_INTERVALS)
+    found = [pair for pair in all_pairs if pair.total is not None or pair.throughput is not None]
     if not found:
         return None
-    remarks = Remarks()
+    footnotes = Footnotes()
     header = ("series", "devices", "speedup", "= throughput", "× efficiency", "of linear", "scaling", "in words")
-    body = tuple(tuple(_pair(pair, remarks)) for pair in found[:MAX_PAIRS])
-    below = [
+    body = tuple(tuple(_pair(pair, footnotes)) for pair in found[:MAX_PAIRS])
+    footer = [
         "speedup = throughput scaling (time per epoch) × statistical efficiency (epochs to target); in brackets 95 % "
         "bootstrap intervals over runs. Of linear: throughput scaling over the ratio of devices. Strong scaling: same global "
         "batch; weak: same batch per device; mixed: neither."
     ]
-    below += remarks.lines()
-    below += [f"and {len(found) - MAX_PAIRS} more pairs"] if len(found) > MAX_PAIRS else []
-    return without_empty(Table(header, body, (False, True, True, True, True, True, False, False), tuple(below)))
+    footer += footnotes.lines()
+    footer += [f"and {len(found) - MAX_PAIRS} more pairs"] if len(found) > MAX_PAIRS else []
+    return without_empty(Table(header, body, (False, True, True, True, True, True, False, False), tuple(footer)))
 
 
 def without_empty(table: Table) -> Table:
-    """A table without the columns that say nothing in any row."""
-    kept = [index for index in range(len(table.header)) if any(cells[index] != NONE for cells in table.body)]
+    """The table without columns that are empty in every row."""
+    kept = [index for index in range(len(table.header)) if any(cells[index] != DASH for cells in table.body)]
     return Table(
         header=tuple(table.header[index] for index in kept),
         body=tuple(tuple(cells[index] for index in kept) for cells in table.body),
-        right=tuple(table.right[index] for index in kept),
-        below=table.below,
+        right_aligned=tuple(table.right_aligned[index] for index in kept),
+        footer=table.footer,
     )
 
 
-def _pair(pair: Pair, remarks: Remarks) -> Iterator[str]:
+def _pair(pair: ScalingPair, footnotes: Footnotes) -> Iterator[str]:
     marks = [f"no interval: {pair.no_interval}"] if pair.no_interval else []
     marks += [text for text in (*pair.flags, *pair.notes) if text]
-    yield clean(pair.series, 60) + "".join(f" {remarks.mark(clean(text, 160))}" for text in marks)
+    yield clean(pair.series, 60) + "".join(f" {footnotes.mark(clean(text, 160))}" for text in marks)
     yield f"{pair.devices_from} → {pair.devices_to}"
     yield _ratio(pair.total, pair.interval if pair.total is not None else None)
     yield _ratio(pair.throughput, pair.interval_throughput)
     yield _ratio(pair.efficiency, pair.interval_efficiency)
-    yield NONE if pair.scaling_efficiency is None else f"{100 * pair.scaling_efficiency:.0f} %"
-    yield pair.kind
+    yield DASH if pair.scaling_efficiency is None else f"{100 * pair.scaling_efficiency:.0f} %"
+    yield pair.scaling_kind
     yield clean(pair.verdict, 200)
 
 
 def _ratio(value: float | None, interval: Interval | None) -> str:
     if value is None or interval is None:
-        return factor(value)
+        return two_decimals(value)
     return f"{value:.2f} [{interval.low:.2f}–{interval.high:.2f}]"
 
 
-# --- published figures --------------------------------------------------------------------------------------------------
+# --- published results --------------------------------------------------------------------------------------------------
 
 
-def beside(ours: Sequence[Measurement], published: Sequence[Measurement]) -> Table | None:
-    """Our scores and published ones of the same workloads, with what differs; None where no workload is in both."""
+def published_table(ours: Sequence[Measurement], published: Sequence[Measurement]) -> Table | None:
+    """Our scores beside published ones of the same workloads, with differences; None without a common workload."""
     shared = {item.workload for item in ours} & {item.workload for item in published}
     if not shared:
         return None
-    remarks = Remarks()
+    footnotes = Footnotes()
     lines: list[tuple[str, ...]] = []
     for workload in sorted(shared):
         theirs = _sorted(item for item in published if item.workload == workload)
         mine = _sorted(item for item in ours if item.workload == workload)
-        lines += [_beside(item, "") for item in theirs]
-        lines += [_beside(item, _mark(_differences(item, theirs), remarks)) for item in mine]
+        lines += [_published_row(item, "") for item in theirs]
+        lines += [_published_row(item, _mark(_differences_text(item, theirs), footnotes)) for item in mine]
     header = ("workload", "result", "devices", "minutes", "epochs", "target", "global batch", "clock", "device")
     right = (False, False, True, True, True, False, True, False, False)
-    return Table(header, tuple(lines), right, tuple(remarks.lines()))
+    return Table(header, tuple(lines), right, tuple(footnotes.lines()))
 
 
-def _mark(text: str, remarks: Remarks) -> str:
-    return remarks.mark(text) if text else ""
+def _mark(text: str, footnotes: Footnotes) -> str:
+    return footnotes.mark(text) if text else ""
 
 
 def _sorted(items: Iterable[Measurement]) -> list[Measurement]:
     return sorted(items, key=lambda item: (item.origin, item.series, item.devices, item.score.seconds or 0.0))
 
 
-def _beside(item: Measurement, mark: str) -> tuple[str, ...]:
-    said = [item.profile, *(label for label in item.labels if label != item.profile)]
+def _published_row(item: Measurement, mark: str) -> tuple[str, ...]:
+    labels = [item.profile, *(label for label in item.labels if label != item.profile)]
     theirs = item.series if "article" in item.labels else f"{item.series}, {item.origin}"
-    whose = f"ours ({', '.join(said)}): {item.series}" if item.origin == "ours" else theirs
+    whose = f"ours ({', '.join(labels)}): {item.series}" if item.origin == "ours" else theirs
     return (
         clean(item.workload, 40),
         f"{clean(whose, 120)} {mark}".strip(),
         str(item.devices),
-        NONE if item.score.seconds is None else minutes(item.score.seconds),
-        NONE if item.score.epochs is None else f"{item.score.epochs:.3g}",
-        clean(", ".join(f"{name} {value:g}" for name, value in item.targets.items()), 60) or NONE,
-        NONE if item.batch_size_global is None else f"{item.batch_size_global:,}",
-        clean(item.clock, 20) or NONE,
-        clean(item.hardware, 60) or NONE,
+        DASH if item.score.seconds is None else minutes_text(item.score.seconds),
+        DASH if item.score.epochs is None else f"{item.score.epochs:.3g}",
+        clean(", ".join(f"{name} {value:g}" for name, value in item.targets.items()), 60) or DASH,
+        DASH if item.batch_size_global is None else f"{item.batch_size_global:,}",
+        clean(item.clock, 20) or DASH,
+        clean(item.hardware, 60) or DASH,
     )
 
 
-def _differences(mine: Measurement, theirs: Sequence[Measurement]) -> str:
-    """What is known to differ from the published result on the nearest number of devices; columns say the rest."""
+def _differences_text(mine: Measurement, theirs: Sequence[Measurement]) -> str:
+    """Known differences from the published result with the nearest number of devices, as far as no column shows them."""
     nearest = min(theirs, key=lambda item: abs(math.log((item.devices or 1) / (mine.devices or 1))))
     known = differences(Entry(mine, ""), Entry(nearest, "")).known
     return "; ".join(
-        clean(f"{item.name} {item.ours}, theirs {item.theirs}", 160) for item in known if item.name in _REMARKED
+        clean(f"{item.name} {item.ours}, theirs {item.theirs}", 160)
+        for item in known
+        if item.name in _FOOTNOTE_PROPERTIES
     )

@@ -1,4 +1,4 @@
-"""Colours, sizes and marks of the figures. On the page a colour is a variable of the style sheet; files have the light one."""
+"""Colours, sizes and markers of the figures. On the page a colour is a CSS variable; files use the light theme."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Mapping
 
 # Okabe and Ito's hues (distinct for colour-blind readers), darkened until text in them has a contrast of 4.5 : 1 on white;
 # the style sheet has light counterparts for a dark page.
-SLOTS = ("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c")
+SERIES_COLOURS = ("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c")
 INK, MUTED, GRID, PAPER = "#1d2530", "#5a6573", "#dfe3e8", "#ffffff"
 MARKERS = "os^DvPX"
 WIDTH, HEIGHT = 400.0, 290.0
-"""Of a figure, in CSS pixels; it is scaled to the width of the page, its letters with it."""
+"""Size of a figure in CSS pixels; on the page it is scaled to the available width, text included."""
 TEXT_SIZE = 12.0
-"""In CSS pixels at that width."""
+"""Font size in CSS pixels at that width."""
 
-VARIABLES: Mapping[str, str] = {
-    **{colour: f"--c{slot}" for slot, colour in enumerate(SLOTS)},
+CSS_VARIABLES: Mapping[str, str] = {
+    **{colour: f"--c{slot}" for slot, colour in enumerate(SERIES_COLOURS)},
     INK: "--ink",
     MUTED: "--muted",
     GRID: "--grid",
     PAPER: "--paper",
 }
-"""Colour to the variable that stands for it on the page."""
+"""Colour to the CSS variable that replaces it on the page."""
 
-SETTINGS: Mapping[str, object] = {
+MATPLOTLIB_SETTINGS: Mapping[str, object] = {
     "svg.fonttype": "none",
     "text.parse_math": False,
     "font.family": ["sans-serif"],
@@ -54,10 +54,10 @@ SETTINGS: Mapping[str, object] = {
 
 
 def colour(slot: int) -> str:
-    """Colour of a series."""
-    return SLOTS[slot % len(SLOTS)]
+    """Colour of the series number `slot`."""
+    return SERIES_COLOURS[slot % len(SERIES_COLOURS)]
 
 
 def marker(slot: int) -> str:
-    """Marker of a series; where colours come again, markers differ."""
-    return MARKERS[(slot + slot // len(SLOTS)) % len(MARKERS)]
+    """Marker of the series number `slot`; where colours repeat, markers differ."""
+    return MARKERS[(slot + slot // len(SERIES_COLOURS)) % len(MARKERS)]

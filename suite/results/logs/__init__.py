@@ -1,4 +1,1 @@
-"""From the bytes of a log to a typed record, whoever wrote it, and finding the logs of runs below folders.
-
-For all results.
-"""
+"""Reads logs of any writer into typed records, and finds the logs of runs below folders."""

@@ -1,4 +1,4 @@
-"""Find runs below folders: their logs, and the `status.json` of those that could not write one."""
+"""Finds the runs below folders: their logs, and the `status.json` of runs that wrote no log."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Run:
     path: Path
     """The log, or the run's folder if there is none."""
     name: str
-    """Path below the folder that was given: job and run."""
+    """Path below the searched folder: job and run."""
     reading: Reading | None
     settings: RunSettings | None
-    """From the log; without one, those of a run beside it in the same job; None: unknown."""
+    """From the log; without a log, those of another run of the same job; None: unknown."""
     status: str
     """`success`, or what went wrong (docs/logs.md: status.json), or `truncated`, `aborted`, `failed`, `unreadable`."""
     reason: str
@@ -47,42 +47,42 @@ def collect(paths: Sequence[Path]) -> list[Run]:
 
     Raises ValueError for a path that does not exist, or below which there is neither. Bad files become failed runs.
     """
-    found: dict[Path, Run] = {}
+    unique: dict[Path, Run] = {}
     for path in paths:
-        runs = [_run(path, None, path.name)] if path.is_file() else list(_below(path))
+        runs = [_run(path, None, path.name)] if path.is_file() else list(_runs_below(path))
         if not runs:
             raise ValueError(
                 f"{path} holds no log: there is no result_*.txt and no status.json below it; "
                 "give a folder that runs wrote, or run first: python run_suite.py workload=ncf profile=demo"
             )
         for run in runs:
-            found.setdefault(run.path.resolve(), run)
-    return _with_settings(list(found.values()))
+            unique.setdefault(run.path.resolve(), run)
+    return _with_settings_of_job(list(unique.values()))
 
 
-def _below(folder: Path) -> Iterator[Run]:
+def _runs_below(folder: Path) -> Iterator[Run]:
     if not folder.is_dir():
         raise ValueError(f"{folder} does not exist; give a folder that holds logs, such as logs/")
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != SUPERSEDED)
         logs = sorted(name for name in files if _LOG_NAME.fullmatch(name))
         status = Path(place, "status.json") if "status.json" in files else None
-        name = _name(Path(place), folder)
+        name = _run_name(Path(place), folder)
         for log in logs:
             yield _run(Path(place, log), status, name if len(logs) == 1 else f"{name}/{log}")
         if status is not None and not logs:
             yield _run(None, status, name)
 
 
-def _name(place: Path, folder: Path) -> str:
-    """`place` below `folder`; with at least a job and a run, also where `folder` is the job or the run itself."""
+def _run_name(place: Path, folder: Path) -> str:
+    """Path of `place` below `folder`; at least job and run, also where `folder` is the job or the run itself."""
     parts = place.relative_to(folder).parts
     return "/".join(parts if len(parts) > 1 else place.absolute().parts[-2:])
 
 
 def _run(log: Path | None, status_path: Path | None, name: str) -> Run:
-    filed = json_object(status_path) if status_path is not None else {}
-    status, reason = str(filed.get("status") or ""), str(filed.get("reason") or "")
+    status_file = json_object(status_path) if status_path is not None else {}
+    status, reason = str(status_file.get("status") or ""), str(status_file.get("reason") or "")
     if log is None:
         assert status_path is not None
         if status in ("", "success"):
@@ -103,7 +103,7 @@ def _run(log: Path | None, status_path: Path | None, name: str) -> Run:
     return Run(log, name, reading, settings, status, reason or record.reason)
 
 
-def _with_settings(runs: Sequence[Run]) -> list[Run]:
+def _with_settings_of_job(runs: Sequence[Run]) -> list[Run]:
     """Runs without settings of their own get those of a run in the same job folder (`<job>/run_<N>`)."""
     jobs: dict[Path, RunSettings] = {}
     for run in runs:

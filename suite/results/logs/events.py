@@ -1,4 +1,4 @@
-"""What the lines of a log become: neutral records, and remarks with line numbers on what did not fit."""
+"""Events (the records of a log, in one form for all line formats), and problems and remarks with line numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Event(NamedTuple):
     value: Json
     metadata: Mapping[str, Json]
     text: str
-    """The record from its token on: two records with the same text are one record written twice."""
+    """The record from its token on; two records with the same text are the same record written twice."""
     benchmark: str = ""
     """Benchmark that the record itself names (v0.5 and dated lines only)."""
     remark: str = ""
@@ -39,7 +39,7 @@ class Problem:
     """Line in the file, from 1; 0: the file as a whole."""
     text: str
     checker_reads: bool = False
-    """mlperf-logging's checker reads the line as well, or passes over it: no ground to refuse the log."""
+    """True if mlperf-logging's checker also reads the line, or skips it: no reason to refuse the log."""
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.text}" if self.line else self.text
@@ -49,12 +49,12 @@ NO_TIME = "time stamp 0"
 TIME_AS_TEXT = "time as text"
 LATIN_1 = "not UTF-8, read as latin-1"
 _CHECKER_READS = frozenset({NO_TIME, TIME_AS_TEXT, LATIN_1})
-"""What mlperf-logging's checker tolerates in a record, as we do; for all else it wants JSON as the rules have it."""
+"""Remarks on what mlperf-logging's checker tolerates in a record as well; everything else must be JSON by the rules."""
 
 
 @dataclass
 class Remarks:
-    """The same remark on many lines, kept once with its first line, its count and its last line."""
+    """Collects remarks: the same remark on many lines is kept once, with its first line, count and last line."""
 
     lines: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 

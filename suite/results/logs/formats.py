@@ -1,7 +1,7 @@
 """One parser per line format: `:::MLLOG` (v0.7 on, and ours), `:::MLL` (v0.6), `:::MLPv0.5.0`, and dated `MLPerf:` lines.
 
-All yield the same `Event`, in the vocabulary of `:::MLLOG`. A parser gets (text, position of the token, position behind it,
-line) and returns (event, position behind the record), or raises ValueError or RecursionError.
+All yield the same `Event`, in the vocabulary of `:::MLLOG`. A parser gets (text, position of the token, position after it,
+line) and returns (event, position after the record), or raises ValueError or RecursionError.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 
 from suite.results.logs.events import NO_TIME, TIME_AS_TEXT, Event, number
-from suite.results.logs.lenient_json import read_loose
+from suite.results.logs.lenient_json import read_lenient_json
 from workloads.api import Json
 
-TOKEN = re.compile(r":::(MLLOG|MLL|MLPv0\.5\.0)(?=\s)|(MLPerf): (?=[a-z_]+ \[[0-9])")
+RECORD_START = re.compile(r":::(MLLOG|MLL|MLPv0\.5\.0)(?=\s)|(MLPerf): (?=[a-z_]+ \[[0-9])")
 """Where a record begins; group 1 or 2 is its format."""
-MARKS = (b":::ML", b"MLPerf: ")
-"""Bytes that a line with a record holds."""
+LINE_MARKS = (b":::ML", b"MLPerf: ")
+"""Bytes of which every line with a record contains at least one."""
 _MLL_HEAD = re.compile(r"\s+([0-9]+(?:\.[0-9]+)?)\s+([^\s:{]+)\s*:\s*")
 _V05_HEAD = re.compile(r"\s+(\S+)\s+([0-9]+(?:\.[0-9]+)?)\s+\(([^)]*)\)\s+([^\s:]+)[ \t]*(:(?!::)\s*)?")
 _DATED = re.compile(r"([a-z_]+) \[([0-9]{2}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})\], (\w+)(?::\s*|(?=,|\s*$))")
@@ -26,8 +26,8 @@ _DECODER = json.JSONDecoder()
 _NO_METADATA: Mapping[str, Json] = {}
 
 
-def _json(text: str, start: int) -> tuple[Json, int, str]:
-    """The value at `start` (after white space), the position behind it, and what was tolerated (empty: it is JSON)."""
+def _lenient_value(text: str, start: int) -> tuple[Json, int, str]:
+    """(value at `start` after white space, position after it, what was tolerated; empty: it is JSON)."""
     begin = start
     while text[begin : begin + 1].isspace():
         begin += 1
@@ -35,7 +35,7 @@ def _json(text: str, start: int) -> tuple[Json, int, str]:
         value, end = _DECODER.raw_decode(text, begin)
     except json.JSONDecodeError as error:
         try:
-            return read_loose(text, begin)
+            return read_lenient_json(text, begin)
         except ValueError:
             raise error from None
     return value, end, ""
@@ -49,14 +49,14 @@ def _metadata(value: Json) -> Mapping[str, Json]:
     return value
 
 
-def _zero(time_ms: float, remark: str) -> str:
-    """`remark`, and that a record has no time."""
+def _with_zero_time_remark(time_ms: float, remark: str) -> str:
+    """`remark`, extended by a note if the time stamp is 0."""
     return remark if time_ms else "; ".join(text for text in (remark, NO_TIME) if text)
 
 
 def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
     """`:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`; `time_s` (seconds) is tolerated."""
-    record, end, remark = _json(text, start)
+    record, end, remark = _lenient_value(text, start)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
     if "time_ms" not in record and number(record.get("time_s")) is not None:
@@ -72,7 +72,9 @@ def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, in
     if time_ms is None or not isinstance(key, str):
         raise ValueError("time_ms is not a number" if time_ms is None else "key is not text")
     if remark or not time_ms or isinstance(time, str):
-        remark = _zero(time_ms, "; ".join(filter(None, (remark, TIME_AS_TEXT if isinstance(time, str) else ""))))
+        remark = _with_zero_time_remark(
+            time_ms, "; ".join(filter(None, (remark, TIME_AS_TEXT if isinstance(time, str) else "")))
+        )
     return Event(line, "MLLOG", time_ms, key, value, _metadata(metadata), text[token:end], "", remark), end
 
 
@@ -81,11 +83,11 @@ def parse_mll(text: str, token: int, start: int, line: int) -> tuple[Event, int]
     head = _MLL_HEAD.match(text, start)
     if head is None:
         raise ValueError("not of the form: seconds key: {…}")
-    body, end, remark = _json(text, head.end())
+    body, end, remark = _lenient_value(text, head.end())
     if not isinstance(body, dict) or "value" not in body:
         raise ValueError("without a value")
     time_ms, metadata = _milliseconds(head[1]), _metadata(body.get("metadata"))
-    remark = _zero(time_ms, remark)
+    remark = _with_zero_time_remark(time_ms, remark)
     return Event(line, "MLL", time_ms, head[2], body["value"], metadata, text[token:end], "", remark), end
 
 
@@ -95,11 +97,11 @@ _V05_KEYS = {
     "train_epoch": "epoch_start",
     "eval_target": "quality_target",
 }
-"""Tags of v0.5 that mean the same as a key of today."""
+"""v0.5 tag to the key of later rounds with the same meaning."""
 
 
 def _v05_event(tag: str, value: Json) -> tuple[str, Json, dict[str, Json]]:
-    """(key, value, metadata) in today's vocabulary of a v0.5 tag and its value."""
+    """A v0.5 tag and its value as (key, value, metadata) in the vocabulary of `:::MLLOG`."""
     metadata: dict[str, Json] = {}
     if tag in ("eval_accuracy", "eval_target") and isinstance(value, dict) and "value" in value:
         metadata["epoch_num"], value = value.get("epoch"), value["value"]
@@ -116,11 +118,13 @@ def parse_v05(text: str, token: int, start: int, line: int) -> tuple[Event, int]
     head = _V05_HEAD.match(text, start)
     if head is None:
         raise ValueError("not of the form: benchmark seconds (file:line) tag: value")
-    value, end, remark = _json(text, head.end()) if head[5] else (None, head.end(), "")
+    value, end, remark = _lenient_value(text, head.end()) if head[5] else (None, head.end(), "")
     time_ms = _milliseconds(head[2])
     key, value, metadata = _v05_event(head[4], value)
     record = text[token:end].rstrip()
-    return Event(line, "MLPv0.5.0", time_ms, key, value, metadata, record, head[1], _zero(time_ms, remark)), end
+    return Event(
+        line, "MLPv0.5.0", time_ms, key, value, metadata, record, head[1], _with_zero_time_remark(time_ms, remark)
+    ), end
 
 
 def parse_dated(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
@@ -138,9 +142,9 @@ def parse_dated(text: str, token: int, start: int, line: int) -> tuple[Event, in
 
 
 def _dated_value(text: str, start: int, remark: str) -> tuple[Json, int, str]:
-    """The rest of a dated line: JSON, near-JSON, or plain text such as `(224, 224, 3) -> (112, 112, 64)`."""
+    """The rest of a dated line: JSON, almost JSON, or plain text such as `(224, 224, 3) -> (112, 112, 64)`."""
     try:
-        value, end, tolerated = _json(text, start)
+        value, end, tolerated = _lenient_value(text, start)
     except ValueError:
         return text[start:].strip(), len(text), remark
     if text[end:].strip():
@@ -149,7 +153,7 @@ def _dated_value(text: str, start: int, remark: str) -> tuple[Json, int, str]:
 
 
 def _milliseconds(seconds: str) -> float:
-    """Milliseconds from decimal seconds; the digits behind the point are kept apart so that none is lost early."""
+    """Milliseconds from decimal seconds; the fraction is converted separately so that no digit is lost to rounding."""
     whole, _, fraction = seconds.partition(".")
     return int(whole) * 1000.0 + float(f"0.{fraction or 0}") * 1000.0
 

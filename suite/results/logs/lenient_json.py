@@ -1,7 +1,7 @@
-"""A value in a notation that is almost JSON: 'single quotes', bare words, None and True, (tuples), 75.9%.
+"""Parser for values that are almost JSON: 'single quotes', bare words, None and True, (tuples), 75.9%.
 
-Some writers of rounds v0.6 and v0.7 printed Python objects. This reads their text by a fixed grammar of tokens; nothing
-is evaluated, and what it tolerated is named.
+Some writers of rounds v0.6 and v0.7 printed Python objects. Their text is read by a fixed grammar of tokens; nothing
+is evaluated, and every deviation from JSON is reported.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 
 from workloads.api import Json
 
-_TOKEN = re.compile(
+_LENIENT_TOKEN = re.compile(
     r"""\s*(?:
       (?P<mark>[{}\[\](),:])
     | (?P<single>'(?:[^'\\]|\\.)*')
@@ -20,30 +20,30 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-_WORDS: dict[str, Json] = {"null": None, "None": None, "true": True, "True": True, "false": False, "False": False}
+_BARE_WORDS: dict[str, Json] = {"null": None, "None": None, "true": True, "True": True, "false": False, "False": False}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
+_ESCAPED_LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 _MAX_DEPTH = 20
 _MAX_DIGITS = 40
 
 
-class _Reader:
-    """Position in a text, and what had to be tolerated so far."""
+class _LenientParser:
+    """The position in a text, and the deviations from JSON tolerated so far."""
 
     def __init__(self, text: str, position: int) -> None:
         self.text, self.position = text, position
         self.tolerated: dict[str, None] = {}
 
     def next(self) -> re.Match[str]:
-        match = _TOKEN.match(self.text, self.position)
+        match = _LENIENT_TOKEN.match(self.text, self.position)
         if match is None:
             raise ValueError(f"neither JSON nor Python notation at character {self.position + 1}")
         self.position = match.end()
         return match
 
     def peek(self) -> str:
-        """The mark that comes next; empty: something else."""
-        match = _TOKEN.match(self.text, self.position)
+        """The next punctuation mark; empty if something else comes next."""
+        match = _LENIENT_TOKEN.match(self.text, self.position)
         return (match["mark"] or "") if match else ""
 
     def value(self, depth: int = 0) -> Json:
@@ -62,18 +62,18 @@ class _Reader:
 
     def scalar(self, match: re.Match[str]) -> Json:
         if match["number"]:
-            return self.figure(match["number"], bool(match["percent"]))
+            return self.number(match["number"], bool(match["percent"]))
         if match["word"]:
             word = match["word"]
-            if word in ("None", "True", "False") or word not in _WORDS:
+            if word in ("None", "True", "False") or word not in _BARE_WORDS:
                 self.tolerated["words without quotes"] = None
-            return _WORDS.get(word, word)
+            return _BARE_WORDS.get(word, word)
         quoted: str = match["single"] or match["double"]
         if match["single"]:
             self.tolerated["single quotes"] = None
-        return _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[1]), quoted[1:-1])
+        return _ESCAPE.sub(lambda match: _ESCAPED_LETTERS.get(match[1], match[1]), quoted[1:-1])
 
-    def figure(self, text: str, percent: bool) -> Json:
+    def number(self, text: str, percent: bool) -> Json:
         if len(text) > _MAX_DIGITS:
             raise ValueError(f"a number of {len(text)} characters")
         if percent:
@@ -82,7 +82,7 @@ class _Reader:
         return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
 
     def mapping(self, depth: int) -> Json:
-        found: dict[str, Json] = {}
+        members: dict[str, Json] = {}
         while self.peek() != "}":
             name = self.next()
             if name["mark"] or name["number"]:
@@ -90,27 +90,27 @@ class _Reader:
             key = self.scalar(name)
             if self.next()["mark"] != ":":
                 raise ValueError(f"no colon at character {self.position}")
-            found[str(key)] = self.value(depth + 1)
+            members[str(key)] = self.value(depth + 1)
             self.separate("}")
         self.next()
-        return found
+        return members
 
     def sequence(self, closing: str, depth: int) -> Json:
-        found: list[Json] = []
+        items: list[Json] = []
         while self.peek() != closing:
-            found.append(self.value(depth + 1))
+            items.append(self.value(depth + 1))
             self.separate(closing)
         self.next()
-        return found
+        return items
 
     def separate(self, closing: str) -> None:
-        """Step over a comma; before `closing` there need be none."""
+        """Consume a comma; before `closing` it is optional."""
         if self.peek() != closing and self.next()["mark"] != ",":
             raise ValueError(f"no comma at character {self.position}")
 
 
-def read_loose(text: str, start: int) -> tuple[Json, int, str]:
-    """(value at `start`, position behind it, what was tolerated). Raises ValueError, one line, for anything else."""
-    reader = _Reader(text, start)
+def read_lenient_json(text: str, start: int) -> tuple[Json, int, str]:
+    """(value at `start`, position after it, what was tolerated). Raises ValueError (one line) for anything else."""
+    reader = _LenientParser(text, start)
     value = reader.value()
     return value, reader.position, "not JSON: " + ", ".join(reader.tolerated or {"its own notation": None})

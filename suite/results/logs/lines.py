@@ -1,4 +1,4 @@
-"""From the bytes of a file to neutral events and problems, in bounded memory, and no meaning given to anything yet.
+"""Reads a file into events and problems, in bounded memory; what the events mean is decided in reader.py and quality.py.
 
 Only as much is read as the file held when it was opened, so a log that still grows gives a prefix of itself.
 """
@@ -14,14 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from suite.results.logs.events import LATIN_1, Event, Problem, Remarks, number
-from suite.results.logs.formats import MARKS, PARSERS, TOKEN
+from suite.results.logs.events import LATIN_1, Event, Problem, Remarks
+from suite.results.logs.formats import LINE_MARKS, PARSERS, RECORD_START
 from suite.results.text import clean
 
-__all__ = ["MAX_LINE_BYTES", "MAX_PROBLEMS", "Event", "Problem", "Remarks", "number", "read_events"]
-
 MAX_PROBLEMS = 100
-"""Problems kept of one file; more are counted in a last one."""
+"""Problems kept per file; a last one counts the rest."""
 MAX_LINE_BYTES = 1 << 20
 """A line longer than this holds no record."""
 _MAX_PROBLEMS_PER_LINE = 10
@@ -35,7 +33,7 @@ def read_events(path: Path) -> tuple[list[Event], list[Problem]]:
 
     Raises ValueError (one line) if the file does not exist, is no regular file or cannot be opened. No content makes it fail.
     """
-    file = _File()
+    file = _LogFile()
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ValueError(f"{path}: cannot be read (not a regular file); give the path of a log file")
@@ -43,11 +41,11 @@ def read_events(path: Path) -> tuple[list[Event], list[Problem]]:
             file.read(stream)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error}); give the path of a log file") from error
-    return file.events, file.all_problems()
+    return file.events, file.sorted_problems()
 
 
-class _File:
-    """What has been read of one file so far."""
+class _LogFile:
+    """What has been read of one log file so far."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -68,7 +66,7 @@ class _File:
         decoder: codecs.IncrementalDecoder | None = None
         while left > 0 and (block := stream.read(min(left, _BLOCK_BYTES))):
             if left == self.size:
-                encoding = _utf16(block)
+                encoding = _utf16_encoding(block)
                 self.binary = b"\0" in block[:4096] and not encoding
                 if encoding:
                     decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
@@ -91,14 +89,14 @@ class _File:
             else:
                 self.dropped += 1
 
-    def all_problems(self) -> list[Problem]:
-        """In order of lines; what concerns the whole file comes first, what was not kept is counted last."""
-        found = sorted([*self.problems, *self.remarks.problems()], key=lambda problem: problem.line)
+    def sorted_problems(self) -> list[Problem]:
+        """The problems in order of lines; those of the whole file come first, the count of those not kept last."""
+        problems = sorted([*self.problems, *self.remarks.problems()], key=lambda problem: problem.line)
         if not self.events:
-            found.insert(0, Problem(0, self._why_empty()))
+            problems.insert(0, Problem(0, self._why_empty()))
         if self.dropped:
-            found.append(Problem(0, f"{self.dropped} more lines could not be read"))
-        return found
+            problems.append(Problem(0, f"{self.dropped} more lines could not be read"))
+        return problems
 
     def _why_empty(self) -> str:
         if self.size == 0:
@@ -108,7 +106,7 @@ class _File:
         return "not a log: binary data" if self.binary else "not a log: no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"
 
 
-def _utf16(block: bytes) -> str:
+def _utf16_encoding(block: bytes) -> str:
     """Name of the encoding of a file that begins with `block`, if it is UTF-16; else empty."""
     for mark, name in _UTF16:
         if block.startswith(mark):
@@ -117,22 +115,22 @@ def _utf16(block: bytes) -> str:
 
 
 def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
-    """(line from 1, its bytes, whether it ends) of every line that holds a mark, or is too long to be one.
+    """(line from 1, its bytes, whether it ends) of every line that contains one of LINE_MARKS, or is too long for a record.
 
-    At most one line of `MAX_LINE_BYTES` and a block are held; of a longer line the rest is passed over.
+    At most one line of `MAX_LINE_BYTES` and a block are held; the rest of a longer line is skipped.
     """
-    line, rest, passing = 1, b"", False
+    line, rest, skipping = 1, b"", False
     for block in blocks:
-        if passing:  # inside a line that is too long
+        if skipping:  # inside a line that is too long
             end = block.find(b"\n")
             if end < 0:
                 continue
-            block, line, passing = block[end + 1 :], line + 1, False
+            block, line, skipping = block[end + 1 :], line + 1, False
         block = rest + block
         cut = block.rfind(b"\n") + 1
         rest = block[cut:]
         count = block.count(b"\n", 0, cut)
-        present = [mark for mark in MARKS if mark in block]
+        present = [mark for mark in LINE_MARKS if mark in block]
         if present:
             first, *others = present
             for index, raw in enumerate(block[:cut].split(b"\n")):
@@ -140,15 +138,15 @@ def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
                     yield line + index, raw, True
         line += count
         if len(rest) > MAX_LINE_BYTES:
-            if any(mark in rest for mark in MARKS):
+            if any(mark in rest for mark in LINE_MARKS):
                 yield line, rest, True
-            rest, passing = b"", True
-    if any(mark in rest for mark in MARKS):
+            rest, skipping = b"", True
+    if any(mark in rest for mark in LINE_MARKS):
         yield line, rest, False
 
 
 def _records(raw: bytes, line: int) -> Iterator[Event | Problem]:
-    """The records of one line: text before a token is skipped, a second record glued to the first is found."""
+    """The records of one line: text before a token is skipped, and a second record directly after the first is read."""
     if len(raw) > MAX_LINE_BYTES:
         yield Problem(line, f"a line of more than {MAX_LINE_BYTES} bytes is no record")
         return
@@ -158,13 +156,13 @@ def _records(raw: bytes, line: int) -> Iterator[Event | Problem]:
         text, odd = raw.decode("latin-1").rstrip(), True
     position = failures = 0
     after = ""
-    while (token := TOKEN.search(text, position)) is not None:
+    while (token := RECORD_START.search(text, position)) is not None:
         name = token[1] or token[2]
         try:
             event, position = PARSERS[name](text, token.start(), token.end(), line)
         except (ValueError, RecursionError, OverflowError) as error:
-            found = f"{_shown(name)} record cannot be read ({_reason(error)})"
-            yield Problem(line, found, checker_reads=name != "MLLOG")
+            description = f"{_format_name(name)} record cannot be read ({_error_text(error)})"
+            yield Problem(line, description, checker_reads=name != "MLLOG")
             position, failures, after = token.end(), failures + 1, ""
             if failures == _MAX_PROBLEMS_PER_LINE:
                 yield Problem(line, "the rest of the line was not read")
@@ -178,14 +176,14 @@ def _records(raw: bytes, line: int) -> Iterator[Event | Problem]:
         shown = clean(text[text.index(":::ML") :], 40)
         yield Problem(line, f"no record of a known form: {shown}", checker_reads=True)
     if after in ("MLLOG", "MLPerf") and text[position:].strip():
-        yield Problem(line, "text behind the record")
+        yield Problem(line, "text after the record")
 
 
-def _shown(name: str) -> str:
+def _format_name(name: str) -> str:
     return "dated MLPerf:" if name == "MLPerf" else f":::{name}"
 
 
-def _reason(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"broken JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}"
     return "JSON nested too deeply" if isinstance(error, RecursionError) else str(error)

@@ -1,4 +1,4 @@
-"""The one reader: what a log says, whoever wrote it. The only place that gives events a meaning."""
+"""Reads a log of any writer into a `RunRecord`: this file and quality.py decide what the events mean."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from suite.results.logs.events import Event, Problem, Remarks, number
 from suite.results.logs.fields import run_settings
-from suite.results.logs.lines import Event, Problem, Remarks, number, read_events
-from suite.results.logs.quality import Clock, epochs_to_target, find_targets, in_points, judge, read_evaluations
+from suite.results.logs.lines import read_events
+from suite.results.logs.quality import (
+    RunClock,
+    bleu_targets_in_log_scale,
+    epochs_to_target,
+    read_evaluations,
+    run_status,
+    targets_of_run,
+)
 from suite.results.logs.record import Reading, RunRecord, RunSettings, Throughput
 
-STRUCTURE = frozenset(
+STRUCTURAL_KEYS = frozenset(
     {
         *("submission_benchmark", "submission_org", "submission_division", "submission_status", "submission_platform"),
         *("suite_run", "seed", "cache_clear", "init_start", "init_stop", "run_start", "run_stop", "run_final"),
@@ -20,7 +28,7 @@ STRUCTURE = frozenset(
     }
 )
 """Keys with a meaning of their own; all others are hyperparameters."""
-_TIMING = ("run_start", "run_stop", "eval_result")
+_TIMING_KEYS = ("run_start", "run_stop", "eval_result")
 
 
 def read(path: str | Path) -> Reading:
@@ -34,7 +42,7 @@ def read(path: str | Path) -> Reading:
 
 
 def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) -> Reading:
-    """Give events their meaning. `problems` are those met so far; the new ones are added."""
+    """The record that `events` amount to. `problems` are those found so far; new ones are added."""
     problems, remarks = list(problems), Remarks()
     unique: dict[str, Event] = {}
     first: dict[str, Event] = {}
@@ -45,13 +53,13 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
     log_format = _format(events, problems)
     benchmark = _text(first, "submission_benchmark") or (events[0].benchmark if events else "")
     settings = _settings(first, benchmark, log_format, problems)
-    targets, source = find_targets(settings, benchmark, log_format, first, remarks)
+    targets, source = targets_of_run(settings, benchmark, log_format, first, remarks)
     clock = _clock(events, benchmark, log_format, problems)
     evaluations = read_evaluations(events, clock, targets, benchmark, remarks)
-    targets = in_points(targets, source, evaluations, remarks)
+    targets = bleu_targets_in_log_scale(targets, source, evaluations, remarks)
     status, reason = "unreadable", problems[0].text if problems else "the file holds no record"
     if events:
-        status, reason = judge(clock, settings, targets, evaluations, problems)
+        status, reason = run_status(clock, settings, targets, evaluations, problems)
     epochs = epochs_to_target(log_format, events, targets, evaluations, remarks) if status == "success" else None
     batch, basis = _batch(first, settings)
     record = RunRecord(
@@ -63,7 +71,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         submission_status=_text(first, "submission_status"),
         platform=_text(first, "submission_platform"),
         settings=settings,
-        seed=_whole(first, "seed"),
+        seed=_integer(first, "seed"),
         start_ms=clock.start.time_ms if clock.start else None,
         seconds=clock.seconds,
         status=status,
@@ -74,7 +82,9 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         epochs_to_target=epochs,
         quality=evaluations[-1].quality if evaluations else {},
         throughput=tuple(_throughput(event) for event in events if event.key == "tracked_stats"),
-        hyperparameters={key: event.value for key, event in first.items() if key not in STRUCTURE and _plain(event)},
+        hyperparameters={
+            key: event.value for key, event in first.items() if key not in STRUCTURAL_KEYS and _is_flat(event)
+        },
         batch_logged=batch,
         batch_basis=basis,
     )
@@ -91,21 +101,21 @@ def _format(events: Sequence[Event], problems: list[Problem]) -> str:
     return events[0].format
 
 
-_RULES = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": "v0.7 or later"}
-"""Line format to the rules that it came with."""
+_RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": "v0.7 or later"}
+"""Line format to the rules of the rounds that used it."""
 
 
 def _settings(first: Mapping[str, Event], benchmark: str, log_format: str, problems: list[Problem]) -> RunSettings:
-    """What was run; of a log that is not ours, what its own keys say."""
+    """The settings in `suite_run`; for logs of other programs, what their own keys say."""
     settings = run_settings(first.get("suite_run"), problems)
     if settings.profile:
         return settings
-    batch = _whole(first, "global_batch_size")
-    system, rules = _text(first, "submission_platform"), _RULES.get(log_format, "")
+    batch = _integer(first, "global_batch_size")
+    system, rules = _text(first, "submission_platform"), _RULES_BY_FORMAT.get(log_format, "")
     return replace(settings, workload=benchmark, system=system, batch_size_global=batch, rules=rules)
 
 
-def _whole(first: Mapping[str, Event], key: str) -> int | None:
+def _integer(first: Mapping[str, Event], key: str) -> int | None:
     """The value under `key` as a whole number, or None."""
     value = first[key].value if key in first else None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -119,7 +129,7 @@ def _text(first: Mapping[str, Event], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _plain(event: Event) -> bool:
+def _is_flat(event: Event) -> bool:
     """True for a value that is a number, a text of at most 1,000 characters, or a list of at most 64 such: nothing nested."""
     items = event.value if isinstance(event.value, list) else [event.value]
     return len(items) <= 64 and all(
@@ -128,34 +138,36 @@ def _plain(event: Event) -> bool:
 
 
 def _batch(first: Mapping[str, Event], settings: RunSettings) -> tuple[int | None, str]:
-    """(samples per step as the log gives them, whether of all devices): v0.5 logs do not say of how many."""
+    """(samples per step as logged, whether that is the global batch); v0.5 logs do not say for how many devices."""
     if settings.batch_size_global is not None:
         return settings.batch_size_global, "global"
-    batch = _whole(first, "input_batch_size")
+    batch = _integer(first, "input_batch_size")
     return batch, "" if batch is None else "of one device or of all: the log does not say"
 
 
-def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]) -> Clock:
-    """What the run is timed between, by time stamp; several different starts or stops are a problem."""
-    by_time = sorted((event for event in events if event.key in _TIMING), key=lambda event: event.time_ms)
-    starts, stops, results = ([event for event in by_time if event.key == key] for key in _TIMING)
+def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]) -> RunClock:
+    """Start and end of the timed part, by time stamp; several different starts or stops are a problem."""
+    by_time = sorted((event for event in events if event.key in _TIMING_KEYS), key=lambda event: event.time_ms)
+    starts, stops, results = ([event for event in by_time if event.key == key] for key in _TIMING_KEYS)
     start = starts[0] if starts else None
     after = [event for event in stops if start is None or event.time_ms >= start.time_ms]
-    for name, found in (("run_start", starts), ("run_stop", stops)):
-        if len({event.time_ms for event in found}) > 1:
-            problems.append(Problem(found[1].line, f"{len(found)} different {name}; the first is used"))
+    for name, same_key in (("run_start", starts), ("run_stop", stops)):
+        if len({event.time_ms for event in same_key}) > 1:
+            problems.append(Problem(same_key[1].line, f"{len(same_key)} different {name}; the first is used"))
     if events and start is None:
         problems.append(Problem(0, "no run_start"))
     if log_format == "MLL" and benchmark == "minigo":
-        return _offline(start, results, after, problems)
+        return _minigo_clock(start, results, after, problems)
     if events and not after:
-        late = " behind run_start" if stops else ""
+        late = " after run_start" if stops else ""
         problems.append(Problem(events[-1].line, f"the log ends here: no run_stop{late}, the run was cut off"))
     stop = after[0] if after else None
-    return Clock(start, stop, (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None)
+    return RunClock(start, stop, (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None)
 
 
-def _offline(start: Event | None, results: Sequence[Event], stops: Sequence[Event], problems: list[Problem]) -> Clock:
+def _minigo_clock(
+    start: Event | None, results: Sequence[Event], stops: Sequence[Event], problems: list[Problem]
+) -> RunClock:
     """MiniGo of v0.6: models are evaluated after training, and `eval_result` holds the seconds up to the one that won."""
     for event in results:
         seconds = number(event.metadata.get("timestamp"))
@@ -163,10 +175,10 @@ def _offline(start: Event | None, results: Sequence[Event], stops: Sequence[Even
             problems.append(
                 Problem(event.line, "MiniGo of v0.6: the time is the one in eval_result, not that of run_stop")
             )
-            return Clock(start, event, seconds)
+            return RunClock(start, event, seconds)
     line = stops[0].line if stops else 0
     problems.append(Problem(line, "MiniGo of v0.6 without an eval_result that holds a timestamp: the run has no time"))
-    return Clock(start, stops[0] if stops else None, None)
+    return RunClock(start, stops[0] if stops else None, None)
 
 
 def _throughput(event: Event) -> Throughput:

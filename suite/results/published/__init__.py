@@ -1,1 +1,1 @@
-"""Figures of published rounds and articles, and logs that other programs wrote, in the form of our own measurements."""
+"""Published results (rounds and articles) and logs of other programs, as measurements like our own."""

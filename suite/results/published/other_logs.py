@@ -1,6 +1,6 @@
-"""Logs of other programs: what they were run on, from the published figures or the system description beside them.
+"""Adds devices, hardware and framework to runs of other programs, whose logs do not name them.
 
-Such a log says neither devices nor framework.
+They come from the published results, or from the system description beside the log.
 """
 
 from __future__ import annotations
@@ -12,52 +12,52 @@ from pathlib import Path
 
 from suite.results.logs.collect import Run, collect
 from suite.results.names import framework_name, workload_name
-from suite.results.published.figures import load
+from suite.results.published.csv_files import load_published_results
 from suite.results.score.groups import rows
 from suite.results.score.measurement import Measurement, measurements
 from suite.results.text import clean
 from workloads.api import Json
 
 _DESCRIPTION_BYTES = 1 << 20
-"""A system description longer than this is none."""
+"""Longer files are not read as system descriptions."""
 _MOST_DEVICES = 1_000_000
 
 
-def measured(paths: Sequence[Path]) -> list[Measurement]:
-    """What the runs below `paths` measured. Raises ValueError for a path without logs, and where no run succeeded."""
-    runs = described(collect(paths))
-    found = measurements(rows(runs))
-    if not found:
+def measurements_below(paths: Sequence[Path]) -> list[Measurement]:
+    """Measurements of the runs below `paths`. Raises ValueError for a path without logs, or if no run succeeded."""
+    runs = with_system_details(collect(paths))
+    measured = measurements(rows(runs))
+    if not measured:
         failed = sum(not run.succeeded for run in runs)
-        given = " ".join(map(str, paths))
+        folders = " ".join(map(str, paths))
         raise ValueError(
-            f"{given}: no run succeeded ({failed} of {len(runs)} did not); the reasons: suite report {paths[0]}"
+            f"{folders}: no run succeeded ({failed} of {len(runs)} did not); the reasons: suite report {paths[0]}"
         )
-    return found
+    return measured
 
 
-def described(runs: Sequence[Run]) -> list[Run]:
-    """Runs of other programs with devices, hardware and framework from what is known of them.
+def with_system_details(runs: Sequence[Run]) -> list[Run]:
+    """The runs; those of other programs with devices, hardware and framework added where they are known.
 
-    A log that is one of the published runs has what is published of it; any other what its system description says.
+    A log that is one of the published runs gets the details published with it; any other those of its system description.
     """
     folders = {run.path.parent for run in runs if _is_foreign(run)}
     known = _published_runs() if folders else {}
-    described = {folder: _description(folder, runs, known) for folder in folders}
-    return [_with(run, described[run.path.parent]) if _is_foreign(run) else run for run in runs]
+    details = {folder: _known_details(folder, runs, known) for folder in folders}
+    return [_fill_in(run, details[run.path.parent]) if _is_foreign(run) else run for run in runs]
 
 
 def _is_foreign(run: Run) -> bool:
     return run.settings is not None and not run.settings.profile and run.settings.devices is None
 
 
-def _with(run: Run, values: Mapping[str, object]) -> Run:
+def _fill_in(run: Run, values: Mapping[str, object]) -> Run:
     assert run.settings is not None
     kept = {name: value for name, value in values.items() if name == "rules" or not getattr(run.settings, name)}
     return replace(run, settings=replace(run.settings, **kept))  # type: ignore[arg-type]
 
 
-def _description(
+def _known_details(
     folder: Path, runs: Iterable[Run], known: Mapping[tuple[str, int, int], Measurement]
 ) -> dict[str, object]:
     for run in runs:
@@ -79,28 +79,28 @@ def _description(
         system / "entry.json",
         system.parent.parent / "systems" / f"{system.name}.json",
     ):
-        found = _system_description(path)
-        if found:
-            return found
+        details = _details_from_json(path)
+        if details:
+            return details
     return {}
 
 
 def _identity(workload: str, start_ms: float | None, seconds: float | None) -> tuple[str, int, int]:
-    """What no two runs share: the workload, the second it began, and its length in hundredths of a second."""
+    """Key that identifies a run: its workload, the second it started, and its length in hundredths of a second."""
     return workload, round((start_ms or 0.0) / 1e3), round((seconds or 0.0) * 100)
 
 
 def _published_runs() -> dict[tuple[str, int, int], Measurement]:
     return {
         _identity(item.benchmark, run.start_ms, run.seconds): item.measurement
-        for item in load()
+        for item in load_published_results()
         for run in item.measurement.runs
         if run.start_ms
     }
 
 
-def _system_description(path: Path) -> dict[str, object]:
-    """Devices, hardware and framework from `system.json` (v0.6 on) or `entry.json` (v0.5); empty if there is none."""
+def _details_from_json(path: Path) -> dict[str, object]:
+    """Devices, hardware and framework from `system.json` (v0.6 on) or `entry.json` (v0.5); empty without such a file."""
     try:
         if not path.is_file() or path.stat().st_size > _DESCRIPTION_BYTES:
             return {}
@@ -128,6 +128,6 @@ def _system_description(path: Path) -> dict[str, object]:
 
 
 def _count(value: Json) -> int:
-    """A count, also one written as text; 0 for anything else."""
+    """A count, also if written as text; 0 for anything else."""
     text = str(value).strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0

@@ -1,1 +1,1 @@
-"""`suite report` and `suite published`: tables as Markdown and CSV."""
+"""The tables of `suite report` and `suite published`, as Markdown and CSV."""

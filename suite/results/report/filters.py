@@ -1,4 +1,4 @@
-"""Filters for lists of figures: a value that nothing has is one line with the nearest that exist."""
+"""Filters for lists of results. A value that matches nothing raises ValueError with the nearest existing values."""
 
 from __future__ import annotations
 
@@ -10,49 +10,53 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def exact(rows: Sequence[T], option: str, given: str | None, names: Callable[[T], Sequence[str]]) -> list[T]:
-    """The rows one of whose `names` is among the values given, without regard to case."""
-    if given is None:
+def filter_by_name(
+    rows: Sequence[T], option: str, requested: str | None, names: Callable[[T], Sequence[str]]
+) -> list[T]:
+    """The rows with one of their `names` among the requested ones (separated by commas), ignoring case."""
+    if requested is None:
         return list(rows)
-    wanted = [name.strip().lower() for name in given.split(",")]
+    requested_names = [name.strip().lower() for name in requested.split(",")]
     known = {name.lower(): names(row)[0] for row in rows for name in names(row)}
-    for name in wanted:
+    for name in requested_names:
         if name not in known:
             raise _unknown(option, name, known)
-    return [row for row in rows if any(name.lower() in wanted for name in names(row))]
+    return [row for row in rows if any(name.lower() in requested_names for name in names(row))]
 
 
-def part(rows: Sequence[T], option: str, given: str | None, texts: Callable[[T], Sequence[str]]) -> list[T]:
-    """The rows in one of whose `texts` the text given stands, without regard to case."""
-    if given is None:
+def filter_by_text(
+    rows: Sequence[T], option: str, requested: str | None, texts: Callable[[T], Sequence[str]]
+) -> list[T]:
+    """The rows with the requested text in one of their `texts`, ignoring case."""
+    if requested is None:
         return list(rows)
-    found = [row for row in rows if any(given.lower() in text.lower() for text in texts(row))]
-    if not found and rows:
-        raise _unknown(option, given, {texts(row)[0].lower(): texts(row)[0] for row in rows})
-    return found
+    matching = [row for row in rows if any(requested.lower() in text.lower() for text in texts(row))]
+    if not matching and rows:
+        raise _unknown(option, requested, {texts(row)[0].lower(): texts(row)[0] for row in rows})
+    return matching
 
 
 def _unknown(option: str, name: str, known: Mapping[str, str]) -> ValueError:
     near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.4) or sorted(known)[:5]
-    offered = ", ".join(dict.fromkeys(known[one] for one in near if one))
-    return ValueError(f"--{option} {name[:60]}: nothing of what is asked for has it; nearest: {offered}")
+    offered = ", ".join(dict.fromkeys(known[key] for key in near if key))
+    return ValueError(f"--{option} {name[:60]}: no listed result has it; nearest: {offered}")
 
 
-def counted(rows: Sequence[T], given: str | None, count: Callable[[T], int | None]) -> list[T]:
-    """The rows whose number of chips is one of `8`, `1,4,8` or `1-16`."""
-    if given is None:
+def filter_by_chips(rows: Sequence[T], requested: str | None, count: Callable[[T], int | None]) -> list[T]:
+    """The rows whose number of chips is requested as `8`, `1,4,8` or `1-16`."""
+    if requested is None:
         return list(rows)
     spans: list[tuple[int, int]] = []
-    for part in given.split(","):
+    for part in requested.split(","):
         match = re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", part)
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ValueError(f"--chips {given[:60]}: give a number, a list such as 1,4,8 or a range such as 1-16")
+            raise ValueError(f"--chips {requested[:60]}: give a number, a list such as 1,4,8 or a range such as 1-16")
         spans.append((int(match[1]), int(match[2] or match[1])))
     counts = [(row, count(row)) for row in rows]
-    found = [row for row, chips in counts if chips is not None and any(low <= chips <= high for low, high in spans)]
-    if not found and rows:
-        have = sorted({chips for _, chips in counts if chips is not None})
+    matching = [row for row, chips in counts if chips is not None and any(low <= chips <= high for low, high in spans)]
+    if not matching and rows:
+        existing = sorted({chips for _, chips in counts if chips is not None})
         raise ValueError(
-            f"--chips {given[:60]}: nothing of what is asked for has it; there is {', '.join(map(str, have[:30]))}"
+            f"--chips {requested[:60]}: no listed result has it; existing: {', '.join(map(str, existing[:30]))}"
         )
-    return found
+    return matching

@@ -1,4 +1,4 @@
-"""`suite published list`: published figures filtered, as a Markdown table with notes or as CSV."""
+"""`suite published list`: published results, filtered, as a Markdown table with notes or as CSV."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.results.names import workload_name
-from suite.results.published.figures import ARTICLE, PublishedResult, load, speedup_rows, throughput_rows
-from suite.results.report.filters import counted, exact, part
-from suite.results.report.tables import NONE, Remarks, factor, markdown_table
+from suite.results.published.csv_files import (
+    ARTICLE,
+    PublishedResult,
+    load_published_results,
+    speedup_rows,
+    throughput_rows,
+)
+from suite.results.report.filters import filter_by_chips, filter_by_name, filter_by_text
+from suite.results.report.tables import DASH, Footnotes, markdown_table, two_decimals
 from suite.results.text import csv_cell, markdown_cell
 
 KINDS = ("results", "throughput", "speedups")
 _DISAGREES = 0.01
-"""A printed speedup this far from the one of tables 1-6 is marked."""
+"""A printed speedup that differs from tables 1-6 by more than this (relative) gets a note."""
 _FOOTER = (
     "Minutes to target, computed from published logs (logs/published/README.md); no results of this suite. "
     "Not verified by MLCommons Association."
@@ -25,7 +31,7 @@ _FOOTER = (
 
 @dataclass(frozen=True)
 class Filters:
-    """What to list; None: everything. Several values are separated by commas."""
+    """Values to list by; None: all. Several values are separated by commas."""
 
     round: str | None = None
     submitter: str | None = None
@@ -47,49 +53,75 @@ class Column:
     cell: Callable[[Mapping[str, str]], str]
 
 
-def _plain(name: str, right: bool = False) -> Column:
+def _column(name: str, right: bool = False) -> Column:
     return Column(name, right, lambda row: row.get(name, ""))
 
 
 _RESULTS = (
-    *(_plain("round"), _plain("submitter"), _plain("system"), _plain("chips", True), _plain("framework")),
     *(
-        _plain("benchmark"),
-        _plain("minutes", True),
+        _column("round"),
+        _column("submitter"),
+        _column("system"),
+        _column("chips", True),
+        _column("framework"),
+    ),
+    *(
+        _column("benchmark"),
+        _column("minutes", True),
         Column("runs", True, lambda row: _runs(row)),
-        _plain("epochs", True),
+        _column("epochs", True),
     ),
     *(Column("batch", True, lambda row: _batch(row)), Column("target", True, lambda row: _target(row))),
     Column("throughput", True, lambda row: _rate(row)),
 )
 _THROUGHPUT = (
-    *(_plain("source"), _plain("system"), _plain("framework"), _plain("model"), _plain("batch"), _plain("chips", True)),
-    *(_plain("metric"), _plain("value", True), _plain("unit"), _plain("qualifier"), _plain("kind")),
+    *(
+        _column("source"),
+        _column("system"),
+        _column("framework"),
+        _column("model"),
+        _column("batch"),
+        _column("chips", True),
+    ),
+    *(
+        _column("metric"),
+        _column("value", True),
+        _column("unit"),
+        _column("qualifier"),
+        _column("kind"),
+    ),
 )
 _SPEEDUPS = (
-    *(_plain("benchmark"), _plain("chips_from", True), _plain("chips_to", True), _plain("speedup_printed", True)),
-    *(_plain("speedup_from_tables", True), _plain("text_claim", True)),
+    *(
+        _column("benchmark"),
+        _column("chips_from", True),
+        _column("chips_to", True),
+        _column("speedup_printed", True),
+    ),
+    *(_column("speedup_from_tables", True), _column("text_claim", True)),
 )
 
 
 def listing(kind: str, filters: Filters, form: str) -> str:
-    """The list as text. Raises ValueError, one line, for a value that nothing has and a filter that means nothing."""
+    """The list as text. Raises ValueError (one line) for a value that matches nothing or a filter that does not apply."""
     rows, columns = {"results": _results, "throughput": _throughputs, "speedups": _speedups}[kind](filters)
     if not rows:
-        raise ValueError("no published figure has all of that at once; leave one of the options out")
+        raise ValueError("no published result matches all of these options; leave one of them out")
     return _csv(rows, columns) if form == "csv" else _markdown(rows, columns, kind)
 
 
 def _results(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Column]]:
-    found = load()
-    found = exact(found, "round", filters.round, lambda item: (item.round, item.round.removeprefix("v")))
-    found = exact(found, "submitter", filters.submitter, lambda item: (item.submitter,))
+    found = load_published_results()
+    found = filter_by_name(found, "round", filters.round, lambda item: (item.round, item.round.removeprefix("v")))
+    found = filter_by_name(found, "submitter", filters.submitter, lambda item: (item.submitter,))
     workload = None if filters.workload is None else ",".join(map(workload_name, filters.workload.split(",")))
-    found = exact(found, "workload", workload, lambda item: (item.benchmark,))
-    found = exact(found, "division", filters.division, lambda item: (item.row.get("division") or "none",))
-    found = part(found, "framework", filters.framework, _frameworks)
-    found = part(found, "system", filters.system, lambda item: (item.system, item.row.get("system_description", "")))
-    found = counted(found, filters.chips, lambda item: item.measurement.devices)
+    found = filter_by_name(found, "workload", workload, lambda item: (item.benchmark,))
+    found = filter_by_name(found, "division", filters.division, lambda item: (item.row.get("division") or "none",))
+    found = filter_by_text(found, "framework", filters.framework, _frameworks)
+    found = filter_by_text(
+        found, "system", filters.system, lambda item: (item.system, item.row.get("system_description", ""))
+    )
+    found = filter_by_chips(found, filters.chips, lambda item: item.measurement.devices)
     return [_result_row(item) for item in sorted(found, key=_order)], _RESULTS
 
 
@@ -102,7 +134,7 @@ def _frameworks(item: PublishedResult) -> tuple[str, ...]:
 
 
 def _result_row(item: PublishedResult) -> Mapping[str, str]:
-    """The columns as text; those of the article in the names of the rounds' file."""
+    """The columns as text; the article's columns get the names that the file of the rounds uses."""
     row = {**item.row, "round": item.round, "submitter": item.submitter, "system": item.system}
     row |= {"framework": item.measurement.framework, "benchmark": item.benchmark}
     notes = [*item.measurement.labels, row.get("note", "")]
@@ -137,57 +169,59 @@ def _target(row: Mapping[str, str]) -> str:
 
 
 def _throughputs(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Column]]:
-    _refuse("throughput", filters, ("round", "submitter", "division"))
+    _refuse_options("throughput", filters, ("round", "submitter", "division"))
     found = throughput_rows()
-    found = part(found, "workload", filters.workload, lambda row: (row["model"], re.sub(r"\W", "", row["model"])))
-    found = part(found, "framework", filters.framework, lambda row: (row["framework"],))
-    found = part(found, "system", filters.system, lambda row: (row["system"],))
-    return counted(
+    found = filter_by_text(
+        found, "workload", filters.workload, lambda row: (row["model"], re.sub(r"\W", "", row["model"]))
+    )
+    found = filter_by_text(found, "framework", filters.framework, lambda row: (row["framework"],))
+    found = filter_by_text(found, "system", filters.system, lambda row: (row["system"],))
+    return filter_by_chips(
         found, filters.chips, lambda row: int(row["chips"]) if row["chips"].isdecimal() else None
     ), _THROUGHPUT
 
 
 def _speedups(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Column]]:
-    _refuse("speedups", filters, ("round", "submitter", "framework", "system", "division"))
+    _refuse_options("speedups", filters, ("round", "submitter", "framework", "system", "division"))
     seconds = {
         (item.benchmark, item.measurement.devices): item.measurement.score.seconds
-        for item in load()
+        for item in load_published_results()
         if item.round == ARTICLE
     }
     found = []
     for row in speedup_rows():
-        one, many = (seconds.get((row["benchmark"], int(row[name]))) for name in ("chips_from", "chips_to"))
-        computed = one / many if one and many else None
+        few, many = (seconds.get((row["benchmark"], int(row[name]))) for name in ("chips_from", "chips_to"))
+        computed = few / many if few and many else None
         note = ""
         if computed is not None and abs(float(row["speedup_printed"]) / computed - 1) > _DISAGREES:
-            note = f"printed {row['speedup_printed']}, {factor(computed)} by its own tables 1-6"
+            note = f"printed {row['speedup_printed']}, {two_decimals(computed)} by its own tables 1-6"
         found.append({**row, "speedup_from_tables": "" if computed is None else f"{computed:.4f}", "note": note})
     workload = None if filters.workload is None else ",".join(map(workload_name, filters.workload.split(",")))
-    found = exact(found, "workload", workload, lambda row: (row["benchmark"],))
-    return list(counted(found, filters.chips, lambda row: int(row["chips_to"]))), _SPEEDUPS
+    found = filter_by_name(found, "workload", workload, lambda row: (row["benchmark"],))
+    return list(filter_by_chips(found, filters.chips, lambda row: int(row["chips_to"]))), _SPEEDUPS
 
 
-def _refuse(kind: str, filters: Filters, names: Iterable[str]) -> None:
+def _refuse_options(kind: str, filters: Filters, names: Iterable[str]) -> None:
     for name in names:
         if getattr(filters, name) is not None:
             raise ValueError(f"--{name} means nothing for --kind {kind}; leave it out")
 
 
 def _markdown(rows: Sequence[Mapping[str, str]], columns: Sequence[Column], kind: str) -> str:
-    remarks = Remarks()
+    footnotes = Footnotes()
     header = [*(column.name.replace("_", " ") for column in columns), "notes"]
     body = []
     for row in rows:
-        cells = [markdown_cell(_shown(column, row)) or NONE for column in columns]
+        cells = [markdown_cell(_shown(column, row)) or DASH for column in columns]
         note = row.get("note", "")
-        body.append([*cells, remarks.mark(markdown_cell(note, 400)) if note else ""])
+        body.append([*cells, footnotes.mark(markdown_cell(note, 400)) if note else ""])
     text = markdown_table(header, body, [*(column.right for column in columns), False])
-    below = [*remarks.lines(), *([_FOOTER] if kind == "results" else ["As the articles print them."])]
+    below = [*footnotes.lines(), *([_FOOTER] if kind == "results" else ["As the articles print them."])]
     return "\n".join([text, "", *below, f"{len(rows)} row{'' if len(rows) == 1 else 's'}.", ""])
 
 
 def _shown(column: Column, row: Mapping[str, str]) -> str:
-    """A cell for reading: times with two digits behind the point, no trailing zeros of counts."""
+    """A cell for reading: times with two decimals, counts without trailing zeros."""
     text = column.cell(row)
     if column.name == "minutes" and text:
         value = float(text)
@@ -196,7 +230,7 @@ def _shown(column: Column, row: Mapping[str, str]) -> str:
 
 
 def _csv(rows: Sequence[Mapping[str, str]], columns: Sequence[Column]) -> str:
-    """Every column as the files have it, then division, unit of the batch, notes and source where there are such."""
+    """Every column as in the files, then division, unit of the batch, notes and source where the files have them."""
     names = [column.name for column in columns]
     more = [
         name

@@ -1,4 +1,4 @@
-"""`suite report`: everything that the logs below some folders say, as Markdown or CSV."""
+"""`suite report`: results of all runs below some folders, as Markdown or CSV."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from itertools import groupby
 from pathlib import Path
 
 from suite.results.logs.collect import Run, collect
-from suite.results.published.other_logs import described
-from suite.results.report.tables import constants, markdown_table, results_table
-from suite.results.report.time_fractions import of_row, words
+from suite.results.published.other_logs import with_system_details
+from suite.results.report.tables import constant_texts, markdown_table, results_markdown
+from suite.results.report.time_fractions import row_time_fractions, time_fractions_line
 from suite.results.score.groups import Group, Row, baseline, rows
 from suite.results.score.measurement import measurements
-from suite.results.score.scaling import compare, interval_words
+from suite.results.score.scaling import interval_suffix, scaling_pair
 from suite.results.text import clean, csv_cell, markdown_escape
 from workloads.api import field_names
 
 NOT_VERIFIED = "Not verified by MLCommons Association."
-PROFILE_TEXT: Mapping[str, str] = {
+PROFILE_NOTICES: Mapping[str, str] = {
     "demo": "This is a demo and no MLPerf result: generated data, small model, target without relation to MLPerf.",
-    "synthetic": "Made-up data: throughput only, no MLPerf result.",
+    "synthetic": "Synthetic data: throughput only, no MLPerf result.",
     "": "Logs of other programs.",
 }
 _MAX_FILES = 30
@@ -32,21 +32,21 @@ _WIDTH = 118
 
 def report_text(paths: Sequence[Path]) -> str:
     """The Markdown report on all runs below `paths`. Raises ValueError for a path without any log."""
-    runs = described(collect(paths))
+    runs = with_system_details(collect(paths))
     parts = ["# Results", NOT_VERIFIED]
-    for table in tables(rows(runs)):
+    for table in split_into_tables(rows(runs)):
         parts += _section(table)
     parts += _failures(runs) + _problems(runs)
     return "\n\n".join(parts) + "\n"
 
 
-def tables(found: Sequence[Row]) -> list[list[Row]]:
-    """`rows` cut into tables."""
-    return [list(members) for _, members in groupby(found, key=_table)]
+def split_into_tables(ordered_rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows split into tables."""
+    return [list(members) for _, members in groupby(ordered_rows, key=_table_key)]
 
 
-def _table(row: Row) -> tuple[object, ...]:
-    """Rows with the same value share a table: profiles, workloads, systems and kinds of scaling never mix."""
+def _table_key(row: Row) -> tuple[object, ...]:
+    """Key of the table that a row belongs to: profiles, workloads, systems and kinds of scaling never mix."""
     group = row.group
     place = (group.profile, group.workload, group.system, group.device, group.device_name, group.sample_unit)
     return (*place, group.batch_rule, group.to_target, group.stop, group.mode)
@@ -54,10 +54,10 @@ def _table(row: Row) -> tuple[object, ...]:
 
 def _section(table: Sequence[Row]) -> list[str]:
     title, above = (markdown_escape(text) for text in (table_title(table), " · ".join(table_constants(table))))
-    parts = ["## " + title, PROFILE_TEXT.get(table[0].group.profile, "")]
+    parts = ["## " + title, PROFILE_NOTICES.get(table[0].group.profile, "")]
     parts.append("\n".join(textwrap.wrap(above, _WIDTH, break_on_hyphens=False)))
     verdicts = "\n".join(f"- {markdown_escape(line)}" for line in table_verdicts(table))
-    return [part for part in (*parts, results_table(table), words(table), verdicts) if part]
+    return [part for part in (*parts, results_markdown(table), time_fractions_line(table), verdicts) if part]
 
 
 def table_title(table: Sequence[Row]) -> str:
@@ -79,12 +79,12 @@ def table_verdicts(table: Sequence[Row]) -> list[str]:
         if base is None or base.group.devices == row.group.devices:
             continue
         before, after = measurements([base])[0], measurements([row])[0]
-        pair = compare(before, after)
+        pair = scaling_pair(before, after)
         several = sum(_framework_devices(other) == _framework_devices(row) for other in table) > 1
         batch = f", batch {after.batch_size_global:,}" if several and after.batch_size_global else ""
         labels = f" ({clean(', '.join(pair.labels), 80)})" if pair.labels else ""
         name = f"{clean(row.group.framework, 80)}, {pair.devices_from} → {pair.devices_to} devices{batch}{labels}"
-        lines.append(f"{name}: {pair.verdict}{interval_words(pair)}")
+        lines.append(f"{name}: {pair.verdict}{interval_suffix(pair)}")
         if pair.no_interval and pair.no_interval not in reasons:
             reasons.append(pair.no_interval)
     return lines + ([f"No interval: {'; '.join(reasons)}."] if reasons else [])
@@ -95,9 +95,9 @@ def _framework_devices(row: Row) -> tuple[object, ...]:
 
 
 def table_constants(table: Sequence[Row]) -> list[str]:
-    """What is the same in all rows, as plain `name value` texts."""
+    """The fields that are equal in all rows, as plain `name value` texts."""
     unit = table[0].group.sample_unit
-    return constants(table) + ([f"samples are {clean(unit, 80)}"] if unit not in ("", "samples") else [])
+    return constant_texts(table) + ([f"samples are {clean(unit, 80)}"] if unit not in ("", "samples") else [])
 
 
 def _failures(runs: Sequence[Run]) -> list[str]:
@@ -109,11 +109,14 @@ def _failures(runs: Sequence[Run]) -> list[str]:
 def failures(runs: Sequence[Run], reason_length: int = 70) -> list[tuple[str, str, str]]:
     """(job and run, status, reason) of the runs without success, as plain text."""
     failed = [run for run in runs if not run.succeeded]
-    return [(clean(_end(run.name, 55), 55), clean(run.status, 15), clean(run.reason, reason_length)) for run in failed]
+    return [
+        (clean(_shortened_from_left(run.name, 55), 55), clean(run.status, 15), clean(run.reason, reason_length))
+        for run in failed
+    ]
 
 
-def _end(text: str, limit: int) -> str:
-    """The last `limit` characters: the end of a path tells runs apart."""
+def _shortened_from_left(text: str, limit: int) -> str:
+    """The last `limit` characters of a path: its end is what differs between runs."""
     return text if len(text) <= limit else "…" + text[1 - limit :]
 
 
@@ -123,21 +126,21 @@ def _problems(runs: Sequence[Run]) -> list[str]:
 
 
 def problems(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """(file, what could not be read in it, with line numbers), as plain text."""
+    """(file, its problems with line numbers) of the logs that could not be read in full, as plain text."""
     files = [(run.path, run.reading.problems) for run in runs if run.reading is not None and run.reading.problems]
-    found = []
+    lines = []
     for path, texts in files[:_MAX_FILES]:
-        said = [clean(str(problem), 120) for problem in texts[:_MAX_PROBLEMS]]
+        listed = [clean(str(problem), 120) for problem in texts[:_MAX_PROBLEMS]]
         more = [f"and {len(texts) - _MAX_PROBLEMS} more"] if len(texts) > _MAX_PROBLEMS else []
-        found.append((clean(str(path), 200), "; ".join([*said, *more])))
+        lines.append((clean(str(path), 200), "; ".join([*listed, *more])))
     if len(files) > _MAX_FILES:
-        found.append((f"and {len(files) - _MAX_FILES} more files", ""))
-    return found
+        lines.append((f"and {len(files) - _MAX_FILES} more files", ""))
+    return lines
 
 
 def report_csv(paths: Sequence[Path]) -> str:
     """One CSV line per row with raw numbers; units are in the column names. Raises ValueError as `report_text`."""
-    table = [_csv_row(row) for row in rows(described(collect(paths)))]
+    table = [_csv_row(row) for row in rows(with_system_details(collect(paths)))]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -145,19 +148,19 @@ def report_csv(paths: Sequence[Path]) -> str:
     return stream.getvalue()
 
 
-_MEASURES = (
+_MEASURE_COLUMNS = (
     *("runs_successful", "runs_failed", "runs_required", "runs_retained", "score_method", "score_notes"),
     *("train_minutes", "minutes_minimum", "minutes_maximum", "minutes_standard_deviation"),
     *("epochs_to_target", "seconds_per_epoch", "samples_per_second"),
     *("data_wait_share", "evaluation_share"),
     *("speedup_total", "speedup_throughput", "statistical_efficiency", "baseline_devices"),
 )
-CSV_COLUMNS: Sequence[str] = (*field_names(Group, row=True), *_MEASURES)
+CSV_COLUMNS: Sequence[str] = (*field_names(Group, row=True), *_MEASURE_COLUMNS)
 
 
 def _csv_row(row: Row) -> dict[str, object]:
-    group, score, speedup, shares = row.group, row.score, row.speedup, of_row(row)
-    described = {name: _csv_value(getattr(group, name)) for name in field_names(Group, row=True)}
+    group, score, speedup, fractions = row.group, row.score, row.speedup, row_time_fractions(row)
+    settings = {name: _csv_value(getattr(group, name)) for name in field_names(Group, row=True)}
     measured = {
         "runs_successful": score.runs_successful,
         "runs_failed": score.runs_failed,
@@ -168,18 +171,18 @@ def _csv_row(row: Row) -> dict[str, object]:
         "train_minutes": _minutes(score.seconds),
         "minutes_minimum": _minutes(score.seconds_minimum),
         "minutes_maximum": _minutes(score.seconds_maximum),
-        "minutes_standard_deviation": _minutes(score.seconds_deviation),
+        "minutes_standard_deviation": _minutes(score.seconds_standard_deviation),
         "epochs_to_target": score.epochs,
         "seconds_per_epoch": score.seconds_per_epoch,
         "samples_per_second": score.samples_per_second,
-        "data_wait_share": shares.data_wait,
-        "evaluation_share": shares.evaluation,
+        "data_wait_share": fractions.data_wait,
+        "evaluation_share": fractions.evaluation,
         "speedup_total": speedup.total if speedup else None,
         "speedup_throughput": speedup.throughput if speedup else None,
         "statistical_efficiency": speedup.efficiency if speedup else None,
         "baseline_devices": speedup.baseline_devices if speedup else None,
     }
-    return {**described, **measured}
+    return {**settings, **measured}
 
 
 def _csv_value(value: object) -> object:

@@ -1,1 +1,1 @@
-"""Runs to scores: rows of equal runs, means by the rules, intervals, speedups. For all tables and comparisons."""
+"""Scores: groups of equal runs, their means by the rules, confidence intervals, and speedups."""

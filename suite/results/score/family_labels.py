@@ -1,4 +1,4 @@
-"""What tells apart families of measurements that would otherwise have the same heading."""
+"""Labels that distinguish families of measurements with the same heading."""
 
 from __future__ import annotations
 
@@ -8,36 +8,37 @@ from dataclasses import fields, is_dataclass
 from suite.results.score.measurement import Measurement
 from suite.results.text import clean
 
-_OWN = ("profile", "framework", "hardware", "precision", "rules", "clock", "targets")
-"""Fields of a published measurement that are the same within a family."""
+_PUBLISHED_FIELDS = ("profile", "framework", "hardware", "precision", "rules", "clock", "targets")
+"""Fields of a published measurement that are equal within a family."""
 
 
-def told_apart(items: Sequence[Measurement], limit: int = 150) -> list[str]:
-    """For one measurement of each family: `name value, …` of what is not the same in all; empty where nothing is known."""
-    described = [_fields(item) for item in items]
-    names = list(dict.fromkeys(name for one in described for name in one))
-    differing = [name for name in names if len({one.get(name) for one in described}) > 1]
+def family_labels(items: Sequence[Measurement], limit: int = 150) -> list[str]:
+    """For one measurement of each family the fields that differ between them: `name value, …`; empty if none is known."""
+    known_fields = [_known_fields(item) for item in items]
+    names = list(dict.fromkeys(name for item_fields in known_fields for name in item_fields))
+    differing = [name for name in names if len({item_fields.get(name) for item_fields in known_fields}) > 1]
     texts = [
-        ", ".join(f"{_word(name)} {clean(one.get(name) or 'none', 24)}" for name in differing) for one in described
+        ", ".join(f"{_field_label(name)} {clean(item_fields.get(name) or 'none', 24)}" for name in differing)
+        for item_fields in known_fields
     ]
     return [clean(text, limit) for text in texts]
 
 
-def _word(name: str) -> str:
+def _field_label(name: str) -> str:
     return name.replace("_", " ").replace("data fingerprint", "data")
 
 
-def _fields(item: Measurement) -> Mapping[str, str]:
+def _known_fields(item: Measurement) -> Mapping[str, str]:
     for part in item.family:
         if is_dataclass(part) and not isinstance(part, type):  # ours: a Group
-            found = {one.name: _text(getattr(part, one.name)) for one in fields(part)}
-            return {**found, "data_fingerprint": found.get("data_fingerprint", "")[:8]}
-    return {name: _text(getattr(item, name)) for name in _OWN}
+            values = {field.name: _text(getattr(part, field.name)) for field in fields(part)}
+            return {**values, "data_fingerprint": values.get("data_fingerprint", "")[:8]}
+    return {name: _text(getattr(item, name)) for name in _PUBLISHED_FIELDS}
 
 
 def _text(value: object) -> str:
     if isinstance(value, Mapping):
         value = tuple(sorted(value.items()))
     if isinstance(value, tuple):
-        return "; ".join(" ".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in value)
+        return "; ".join(" ".join(map(str, part)) if isinstance(part, tuple) else str(part) for part in value)
     return "" if value is None else str(value)

@@ -62,7 +62,7 @@ class Row:
     speedup: Speedup | None
     """None: there is nothing to compare with."""
     runs: tuple[TimedRun, ...] = ()
-    """The successful runs behind the score, in order of start."""
+    """The successful runs of the score, in order of start."""
     attempts: tuple[Run, ...] = ()
     """All runs that count here, also those that failed."""
 

@@ -1,6 +1,6 @@
-"""What was measured for one workload on one number of devices: ours, a published round's, or an article's, in one form.
+"""A measurement: one workload on one number of devices, from our logs, a published round or an article.
 
-Speedups, advice, comparison, tables 1-7 and figures work on this form alone, so that all of them meet on equal terms.
+Speedups, advice, comparisons, tables 1-7 and figures are computed from this form alone, whatever the source.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from suite.results.score.scores import Score, TimedRun
 
 @dataclass(frozen=True)
 class Measurement:
-    """One score with the runs behind it and everything that decides what it may be compared with."""
+    """One score with its runs and everything that decides what it may be compared with."""
 
     origin: str
     """`ours`, a round (`v0.5`), or the name of a table (`dgx1-article`)."""
     series: str
-    """What measurements on other numbers of devices have in common, in words: `pytorch on dgx1`."""
+    """Name shared by the measurements on other numbers of devices: `pytorch on dgx1`."""
     family: tuple[object, ...]
     """Equal in two measurements that differ only in the number of devices and what follows from it."""
     workload: str
     """The suite's name (suite.results.names)."""
     framework: str
-    """`pytorch`, `tensorflow`, `mxnet`, or a submitter's words."""
+    """`pytorch`, `tensorflow`, `mxnet`, or the submitter's own description."""
     submitter: str
     system: str
     hardware: str
@@ -45,13 +45,13 @@ class Measurement:
     profile: str
     """`reference`, `demo`, `synthetic`; `published` for figures that are not ours."""
     labels: tuple[str, ...]
-    """What must stand beside every number: `demo`, `cpu`, `oversubscribed`; `article`."""
+    """Labels to show beside every number: `demo`, `cpu`, `oversubscribed`; `article`."""
     score: Score
     runs: tuple[TimedRun, ...] = ()
     """The successful runs; empty where only a mean is known."""
     note: str = ""
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
-    """Ours: logged `opt_*` and `model_*` keys with their values as JSON; tells apart several settings on as many devices."""
+    """Ours: logged `opt_*` and `model_*` keys with their values as JSON; they distinguish settings on one device count."""
 
     @property
     def to_target(self) -> bool:
@@ -92,9 +92,9 @@ def _measurement(row: Row) -> Measurement:
     )
 
 
-def by_family(found: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Measurements that can be put into one scaling curve, each list in order of devices."""
+def by_family(items: Sequence[Measurement]) -> list[list[Measurement]]:
+    """The measurements grouped into scaling curves, each group in order of devices."""
     families: dict[tuple[object, ...], list[Measurement]] = {}
-    for item in found:
+    for item in items:
         families.setdefault((item.origin, item.workload, *item.family), []).append(item)
     return [sorted(members, key=lambda item: item.devices) for members in families.values()]

@@ -1,4 +1,4 @@
-"""Speedups taken apart: total = time-per-epoch ratio x epochs ratio, for every pair of device counts, with an interval."""
+"""Speedups decomposed for every pair of device counts: total = time-per-epoch ratio x epochs ratio, with an interval."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from suite.results.score.bootstrap import LEVEL, Bootstrap, Ratios, count_text
-from suite.results.score.bootstrap import Interval as Interval
+from suite.results.score.bootstrap import CONFIDENCE_LEVEL, Bootstrap, Interval, RatioIntervals
 from suite.results.score.measurement import Measurement, by_family
+from suite.results.text import devices_text
 
 PRINTED_TOLERANCE = 0.003
-"""A printed speedup may differ this much (relative) from its own tables: rounding of the article's figures."""
+"""Relative difference allowed between a printed speedup and its own tables: the article's figures are rounded."""
 SAME_EPOCHS = 0.005
 """Epochs ratios nearer to 1 than this print as 1.00 and are called the same."""
 _ROUNDING = 1e-6
-"""A ratio so little below 1 is not called slower."""
+"""A ratio below 1 by no more than this is not called slower."""
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two measurements of one family on different numbers of devices. Ratios above 1: more devices are better."""
+class ScalingPair:
+    """The speedup between two measurements of one family on different numbers of devices. Above 1: more devices are better."""
 
     before: Measurement
     after: Measurement
@@ -36,19 +36,19 @@ class Pair:
     interval_efficiency: Interval | None
     no_interval: str
     """Why there is none; empty if there is one."""
-    kind: str
+    scaling_kind: str
     """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither), `unknown`."""
     flags: tuple[str, ...]
-    """What else differs between the two, or makes the choice of the two ambiguous."""
+    """Warnings: what else differs between the two, or why the choice of the two is ambiguous."""
 
     @property
     def workload(self) -> str:
-        """The suite's name."""
+        """The suite's name of the workload."""
         return self.before.workload
 
     @property
     def series(self) -> str:
-        """What the two have in common, in words."""
+        """Name shared by both measurements."""
         return self.before.series
 
     @property
@@ -63,26 +63,26 @@ class Pair:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Labels of either side: they must stand beside every number."""
+        """Labels of either measurement, to show beside every number."""
         return tuple(dict.fromkeys((*self.before.labels, *self.after.labels)))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """In what the scores of the two sides are not official."""
+        """Why the scores of the two measurements are not official."""
         return tuple(dict.fromkeys((*self.before.score.notes, *self.after.score.notes)))
 
     @property
     def scaling_efficiency(self) -> float | None:
-        """Throughput ratio for each device: 1 is linear scaling."""
+        """Throughput ratio over the ratio of devices: 1 is linear scaling."""
         return None if self.throughput is None else self.throughput / (self.devices_to / self.devices_from)
 
     @property
     def verdict(self) -> str:
         """`15.8× = 7.9× faster epochs × 2.0× fewer epochs`."""
-        return verdict(self.total, self.throughput, self.efficiency)
+        return speedup_text(self.total, self.throughput, self.efficiency)
 
 
-def pairs(measurements: Iterable[Measurement], intervals: bool = True) -> list[Pair]:
+def scaling_pairs(measurements: Iterable[Measurement], intervals: bool = True) -> list[ScalingPair]:
     """Every pair of device counts within a family, fewest devices first; the order of `measurements` changes nothing.
 
     Where a count was measured with several settings, those that agree in their logged hyperparameters are paired; if none do,
@@ -90,13 +90,13 @@ def pairs(measurements: Iterable[Measurement], intervals: bool = True) -> list[P
     """
     bootstrap = Bootstrap() if intervals else None
     families = by_family(sorted(measurements, key=_order))
-    found = [pair for family in families for pair in _family_pairs(family, bootstrap)]
-    return sorted(found, key=lambda pair: (_order(pair.before), _order(pair.after)))
+    family_pairs = [pair for family in families for pair in _family_pairs(family, bootstrap)]
+    return sorted(family_pairs, key=lambda pair: (_order(pair.before), _order(pair.after)))
 
 
-def compare(before: Measurement, after: Measurement, flags: Iterable[str] = ()) -> Pair:
-    """The pair of two given measurements; the caller answers for their belonging together."""
-    return _pair(before, after, tuple(flags), Bootstrap())
+def scaling_pair(before: Measurement, after: Measurement, flags: Iterable[str] = ()) -> ScalingPair:
+    """The speedup from `before` to `after`; the caller decides that the two may be compared."""
+    return _make_pair(before, after, tuple(flags), Bootstrap())
 
 
 def _order(item: Measurement) -> tuple[object, ...]:
@@ -104,7 +104,7 @@ def _order(item: Measurement) -> tuple[object, ...]:
     return (*place, item.system, sorted(item.hyperparameters.items()), item.score.seconds or 0.0, repr(item.score))
 
 
-def _family_pairs(family: Sequence[Measurement], bootstrap: Bootstrap | None) -> Iterator[Pair]:
+def _family_pairs(family: Sequence[Measurement], bootstrap: Bootstrap | None) -> Iterator[ScalingPair]:
     counts: dict[int, list[Measurement]] = {}
     for item in family:
         if item.devices > 0:
@@ -113,19 +113,21 @@ def _family_pairs(family: Sequence[Measurement], bootstrap: Bootstrap | None) ->
         both = [(one, other) for one in counts[fewer] for other in counts[more]]
         alike = [(one, other) for one, other in both if one.hyperparameters == other.hyperparameters]
         for one, other in alike if len(both) > 1 and alike else both:
-            flags = [_several(counts[count]) for count in (fewer, more) if len(counts[count]) > 1]
-            yield _pair(one, other, tuple(flags), bootstrap)
+            flags = [_ambiguity_flag(counts[count]) for count in (fewer, more) if len(counts[count]) > 1]
+            yield _make_pair(one, other, tuple(flags), bootstrap)
 
 
-def _several(alike: Sequence[Measurement]) -> str:
+def _ambiguity_flag(alike: Sequence[Measurement]) -> str:
     names = [name for name in ("system", "batch_size_global") if len({getattr(item, name) for item in alike}) > 1]
     keys = {key for item in alike for key in item.hyperparameters}
     names += sorted(key for key in keys if len({item.hyperparameters.get(key) for item in alike}) > 1)
     differ = f", which differ in {', '.join(names[:4])}" if names else ""
-    return f"one of {len(alike)} results on {count_text(alike[0].devices)}{differ}"
+    return f"one of {len(alike)} results on {devices_text(alike[0].devices)}{differ}"
 
 
-def _pair(before: Measurement, after: Measurement, flags: tuple[str, ...], bootstrap: Bootstrap | None) -> Pair:
+def _make_pair(
+    before: Measurement, after: Measurement, flags: tuple[str, ...], bootstrap: Bootstrap | None
+) -> ScalingPair:
     one, other = before.score, after.score
     to_target = before.to_target and after.to_target
     if to_target:
@@ -136,19 +138,21 @@ def _pair(before: Measurement, after: Measurement, flags: tuple[str, ...], boots
         throughput, efficiency = (throughput, efficiency) if known else (None, None)
     else:
         total, throughput, efficiency = None, _ratio(other.samples_per_second, one.samples_per_second), None
-    why, ratios = bootstrap.ratios(before, after) if bootstrap is not None else ("not asked for", Ratios())
-    return Pair(
+    why, intervals = (
+        bootstrap.intervals(before, after) if bootstrap is not None else ("not asked for", RatioIntervals())
+    )
+    return ScalingPair(
         before=before,
         after=after,
         total=total,
         throughput=throughput,
         efficiency=efficiency,
-        interval=ratios.total if to_target else ratios.throughput,
-        interval_throughput=ratios.throughput,
-        interval_efficiency=ratios.efficiency,
+        interval=intervals.total if to_target else intervals.throughput,
+        interval_throughput=intervals.throughput,
+        interval_efficiency=intervals.efficiency,
         no_interval=why,
-        kind=kind(before, after),
-        flags=(*flags, *_differences(before, after)),
+        scaling_kind=scaling_kind(before, after),
+        flags=(*flags, *_difference_flags(before, after)),
     )
 
 
@@ -156,7 +160,7 @@ def _ratio(above: float | None, below: float | None) -> float | None:
     return above / below if above and below else None
 
 
-def kind(before: Measurement, after: Measurement) -> str:
+def scaling_kind(before: Measurement, after: Measurement) -> str:
     """Kind of scaling between two measurements: `strong`, `weak`, `mixed`, or `unknown` where a batch is."""
     one, other = before.batch_size_global, after.batch_size_global
     if not one or not other or before.batch_unit != after.batch_unit:
@@ -166,14 +170,14 @@ def kind(before: Measurement, after: Measurement) -> str:
     return "weak" if one * after.devices == other * before.devices else "mixed"
 
 
-def _differences(before: Measurement, after: Measurement) -> Iterator[str]:
-    """What must be equal for a speedup and is not, in words."""
-    words = {"clock": "clock rule", "precision": "precision", "rules": "rules", "profile": "profile"}
-    words |= {"hardware": "hardware", "framework": "framework", "batch_unit": "unit of the batch"}
-    for name, word in words.items():
+def _difference_flags(before: Measurement, after: Measurement) -> Iterator[str]:
+    """One text for each property that should be equal for a speedup and is not."""
+    labels = {"clock": "clock rule", "precision": "precision", "rules": "rules", "profile": "profile"}
+    labels |= {"hardware": "hardware", "framework": "framework", "batch_unit": "unit of the batch"}
+    for name, label in labels.items():
         one, other = getattr(before, name), getattr(after, name)
         if one != other:
-            yield f"{word} differs: {one or 'unknown'} and {other or 'unknown'}"
+            yield f"{label} differs: {one or 'unknown'} and {other or 'unknown'}"
     if dict(before.targets) != dict(after.targets):
         yield f"target differs: {_targets(before)} and {_targets(after)}"
 
@@ -182,59 +186,63 @@ def _targets(item: Measurement) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in sorted(item.targets.items())) or "unknown"
 
 
-# --- words --------------------------------------------------------------------------------------------------------------
+# --- text --------------------------------------------------------------------------------------------------------------
 
 
-def times(value: float, more_digits: int = 0) -> str:
-    """A ratio as it is printed: `15.8`, `1.76`, `0.63`; `more_digits` behind the point than usual."""
+def ratio_text(value: float, more_digits: int = 0) -> str:
+    """A ratio for printing: `15.8`, `1.76`, `0.63`; with `more_digits` decimals than usual."""
     if value < 0.1:
         return f"{value:.{2 + more_digits}g}"
     return f"{value:.{(1 if value >= 1.995 else 2) + more_digits}f}"
 
 
-def verdict(total: float | None, throughput: float | None, efficiency: float | None) -> str:
-    """Speedup in words; the printed factors multiply to the printed total. One below 1 is divided by (`÷ 1.6× more epochs`)."""
+def speedup_text(total: float | None, throughput: float | None, efficiency: float | None) -> str:
+    """A speedup and its factors in words, which multiply to the printed total; a factor below 1 is printed as a divisor."""
     if total is None:
         if throughput is None:
             return "not measured"
         word = "faster" if throughput >= 1 else "slower"
         ratio = throughput if throughput >= 1 else 1 / throughput
-        return f"{times(ratio)}× {word} training (samples/s); runs of fixed length say nothing about epochs"
+        return f"{ratio_text(ratio)}× {word} training (samples/s); runs of fixed length say nothing about epochs"
     if throughput is None or efficiency is None:
-        return f"{times(total)}×; epochs are not known, so it cannot be taken apart"
-    texts = (_factors(throughput, efficiency, digits) for digits in range(6))
+        return f"{ratio_text(total)}×; epochs are not known, so it cannot be decomposed"
+    texts = (_factors_text(throughput, efficiency, digits) for digits in range(6))
     fitting = [
-        text for text, product in texts if times(total) in (times(product * 0.999999), times(product * 1.000001))
+        text
+        for text, product in texts
+        if ratio_text(total) in (ratio_text(product * 0.999999), ratio_text(product * 1.000001))
     ]
-    return f"{times(total)}× = {fitting[0] if fitting else _factors(throughput, efficiency, 6)[0]}"
+    return f"{ratio_text(total)}× = {fitting[0] if fitting else _factors_text(throughput, efficiency, 6)[0]}"
 
 
-def _factors(throughput: float, efficiency: float, digits: int) -> tuple[str, float]:
-    """(words, product of the printed numbers)."""
+def _factors_text(throughput: float, efficiency: float, digits: int) -> tuple[str, float]:
+    """(factors in words, product of the printed numbers)."""
     parts: list[str] = []
     divided: list[str] = []
     product = 1.0
     same = abs(efficiency - 1) < (SAME_EPOCHS if digits < 2 else SAME_EPOCHS / 10)
-    words = [(throughput, "faster epochs", "slower epochs"), (efficiency, "fewer epochs", "more epochs")]
-    for ratio, above, below in words[:1] if same else words:
-        text, better = times(max(ratio, 1 / ratio), digits), ratio > 1 - _ROUNDING
+    factors = [(throughput, "faster epochs", "slower epochs"), (efficiency, "fewer epochs", "more epochs")]
+    for ratio, above, below in factors[:1] if same else factors:
+        text, better = ratio_text(max(ratio, 1 / ratio), digits), ratio > 1 - _ROUNDING
         product = product * float(text) if better else product / float(text)
         (parts if better else divided).append(f"{text}× {above if better else below}")
     joined = " ÷ ".join([" × ".join(parts) or "1", *divided])
     return f"{joined}, same number of epochs" if same else joined, product
 
 
-def interval_text(pair: Pair) -> str:
-    """`7.64–8.21`, or a dash."""
+def interval_text(pair: ScalingPair) -> str:
+    """The interval of a speedup, `7.64–8.21`; a dash if there is none."""
     if pair.interval is None:
         return "–"
     digits = 1 if pair.interval.low >= 10 else 2
     return f"{pair.interval.low:.{digits}f}–{pair.interval.high:.{digits}f}"
 
 
-def interval_words(pair: Pair) -> str:
-    """` (95 % interval 7.64–8.21)`, or nothing."""
-    return "" if pair.interval is None else f" ({LEVEL:.0%} interval {interval_text(pair)})".replace("%", " %")
+def interval_suffix(pair: ScalingPair) -> str:
+    """The interval as a suffix, ` (95 % interval 7.64–8.21)`; empty if there is none."""
+    return (
+        "" if pair.interval is None else f" ({CONFIDENCE_LEVEL:.0%} interval {interval_text(pair)})".replace("%", " %")
+    )
 
 
 # --- printed speedups ---------------------------------------------------------------------------------------------------
@@ -242,18 +250,18 @@ def interval_words(pair: Pair) -> str:
 
 @dataclass(frozen=True)
 class PrintedSpeedup:
-    """A speedup that somebody printed, held against the pair that it belongs to."""
+    """A speedup that an article printed, beside the one computed from its tables."""
 
     workload: str
     devices_from: int
     devices_to: int
     printed: float
     computed: float | None
-    """Of the printer's own tables; None if they lack the pair."""
+    """From the article's own tables; None if they lack one of the device counts."""
 
     @property
     def flag(self) -> str:
-        """What is wrong with it in words; empty if it agrees."""
+        """How the two disagree, in words; empty if they agree."""
         if self.computed is None:
             return f"{self.printed:g} printed, and its own tables do not have both device counts"
         if abs(self.printed / self.computed - 1) <= PRINTED_TOLERANCE:
@@ -261,7 +269,9 @@ class PrintedSpeedup:
         return f"{self.printed:g} printed, {self.computed:.2f} by its own tables"
 
 
-def check_printed(printed: Mapping[tuple[str, int, int], float], found: Iterable[Pair]) -> list[PrintedSpeedup]:
-    """Hold printed speedups, by (workload, devices from, devices to), against computed pairs."""
-    computed = {(pair.workload, pair.devices_from, pair.devices_to): pair.total for pair in found}
+def check_printed(
+    printed: Mapping[tuple[str, int, int], float], family_pairs: Iterable[ScalingPair]
+) -> list[PrintedSpeedup]:
+    """Compare printed speedups, by (workload, devices from, devices to), with computed pairs."""
+    computed = {(pair.workload, pair.devices_from, pair.devices_to): pair.total for pair in family_pairs}
     return [PrintedSpeedup(*key, printed=value, computed=computed.get(key)) for key, value in printed.items()]

@@ -1,4 +1,4 @@
-"""Score of several equal runs: the mean that the rules ask for, its spread, and the epochs of the same runs."""
+"""Score of several equal runs: the mean that the rules require, its spread, and the mean epochs of the same runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST_CONVERGED = 50
 
 @dataclass(frozen=True)
 class TimedRun:
-    """One run that did what was asked."""
+    """Time, epochs and samples of one successful run."""
 
     seconds: float
     epochs: float | None = None
@@ -29,7 +29,7 @@ class TimedRun:
 
 @dataclass(frozen=True)
 class Score:
-    """Result of a group of equal runs. None: nothing to compute it from."""
+    """Score of a group of equal runs. A field is None if it cannot be computed."""
 
     runs_successful: int
     runs_failed: int
@@ -39,14 +39,14 @@ class Score:
     runs_retained: int
     """Runs that the means are taken over."""
     notes: tuple[str, ...]
-    """In what this is not the official score, or how a failed run was counted."""
+    """Why this is not the official score, or how a failed run was counted."""
     seconds: float | None
     """Mean time to train of the retained runs."""
     epochs: float | None
     """Mean epochs to target of the retained runs."""
     seconds_minimum: float | None
     seconds_maximum: float | None
-    seconds_deviation: float | None
+    seconds_standard_deviation: float | None
     """Sample standard deviation over all successful runs; None below two."""
     samples_per_second: float | None
     """All samples over all training seconds of all successful runs (evaluation not counted)."""
@@ -59,7 +59,7 @@ class Score:
         return self.seconds / self.epochs
 
 
-def retain(
+def retained_runs(
     runs: Sequence[TimedRun], failed: int, required: int | None, first_converged: int | None = None
 ) -> tuple[list[TimedRun], str, tuple[str, ...]]:
     """(runs that count, name of the mean, notes).
@@ -92,7 +92,7 @@ def score(
     runs: Sequence[TimedRun], failed: int = 0, required: int | None = None, first_converged: int | None = None
 ) -> Score:
     """Score `runs` (the successful ones) of a group in which `failed` more runs failed."""
-    retained, method, notes = retain(runs, failed, required, first_converged)
+    retained, method, notes = retained_runs(runs, failed, required, first_converged)
     seconds = [run.seconds for run in runs]
     epochs = [run.epochs for run in retained if run.epochs is not None]
     return Score(
@@ -106,8 +106,8 @@ def score(
         epochs=_mean(epochs) if len(epochs) == len(retained) else None,
         seconds_minimum=min(seconds, default=None),
         seconds_maximum=max(seconds, default=None),
-        seconds_deviation=_deviation(seconds),
-        samples_per_second=_rate(runs),
+        seconds_standard_deviation=_standard_deviation(seconds),
+        samples_per_second=_samples_per_second(runs),
     )
 
 
@@ -115,14 +115,14 @@ def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
 
 
-def _deviation(values: Sequence[float]) -> float | None:
+def _standard_deviation(values: Sequence[float]) -> float | None:
     mean = _mean(values)
     if mean is None or len(values) < 2:
         return None
     return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
-def _rate(runs: Sequence[TimedRun]) -> float | None:
+def _samples_per_second(runs: Sequence[TimedRun]) -> float | None:
     measured = [(run.samples, run.train_seconds) for run in runs if run.samples and run.train_seconds]
     train_seconds = math.fsum(seconds for _, seconds in measured if seconds)
     return math.fsum(samples for samples, _ in measured if samples) / train_seconds if train_seconds > 0 else None

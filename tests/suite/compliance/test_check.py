@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from suite.commands import check as command
-from suite.compliance.check import RULES, check_file, find_rules
-from suite.compliance.complaints import in_words
+from suite.compliance.check import RULES_FOLDER, check_file, find_rule_file
+from suite.compliance.complaints import condition_text
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "logs"
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -56,23 +56,23 @@ def test_minimal_logs_pass_the_stock_rules(benchmark):
     verdict = check_file(DATA / "0.7.0" / f"{benchmark}.txt", werror=True)
     assert verdict.passed
     assert verdict.complaints == ()
-    assert verdict.rules == "mlperf-logging training_0.7.0"
+    assert verdict.rules_name == "mlperf-logging training_0.7.0"
 
 
 def test_ncf_without_suite_run_meets_the_reference_rules():
     verdict = check_file(REFERENCE, werror=True)
     assert verdict.passed, verdict.complaints
-    assert verdict.rules == "suite/compliance/rules/ncf_reference.yaml"
-    assert stock(REFERENCE, "--werror", "--config", str(RULES / "ncf_reference.yaml")) == 0
+    assert verdict.rules_name == "suite/compliance/rules/ncf_reference.yaml"
+    assert stock(REFERENCE, "--werror", "--config", str(RULES_FOLDER / "ncf_reference.yaml")) == 0
 
 
 @pytest.mark.parametrize("log", [DEMO, SETUP_FIRST], ids=["clock v0.5", "clock v0.7"])
 def test_demo_logs_pass_the_demo_rules(log):
     verdict = check_file(log, werror=True)
     assert verdict.passed, verdict.complaints
-    assert verdict.rules == "suite/compliance/rules/ncf_demo.yaml"
+    assert verdict.rules_name == "suite/compliance/rules/ncf_demo.yaml"
     assert verdict.text == "log format valid; demo target has no relation to MLPerf"
-    assert stock(log, "--werror", "--config", str(RULES / "ncf_demo.yaml")) == 0
+    assert stock(log, "--werror", "--config", str(RULES_FOLDER / "ncf_demo.yaml")) == 0
 
 
 def test_demo_log_fails_the_reference_rules_by_its_counts():
@@ -108,7 +108,7 @@ def test_what_is_wrong_with_a_demo_log(tmp_path, change, key, found):
     assert complaint.do
     if complaint.line:
         assert f'"key": "{key}"' in log.read_text().splitlines()[complaint.line - 1]
-    assert stock(log, "--config", str(RULES / "ncf_demo.yaml")) == 1
+    assert stock(log, "--config", str(RULES_FOLDER / "ncf_demo.yaml")) == 1
 
 
 @pytest.mark.parametrize("key", ["cache_clear", "eval_accuracy", "seed", "train_samples", "run_start", "epoch_start"])
@@ -271,7 +271,7 @@ def test_broken_line_in_the_middle_fails(tmp_path):
     verdict = check_file(log)
     assert not verdict.passed
     assert {complaint.key for complaint in verdict.complaints} == {""}
-    assert stock(log, "--config", str(RULES / "ncf_demo.yaml")) == 1
+    assert stock(log, "--config", str(RULES_FOLDER / "ncf_demo.yaml")) == 1
 
 
 @pytest.mark.parametrize("value", ['"0.65"', "null", "[1]", '{"a": 1}', "true", "1e999"])
@@ -318,10 +318,10 @@ def test_unknown_benchmark_is_a_complaint(tmp_path):
 
 
 def test_rules_by_name_and_path(tmp_path):
-    assert find_rules("ncf_demo") == RULES / "ncf_demo.yaml"
+    assert find_rule_file("ncf_demo") == RULES_FOLDER / "ncf_demo.yaml"
     copy = tmp_path / "own.yaml"
-    copy.write_text((RULES / "ncf_demo.yaml").read_text())
-    assert check_file(DEMO, rules=str(copy)).rules == str(copy)
+    copy.write_text((RULES_FOLDER / "ncf_demo.yaml").read_text())
+    assert check_file(DEMO, rules=str(copy)).rules_name == str(copy)
     copy.write_text("KEY: {")
     for wrong, text in (("ncf", "choose one of ncf_demo, ncf_reference"), (str(copy), "is no rule file")):
         with pytest.raises(ValueError, match=text) as error:
@@ -418,7 +418,7 @@ def test_published_log_below_target_fails():
 
 
 def test_words():
-    assert in_words(" v['value'] >= 0.230 and v['value'] < 1.0 ") == "at least 0.230 and below 1.0"
-    assert in_words("is_integer(math.log2(v['value'] / 0.0001))") == "0.0001 times a power of two"
-    assert in_words("not s['run_started']") == "before run_start"
-    assert in_words("v['value'][0] == 3") == "the rule v['value'][0] == 3"
+    assert condition_text(" v['value'] >= 0.230 and v['value'] < 1.0 ") == "at least 0.230 and below 1.0"
+    assert condition_text("is_integer(math.log2(v['value'] / 0.0001))") == "0.0001 times a power of two"
+    assert condition_text("not s['run_started']") == "before run_start"
+    assert condition_text("v['value'][0] == 3") == "the rule v['value'][0] == 3"

@@ -162,8 +162,8 @@ WRONG = {
     "another file": (lambda tmp_path: f"plugins={LINES / 'pyproject.toml'}", "a folder or a wheel (.whl) is needed"),
     "the suite": (lambda tmp_path: f"plugins={PROJECT}", "is the suite itself"),
     "other version": (lambda tmp_path: "plugins=['hydra-core>9']", "type plugins=hydra-core"),
-    "another distribution": (lambda tmp_path: "plugins=hydra-core", "hydra-core brings nothing for the suite"),
-    "no entry points": (no_entry_points, "suite-lines brings nothing for the suite: no entry point in suite.workloads"),
+    "another distribution": (lambda tmp_path: "plugins=hydra-core", "hydra-core has nothing for the suite"),
+    "no entry points": (no_entry_points, "suite-lines has nothing for the suite: no entry point in suite.workloads"),
     "import": (
         lambda tmp_path: f"plugins={copied(tmp_path, 'bad', 'lines/workload.py', MISSING)}",
         "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'; it must be importable",

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from suite.common.paths import PROJECT
-from suite.environments import check as envcheck
 from suite.environments import venvs
+from suite.environments.check import check_environment
 
 BACKEND = """
 import zipfile
@@ -79,9 +79,9 @@ def test_create_use_outdate_update_damage_remove(project, root, monkeypatch):
     assert [line.split()[1] for line in said] == ["new", "installing", "ready"]
     ready = venvs.status("tiny", project)
     assert (ready.state, ready.python_version) == ("ready", "{}.{}.{}".format(*sys.version_info))
-    findings = envcheck.check("tiny", project)
-    assert [finding.good for finding in findings] == [True] * 4, findings
-    assert findings[2].text.startswith("import tiny_framework: 1.5 in ")
+    results = check_environment("tiny", project)
+    assert [result.passed for result in results] == [True] * 4, results
+    assert results[2].text.startswith("import tiny_framework: 1.5 in ")
 
     said.clear()
     venvs.create("tiny", say=said.append, project=project)
@@ -90,22 +90,22 @@ def test_create_use_outdate_update_damage_remove(project, root, monkeypatch):
 
     (project / "environments" / "tiny.txt").write_text(LOCK.replace("1.5", "1.6"))
     assert venvs.status("tiny", project).state == "outdated"
-    findings = envcheck.check("tiny", project)
-    assert "suite env create tiny" in findings[0].text
-    assert "tiny-framework 1.5 instead of 1.6" in findings[1].text
+    results = check_environment("tiny", project)
+    assert "suite env create tiny" in results[0].text
+    assert "tiny-framework 1.5 instead of 1.6" in results[1].text
     said.clear()
     venvs.create("tiny", say=said.append, project=project)
     assert [line.split()[1] for line in said] == ["installing", "ready"]
-    assert all(finding.good for finding in envcheck.check("tiny", project))
+    assert all(result.passed for result in check_environment("tiny", project))
 
     (project / "setup.cfg").write_text("[options.entry_points]\nsuite.trainers =\n    other.trainer = tiny:Trainer\n")
     assert venvs.status("tiny", project).state == "outdated"
-    assert "not visible: suite.trainers other.trainer" in envcheck.check("tiny", project)[-1].text
+    assert "not visible: suite.trainers other.trainer" in check_environment("tiny", project)[-1].text
 
     (ready.folder / venvs.MARKER).unlink()
     (ready.folder / "left-over").touch()
     assert venvs.status("tiny", project).state == "broken"
-    assert [finding.good for finding in envcheck.check("tiny", project)] == [False]
+    assert [result.passed for result in check_environment("tiny", project)] == [False]
     said.clear()
     venvs.create("tiny", say=said.append, project=project)
     assert [line.split()[1] for line in said] == ["new", "installing", "ready"]

@@ -12,7 +12,7 @@ from suite.packaging.checkers import check_package
 from suite.packaging.description import FIELDS, check_description
 from suite.packaging.layout import is_tree
 from suite.packaging.tree import check_names, check_tree
-from suite.packaging.write import Wanted, package
+from suite.packaging.write import PackageOptions, package
 from tests.suite.packaging.package_logs import DATA, derived, log_set
 
 
@@ -21,7 +21,7 @@ def good(tmp_path_factory):
     """A tree that passes everything: SSD on a system `box`."""
     folder = tmp_path_factory.mktemp("good")
     log_set(folder / "logs", "ssd")
-    package([folder / "logs"], folder / "tree", Wanted(submitter="EXAMPLE_ORG", system="box"))
+    package([folder / "logs"], folder / "tree", PackageOptions(submitter="EXAMPLE_ORG", system="box"))
     return folder / "tree"
 
 
@@ -32,11 +32,11 @@ def tree(good, tmp_path):
 
 
 def failing(verdicts):
-    return {verdict.rules.split()[0] for verdict in verdicts if not verdict.passed}
+    return {verdict.rules_name.split()[0] for verdict in verdicts if not verdict.passed}
 
 
 def complaints(verdicts, rules):
-    return [item for verdict in verdicts if verdict.rules.startswith(rules) for item in verdict.complaints]
+    return [item for verdict in verdicts if verdict.rules_name.startswith(rules) for item in verdict.complaints]
 
 
 def check(*arguments):
@@ -47,7 +47,7 @@ def check(*arguments):
 
 def test_a_good_tree_passes_every_part(tree, capsys):
     verdicts = check_tree(tree, werror=True)
-    assert {verdict.rules.split()[0] for verdict in verdicts} == {
+    assert {verdict.rules_name.split()[0] for verdict in verdicts} == {
         *(
             "repo_checker",
             "system_desc_checker",
@@ -130,7 +130,7 @@ def test_no_seed(tree):
 
 def test_seeds_are_a_warning_in_division_open(tmp_path):
     log_set(tmp_path / "logs", "ssd", submission_division="open")
-    package([tmp_path / "logs"], tmp_path / "tree", Wanted(system="box"))
+    package([tmp_path / "logs"], tmp_path / "tree", PackageOptions(system="box"))
     place = tmp_path / "tree" / "results" / "box" / "ssd"
     derived(place / "result_3.txt", place / "result_3.txt", 1, 101)
     assert failing(check_tree(tmp_path / "tree")) == set()
@@ -282,7 +282,7 @@ def test_text_of_a_log_in_a_tree_names_no_rule_file(tmp_path, key):
     for name in ("x_common.yaml", "x.yaml"):
         (trap / name).write_text(f"- BEGIN:\n    CODE: \"open('{tmp_path}/ran', 'w')\"\n")
     log_set(tmp_path / "logs", "resnet")
-    package([tmp_path / "logs"], tmp_path / "tree", Wanted(system="box"))
+    package([tmp_path / "logs"], tmp_path / "tree", PackageOptions(system="box"))
     prefix = {"submission_benchmark": "closed_", "opt_name": "closed_resnet_"}.get(key, "")
     value = ("../" * 40 if prefix else "") + "../" * 30 + f"{trap}/x".lstrip("/")
     for log in sorted((tmp_path / "tree" / "results" / "box" / "resnet").iterdir()):

@@ -16,10 +16,10 @@ from suite.common.runspec import RunSpec
 from suite.config.compose import compose
 from suite.packaging.choose import choose
 from suite.packaging.description import FIELDS
-from suite.packaging.layout import checked_name, good_name, made_name
-from suite.packaging.machine import fields_of, machine
+from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
+from suite.packaging.recorded_machine import description_fields, recorded_machine
 from suite.packaging.scripts import write_scripts
-from suite.packaging.write import Wanted, package
+from suite.packaging.write import PackageOptions, package
 from suite.plan.settings import resolve_settings
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
@@ -30,7 +30,7 @@ from tests.suite.packaging.package_logs import COUNTS, DATA, MACHINE, SUITE_RUN,
 from workloads.api import Facts
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs"
-WANTED = Wanted(submitter="EXAMPLE_ORG", system="box")
+OPTIONS = PackageOptions(submitter="EXAMPLE_ORG", system="box")
 
 
 def tool(name, *arguments, cwd):
@@ -53,11 +53,11 @@ def files(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def refused(logs, out, text, wanted=WANTED):
+def refused(logs, out, text, options=OPTIONS):
     """The command says `text` in one line, and leaves nothing."""
     before = sorted(os.listdir(out.parent))
     with pytest.raises(ValueError, match=text) as error:
-        package(logs, out, wanted)
+        package(logs, out, options)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 1000
     assert sorted(os.listdir(out.parent)) == before
@@ -92,7 +92,7 @@ def test_real_dgx1_logs_pass_every_tool(tmp_path):
         if name != "resnet":
             log = round_07 / "dgx1_ngc20.06_pytorch" / name / "result_0.txt"
             log_set(tmp_path / "logs" / name, name, count, log)
-    package([tmp_path / "logs"], tmp_path / "out", Wanted(system="dgx1_ngc20.06_pytorch"))
+    package([tmp_path / "logs"], tmp_path / "out", PackageOptions(system="dgx1_ngc20.06_pytorch"))
     assert_passes_the_tools(tmp_path / "out", tmp_path)
     description = json.loads((tmp_path / "out" / "systems" / "dgx1_ngc20.06_pytorch.json").read_text())
     assert (description["submitter"], description["division"], description["status"]) == ("NVIDIA", "closed", "onprem")
@@ -103,12 +103,12 @@ def test_one_real_run_below_the_target_is_allowed_and_a_second_is_not(tmp_path):
     good = PUBLISHED / "v0.7" / "dgx1_ngc20.06_mxnet" / "resnet" / "result_1.txt"
     missed = PUBLISHED / "odd" / "v07_nvidia_dgx1_resnet_aborted_below_target.txt"
     logs = log_set(tmp_path / "logs", "resnet", 5, good)
-    wanted = Wanted(system="dgx1_ngc20.06_mxnet")
+    options = PackageOptions(system="dgx1_ngc20.06_mxnet")
     derived(missed, logs[3], 24 * 300, 900)
-    package([tmp_path / "logs"], tmp_path / "out", wanted)
+    package([tmp_path / "logs"], tmp_path / "out", options)
     assert_passes_the_tools(tmp_path / "out", tmp_path)
     derived(missed, logs[1], 24 * 301, 901)
-    refused([tmp_path / "logs"], tmp_path / "two", "2 of the first 5 runs missed the target, 1 may", wanted)
+    refused([tmp_path / "logs"], tmp_path / "two", "2 of the first 5 runs missed the target, 1 may", options)
 
 
 def test_too_few_runs_say_how_many_are_missing(tmp_path):
@@ -124,7 +124,7 @@ def test_of_more_runs_the_first_by_start_are_taken(tmp_path):
     hours = [50, 10, 70, 30, 20, 60, 40]  # result_2 starts last and would be dropped together with result_5
     for index, hour in enumerate(hours):
         derived(source, tmp_path / "logs" / f"result_{index}.txt", hour, 100 + index)
-    packaged = package([tmp_path / "logs"], tmp_path / "out", WANTED)
+    packaged = package([tmp_path / "logs"], tmp_path / "out", OPTIONS)
     place = tmp_path / "out" / "results" / "box" / "ssd"
     taken = [read(place / f"result_{index}.txt").record.seed for index in range(5)]
     assert taken == [101, 104, 103, 106, 100]
@@ -150,7 +150,7 @@ def test_a_demo_log_without_its_settings_is_refused(tmp_path):
 def test_mixed_runs_are_refused_with_both_values(tmp_path, key, value):
     our_run(tmp_path / "logs" / "job", 0)
     our_run(tmp_path / "logs" / "job", 1, {**SUITE_RUN, key: value})
-    text = refused([tmp_path / "logs"], tmp_path / "out", f"{key}: .*package them apart")
+    text = refused([tmp_path / "logs"], tmp_path / "out", f"{key}: .*package them separately")
     assert json.dumps(value) in text
 
 
@@ -215,7 +215,7 @@ def test_a_run_without_a_log_is_left_out_and_named(tmp_path):
     folder = tmp_path / "logs" / "job" / "run_9"
     folder.mkdir(parents=True)
     (folder / "status.json").write_text('{"status": "oom", "reason": "out of memory"}')
-    packaged = package([tmp_path / "logs"], tmp_path / "out", WANTED)
+    packaged = package([tmp_path / "logs"], tmp_path / "out", OPTIONS)
     assert "left out: job/run_9 has no log in which the clock started (oom)" in packaged.notes
 
 
@@ -256,39 +256,41 @@ def test_a_hostile_benchmark_is_refused(tmp_path, value):
 def test_hostile_names_that_are_typed_are_refused(tmp_path, name):
     log_set(tmp_path / "logs", "ssd")
     if name:
-        refused([tmp_path / "logs"], tmp_path / "out", "--system ", Wanted(submitter="O", system=name))
-    assert not good_name(name)
+        refused([tmp_path / "logs"], tmp_path / "out", "--system ", PackageOptions(submitter="O", system=name))
+    assert not is_valid_name(name)
     with pytest.raises(ValueError, match="letters, digits"):
-        checked_name("--system", name)
+        validated_name("--system", name)
 
 
 @given(st.text(max_size=200))
 def test_names_made_of_logs_are_always_good(text):
-    assert good_name(made_name(text))
+    assert is_valid_name(sanitized_name(text))
 
 
 def test_logs_of_others_need_a_system(tmp_path):
     log_set(tmp_path / "logs", "ssd")
-    refused([tmp_path / "logs"], tmp_path / "out", "give --system NAME", Wanted())
+    refused([tmp_path / "logs"], tmp_path / "out", "give --system NAME", PackageOptions())
 
 
 def test_division_follows_from_the_logs(tmp_path):
     log_set(tmp_path / "logs", "ssd", submission_division="open")
-    wanted = Wanted(system="box", division="closed")
-    refused([tmp_path / "logs"], tmp_path / "out", "--division closed: the logs say open", wanted)
-    package([tmp_path / "logs"], tmp_path / "out", Wanted(system="box", division="open"))
+    options = PackageOptions(system="box", division="closed")
+    refused([tmp_path / "logs"], tmp_path / "out", "--division closed: the logs say open", options)
+    package([tmp_path / "logs"], tmp_path / "out", PackageOptions(system="box", division="open"))
     assert json.loads((tmp_path / "out" / "systems" / "box.json").read_text())["division"] == "open"
 
 
 def test_closed_with_deviations_is_refused(tmp_path):
     for index in range(100):
         our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, "deviations": ["learning_rate set by the user"]})
-    refused([tmp_path / "logs"], tmp_path / "out", "say closed and name deviations", Wanted())
+    refused([tmp_path / "logs"], tmp_path / "out", "say closed and name deviations", PackageOptions())
 
 
 def test_another_submitter_than_the_logs_is_said(tmp_path):
     log_set(tmp_path / "logs", "ssd")
-    packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted(system="box", submitter="US", status="cloud"))
+    packaged = package(
+        [tmp_path / "logs"], tmp_path / "out", PackageOptions(system="box", submitter="US", status="cloud")
+    )
     assert "systems/box.json says submitter US, the logs say EXAMPLE_ORG: logs are not edited" in packaged.notes
     assert "systems/box.json says status cloud, the logs say onprem: logs are not edited" in packaged.notes
 
@@ -301,7 +303,7 @@ def test_out_may_not_exist_nor_lie_in_the_logs(tmp_path):
         refused([tmp_path / "logs"], out, "exists already; nothing is overwritten")
     refused([tmp_path / "logs"], tmp_path / "logs" / "out", "lies inside")
     with pytest.raises(ValueError, match="does not exist; make it first"):
-        package([tmp_path / "logs"], tmp_path / "none" / "out", WANTED)
+        package([tmp_path / "logs"], tmp_path / "none" / "out", OPTIONS)
     assert not (tmp_path / "none").exists()
 
 
@@ -323,10 +325,10 @@ def test_code_of_others_is_copied_without_links(tmp_path):
     (tmp_path / "secret").write_text("secret")
     (code / "link").symlink_to(tmp_path / "secret")
     (code / "folder").symlink_to(tmp_path)
-    package([tmp_path / "logs"], tmp_path / "out", Wanted(system="box", code=code))
+    package([tmp_path / "logs"], tmp_path / "out", PackageOptions(system="box", code=code))
     assert files(tmp_path / "out" / "benchmarks") == ["ssd/implementations/box/model/train.py"]
     (code / "a b").touch()
-    refused([tmp_path / "logs"], tmp_path / "two", "no spaces in names", Wanted(system="box", code=code))
+    refused([tmp_path / "logs"], tmp_path / "two", "no spaces in names", PackageOptions(system="box", code=code))
 
 
 @pytest.fixture(scope="module")
@@ -335,7 +337,7 @@ def ours(tmp_path_factory):
     tmp_path = tmp_path_factory.mktemp("ours")
     for index in range(100):
         our_run(tmp_path / "logs" / "job", index)
-    return package([tmp_path / "logs"], tmp_path / "out", Wanted())
+    return package([tmp_path / "logs"], tmp_path / "out", PackageOptions())
 
 
 def test_our_package_passes_the_tools(ours, tmp_path):
@@ -416,7 +418,7 @@ def test_runs_of_ours_that_the_package_checker_knows(tmp_path):
         our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed}, source=DATA / "0.7.0" / "resnet.txt")
     aside = tmp_path / "logs" / "job" / "superseded" / "run_3-1"
     aside.mkdir(parents=True)
-    packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted(code=tmp_path))
+    packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(code=tmp_path))
     assert_passes_the_tools(tmp_path / "out", tmp_path)
     assert "resnet: --code was not used: the runs say which code it was" in packaged.notes
     assert any(note.startswith("not counted: 1 attempts") for note in packaged.notes)
@@ -430,7 +432,7 @@ def test_code_of_other_commits(tmp_path):
         commit = {"git_commit": "0" * 40}
         our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **commit, "targets": {"top1": 0.759}},
                 source=DATA / "0.7.0" / "resnet.txt")  # fmt: skip
-    packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted())
+    packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions())
     assert any("the commit that ran is not in this checkout" in note for note in packaged.notes)
     (loop,) = (tmp_path / "out").rglob("source/suite/worker/loop.py")
     assert loop.read_bytes() == (Path(__file__).parents[3] / "suite" / "worker" / "loop.py").read_bytes()
@@ -444,23 +446,25 @@ def test_runs_of_commits_whose_code_differs_are_refused(tmp_path):
     for index in range(5):
         changed = {"git_commit": commits[0] if index < 4 else commits[1], "targets": {"top1": 0.759}}
         our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed}, source=DATA / "0.7.0" / "resnet.txt")
-    refused([tmp_path / "logs"], tmp_path / "out", "are of commits whose code differs", Wanted())
+    refused([tmp_path / "logs"], tmp_path / "out", "are of commits whose code differs", PackageOptions())
 
 
 def test_half_of_the_ncf_runs_may_miss(tmp_path):
     for index in range(100):
         missed = {"eval_accuracy": 0.6, "status": "aborted"} if index < 50 else {}
         our_run(tmp_path / "logs" / "job", index, **missed)
-    package([tmp_path / "logs"], tmp_path / "out", Wanted())
+    package([tmp_path / "logs"], tmp_path / "out", PackageOptions())
     our_run(tmp_path / "logs" / "job", 50, eval_accuracy=0.6, status="aborted")
-    refused([tmp_path / "logs"], tmp_path / "two", "51 of the first 100 runs missed the target, 50 may", Wanted())
+    refused(
+        [tmp_path / "logs"], tmp_path / "two", "51 of the first 100 runs missed the target, 50 may", PackageOptions()
+    )
 
 
 def test_different_machines_are_refused(tmp_path):
     one = our_run(tmp_path / "job", 0)
     other = our_run(tmp_path / "job", 1, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "model": "Other CPU"}})
     with pytest.raises(ValueError, match="one system differ: host_processor_model_name is 'Test CPU 9000'"):
-        fields_of([read(one).record, read(other).record])
+        description_fields([read(one).record, read(other).record])
 
 
 JSON = st.recursive(
@@ -474,7 +478,7 @@ JSON = st.recursive(
 def test_no_content_of_topology_fails(tmp_path_factory, value):
     folder = tmp_path_factory.mktemp("machine")
     log = our_run(folder, 0, machine={**value, "cpu": value, "gpus": [value, value]})
-    fields = fields_of([read(log).record])
+    fields = description_fields([read(log).record])
     assert tuple(fields) == FIELDS
     assert all(isinstance(text, str) for name, text in fields.items() if name != "other_software_stack")
 
@@ -490,9 +494,9 @@ def test_hostile_text_becomes_no_command_and_no_path(tmp_path):
     }
     for index in range(100):
         our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, **changed})
-    packaged = package([tmp_path / "logs"], tmp_path / "out", Wanted())
+    packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions())
     assert sorted(os.listdir(tmp_path)) == ["logs", "out"]
-    assert all(good_name(part) for path in files(packaged.folder / "results") for part in Path(path).parts)
+    assert all(is_valid_name(part) for path in files(packaged.folder / "results") for part in Path(path).parts)
     (script,) = packaged.folder.rglob("run_and_time.sh")
     place = script.parent / "source"
     place.mkdir(exist_ok=True)
@@ -514,7 +518,7 @@ def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr("suite.packaging.write.check_tree", stop)
     with pytest.raises(KeyboardInterrupt):
-        package([tmp_path / "logs"], tmp_path / "out", WANTED)
+        package([tmp_path / "logs"], tmp_path / "out", OPTIONS)
     assert os.listdir(tmp_path) == ["logs"]
 
 
@@ -568,7 +572,7 @@ def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
 
     settings = resolved("device=cpu", "oversubscribe=true", *given)
     record = recorded(tmp_path, settings)
-    write_scripts(tmp_path, record.settings, machine(record))
+    write_scripts(tmp_path, record.settings, recorded_machine(record))
     words = shlex.split((tmp_path / "run_and_time.sh").read_text().partition("run_suite.py")[2].replace("\\\n", ""))
     assert "environment=torch" in words
     assert words[-1] == "$@"
@@ -580,7 +584,7 @@ def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_p
     settings = resolve_settings(config, registry.load_workload("ssd"), registry.load_framework("pytorch"))
     path = f"/home/somebody/{'long/' * 50}resnet34-333f7ec4.pth"
     record = recorded(tmp_path, replace(settings, options={**settings.options, "backbone_weights": path}))
-    write_scripts(tmp_path, record.settings, machine(record))
+    write_scripts(tmp_path, record.settings, recorded_machine(record))
     script = tmp_path / "run_and_time.sh"
     assert "somebody" not in script.read_text()
     script.write_text(script.read_text().replace('cd "$(dirname "$0")/source"', "").replace(".venv/bin/python", "echo"))

@@ -9,7 +9,7 @@ from suite.config.compose import compose
 from suite.launch.base import place_of
 from suite.machine import devices
 from suite.plan.settings import resolve_settings
-from workloads.ncf.data import EVALUATION_USERS_PER_BATCH, evaluation_users_per_batch
+from workloads.ncf.data import evaluation_users_per_batch
 from workloads.ncf.settings import SETS
 from workloads.ncf.workload import NCF
 
@@ -42,7 +42,7 @@ def test_users_of_an_evaluation_batch_are_a_key():
     def users(*overrides):
         return evaluation_users_per_batch(settings_of("profile=demo", *overrides), 2_000, replicas=1)
 
-    assert users() == EVALUATION_USERS_PER_BATCH
+    assert users() == 64
     assert users("workload.evaluation_users_per_batch=7") == 7
     assert users("workload.evaluation_users_per_batch=9999") == 2_000
     with pytest.raises(ValueError, match=r"^workload\.evaluation_users_per_batch=0: .*at least 1"):

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from workloads.common.optimizers import Rule, lars, sgd, trust_ratio
+from workloads.api import LossScaling, ParameterRule
+from workloads.common.optimizers import LossScale, adam, clip_factor, lars, rmsprop, sgd, trust_ratio
 
 W, G = np.array([3.0, 4.0]), np.array([0.6, 0.8])
 
@@ -35,7 +36,7 @@ def test_trust_ratio():
 
 
 def test_lars_applies_the_rate_inside_the_momentum():
-    adapted, plain = Rule(0.1, True), Rule(0.0, False)
+    adapted, plain = ParameterRule(0.1, True), ParameterRule(0.0, False)
     weight, velocity = lars(W, np.zeros(2), G, 2.0, 0.9, 0.001, adapted)
     expected = 2.0 * trust_ratio(W, G, 0.001, 0.1) * (G + 0.1 * W)
     np.testing.assert_allclose(velocity, expected)
@@ -44,3 +45,57 @@ def test_lars_applies_the_rate_inside_the_momentum():
     np.testing.assert_allclose(later, 0.9 * expected)
     _, bias = lars(W, np.zeros(2), G, 2.0, 0.9, 0.001, plain)
     np.testing.assert_allclose(bias, 2.0 * G)
+
+
+def test_adam_moves_by_the_rate_at_first_and_never_by_more_than_its_corrections_allow():
+    weight, gradient = np.array([1.0, -2.0]), np.array([0.3, -4.0])
+    moved, mean, square = adam(weight, np.zeros(2), np.zeros(2), gradient, 0.1, 1, (0.9, 0.999), 0.0)
+    np.testing.assert_allclose(moved, weight - 0.1 * np.sign(gradient), rtol=1e-12)  # m̂ / √v̂ = sign(g) at step 1
+    np.testing.assert_allclose((mean, square), (0.1 * gradient, 0.001 * gradient**2), rtol=1e-12)
+
+
+def test_adam_of_a_constant_gradient_has_no_bias():
+    weight, mean, square = np.array([5.0]), np.zeros(1), np.zeros(1)
+    for step in range(1, 8):
+        weight, mean, square = adam(weight, mean, square, np.array([2.0]), 0.25, step, (0.9, 0.999), 1e-9)
+    np.testing.assert_allclose(weight, 5.0 - 7 * 0.25, rtol=1e-8)
+
+
+def test_rmsprop_by_hand():
+    weight, square = rmsprop(np.array([1.0]), np.array([4.0]), np.array([3.0]), 0.1, 0.9, 1e-7)
+    expected = 0.9 * 4 + 0.1 * 9
+    np.testing.assert_allclose((weight, square), ([1 - 0.1 * 3 / (np.sqrt(expected) + 1e-7)], [expected]), rtol=1e-12)
+
+
+def test_decay_joins_the_gradient():
+    plain = adam(np.array([2.0]), np.zeros(1), np.zeros(1), np.array([0.5 + 0.1 * 2.0]), 0.1, 1, (0.9, 0.99), 1e-8)
+    decayed = adam(np.array([2.0]), np.zeros(1), np.zeros(1), np.array([0.5]), 0.1, 1, (0.9, 0.99), 1e-8, decay=0.1)
+    np.testing.assert_array_equal(plain, decayed)
+    plain = rmsprop(np.array([2.0]), np.zeros(1), np.array([0.7]), 0.1, 0.9, 1e-7)
+    decayed = rmsprop(np.array([2.0]), np.zeros(1), np.array([0.5]), 0.1, 0.9, 1e-7, decay=0.1)
+    np.testing.assert_allclose(plain, decayed, rtol=1e-15)
+
+
+def test_clipping_takes_the_norm_of_all_gradients():
+    gradients = {"a": np.array([3.0, 0.0]), "b": np.array([[4.0]])}
+    assert clip_factor(gradients, 1.0) == pytest.approx(0.2)
+    assert clip_factor(gradients, 5.0) == clip_factor(gradients, 7.0) == 1.0
+    assert clip_factor({"a": np.zeros(2)}, 1.0) == 1.0
+
+
+def test_a_dynamic_scale_backs_off_and_grows():
+    scale = LossScale(LossScaling("dynamic", start=8.0, growth_interval=2, maximum=16.0))
+    clean, overflow = {"a": np.ones(2)}, {"a": np.ones(2), "b": np.array([np.inf])}
+    taken, scales = [], []
+    for gradients in (clean, overflow, clean, clean, clean, clean, clean, clean, {"a": np.array([np.nan])}):
+        taken.append(scale.update(gradients))
+        scales.append(scale.scale)
+    assert taken == [True, False, True, True, True, True, True, True, False]
+    assert scales == [8, 4, 4, 8, 8, 16, 16, 16, 8]
+
+
+def test_static_and_no_scaling_take_every_step():
+    for scaling, scale in ((LossScaling(), 1.0), (LossScaling("static", 128.0), 128.0)):
+        held = LossScale(scaling)
+        assert held.update({"a": np.array([np.inf])})
+        assert held.scale == scale

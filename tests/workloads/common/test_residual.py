@@ -1,12 +1,11 @@
 """Residual trunks: torchvision's names and shapes for every depth, counts, strides, maps of images that are not square."""
 
-import json
 import math
 
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import probe
+from tests.frameworks_probe import probe_json
 from workloads.common import residual
 from workloads.common.residual import BLOCKS, Convolution, build_trunk
 
@@ -35,8 +34,7 @@ def test_every_depth_has_the_published_parameters(depth):
 
 @pytest.fixture(scope="module")
 def torchvisions():
-    found = probe("pytorch", "probes.residual_torchvision.trunks", *BLOCKS)
-    return {depth: json.loads(str(text)) for depth, text in found.items()}
+    return probe_json("pytorch", "probes.residual_torchvision.trunks", *BLOCKS)
 
 
 @pytest.mark.parametrize("depth", BLOCKS)

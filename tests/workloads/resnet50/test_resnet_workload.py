@@ -16,6 +16,7 @@ def made(set_name, facts=IMAGENET, rules="v0.7", **changes):
     """The full workload with one of the sets."""
     values = {name: setting.value for name, setting in SETS[set_name].items()}
     batch = values.pop("batch_size_global")
+    values.pop("lr_scaling")
     settings = Settings(
         workload="resnet50", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
         devices=8, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32", batch_size_global=batch,
@@ -63,7 +64,11 @@ def test_rules_of_the_optimizers():
     sgd, lars = made("nvidia_v0.5_dgx1"), made("nvidia_v0.7_dgx1")
     assert sgd.parameter_rule("layer1.0.conv1.weight") == ParameterRule(1e-4, False)
     assert sgd.parameter_rule("fc.bias") == ParameterRule(1e-4, False)  # the reference decays it
-    assert sgd.parameter_rule("layer1.0.downsample.1.weight") == sgd.parameter_rule("bn1.bias") == ParameterRule(0.0, False)
+    assert (
+        sgd.parameter_rule("layer1.0.downsample.1.weight")
+        == sgd.parameter_rule("bn1.bias")
+        == ParameterRule(0.0, False)
+    )
     assert lars.parameter_rule("fc.weight") == ParameterRule(1e-4, True)
     assert lars.parameter_rule("fc.bias") == lars.parameter_rule("bn1.weight") == ParameterRule(0.0, False)
 

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from suite.worker.evaluation import merge
-from suite.worker.loop import Loop
+from suite.worker.evaluation import measured, merge
 from workloads.api import Batch, Facts, ParameterRule, Settings
 from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
 from workloads.ssd.workload import SSD
@@ -217,11 +216,9 @@ def test_an_evaluation_holds_no_more_than_two_batches_of_outputs():
             outputs = {"logits": np.tile(logits, (images, 1, 1)), "offsets": np.zeros((images, 4, 1488), np.float32)}
             yield Batch(arrays, images, images, images), outputs
 
-    loop = SimpleNamespace(
-        trainer=SimpleNamespace(predict=predict), workload=workload, heart=SimpleNamespace(beat=lambda: None)
-    )
+    trainer, heart = SimpleNamespace(predict=predict), SimpleNamespace(beat=lambda: None)
     tracemalloc.start()
-    found = merge(Loop._measured(loop, SimpleNamespace(evaluation=lambda: None)))
+    found = merge(measured(workload, trainer, SimpleNamespace(evaluation=lambda: None), heart))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(found["score"]) == len(found["seen"]) == 12 * images

@@ -24,7 +24,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workloads.api import Array, Batch, Facts, Place, Settings
+from workloads.api import Array, Batch, Facts, Place, Settings, options_as, steps_of
 from workloads.common import manifest as manifests
 from workloads.common.images import index, seek
 from workloads.common.images.counts import Shape, image_shapes
@@ -32,6 +32,7 @@ from workloads.common.images.files import BadImage
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Box, Reader
 from workloads.common.images.pool import Ahead, Buffers, ReaderPool
+from workloads.common.images.workload import ImageOptions
 from workloads.common.randomness import Permutation, stream
 
 DENOMINATORS = (8, 4, 2)
@@ -84,7 +85,7 @@ class EpochOrder:
 
     def __init__(self, groups: Sequence[ShapeGroup], batch_size: int, seed: int, epoch: int) -> None:
         self.groups, self.batch_size = groups, batch_size
-        steps = [steps_of(group, batch_size) for group in groups]
+        steps = [steps_of(group.count, batch_size) for group in groups]
         shuffled = Permutation(stream(seed, "image step order", epoch), sum(steps))(np.arange(sum(steps)))
         self.group_of_step = np.repeat(np.arange(len(groups)), steps)[shuffled]
         self.step_in_group = np.empty(sum(steps), np.int64)
@@ -102,11 +103,6 @@ class EpochOrder:
         return group[self.permutations[number](places)], group.shape
 
 
-def steps_of(group: ShapeGroup, batch_size: int) -> int:
-    """Steps of an epoch that have images of the group."""
-    return -(-group.count // batch_size)
-
-
 def reduction(box: Box, shape: Shape) -> int:
     """The strongest reduction of a crop that is larger than the `shape` it is resized to: 1, 2, 4 or 8.
 
@@ -120,23 +116,21 @@ class ImageData(ABC):
 
     A batch stays as it is for as long as anything refers to its arrays or to views of them.
 
-    Options used: `decode` (`exact` or `scaled`), `data_threads` (0: the cores of the process), `skip_bad`,
-    `evaluation_batch_size`. Raises ValueError if nothing is prepared in the data folder.
+    `data_threads=0` means the cores of the process. Raises ValueError if nothing is prepared in the data folder.
     """
 
-    EVALUATION_BATCH_SIZE: ClassVar[int]
-    """Images of one replica, unless the option `evaluation_batch_size` says otherwise."""
+    OPTIONS: ClassVar[type[ImageOptions]] = ImageOptions
+    """The workload's, for its own defaults."""
 
     def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
         self.facts, self.place, self.seed = facts, place, seed
         self.shapes = image_shapes(settings.model)
-        self.scaled = settings.options.get("decode", "exact") == "scaled"
-        self.skip_bad = bool(settings.options.get("skip_bad", False))
+        options = options_as(self.OPTIONS, settings)
+        self.scaled, self.skip_bad = options.decode == "scaled", options.skip_bad
         self.batch_size_global = settings.batch_size_global
         self.batch_size = settings.batch_size_global // place.replicas_total
         self.evaluation_share = -(-facts.evaluation_samples // place.replicas_total)
-        evaluation_batch_size = int(settings.options.get("evaluation_batch_size", self.EVALUATION_BATCH_SIZE))
-        self.evaluation_batch_size = min(evaluation_batch_size, self.evaluation_share)
+        self.evaluation_batch_size = min(options.evaluation_batch_size, self.evaluation_share)
         self.folder = Path(settings.data_dir)
         manifest = manifests.read(self.folder)
         if manifest is None:
@@ -146,9 +140,9 @@ class ImageData(ABC):
         self.evaluation_images = index.read(self.folder, "val", root, facts.evaluation_samples)
         self.groups = group_by_shape(self.images, self.shapes)
         self.evaluation_groups = group_by_shape(self.evaluation_images, self.shapes)
-        self.steps_per_epoch = sum(steps_of(group, self.batch_size_global) for group in self.groups)
+        self.steps_per_epoch = sum(steps_of(group.count, self.batch_size_global) for group in self.groups)
         self.points = seek.read_points(self.folder, manifest, facts.train_samples)
-        self.pool = ReaderPool(int(settings.options.get("data_threads", 0)) or len(os.sched_getaffinity(0)))
+        self.pool = ReaderPool(options.data_threads or len(os.sched_getaffinity(0)))
         self._running: weakref.WeakSet[Ahead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()

@@ -27,6 +27,7 @@ class ImageOptions(DataThreadsOptions):
     skip_bad: bool = option(
         False, "leave out samples that cannot be read, and say so, instead of ending the run", key="data.skip_bad"
     )
+    evaluation_batch_size: int = option(64, "images per device and evaluation step", minimum=1)
     compile: str = option(
         "auto",
         "torch.compile, XLA, hybridize; auto: what measures best on this kind of device",
@@ -38,6 +39,7 @@ class ImageWorkload(Workload):
     """Training batches hold `image`, uint8 (B, H, W, 3), and are always full: batch norm would see padding."""
 
     sample_unit = "images"
+    options: ImageOptions
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
@@ -69,9 +71,9 @@ class ImageWorkload(Workload):
         return min(self.options.evaluation_batch_size, -(-self.facts.evaluation_samples // self.settings.devices))
 
     @property
-    @abstractmethod
-    def image_sizes(self) -> Sequence[tuple[int, int]]:
+    def image_shapes(self) -> Sequence[counts.Shape]:
         """(height, width) of every shape that batches come in, largest first."""
+        return counts.image_shapes(self.settings.model)
 
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
         """Arrays beside `image` of a training batch of `count` images."""
@@ -82,13 +84,13 @@ class ImageWorkload(Workload):
         count = self.images_per_replica
         return [
             {"image": ArraySpec((count, height, width, 3), "uint8"), **self.target_shapes(count)}
-            for height, width in self.image_sizes
+            for height, width in self.image_shapes
         ]
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """One for each size, of `evaluation_batch_size` images."""
         count = self.evaluation_batch_size
-        return [{"image": ArraySpec((count, height, width, 3), "uint8")} for height, width in self.image_sizes]
+        return [{"image": ArraySpec((count, height, width, 3), "uint8")} for height, width in self.image_shapes]
 
     def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
         """Grey images, and targets of 0: the first class, background."""

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from workloads.common.residual import Block, Convolution
+
 Norm = Callable[[int], nn.Module]
-"""Channels to the norm behind a convolution."""
+"""Channels to the norm after a convolution."""
 
 
-Layer = Any
-"""A workload's network.Convolution: `norm` (None: it has a bias), `inputs`, `outputs`, `kernel`, `stride`, `padding`."""
-Block = Any
-"""A workload's block: `convolutions` in their order, and `shortcut` (None: the input itself)."""
-
-
-def convolution(layer: Layer) -> nn.Conv2d:
+def convolution(layer: Convolution) -> nn.Conv2d:
     """The layer, with a bias where no norm follows."""
     return nn.Conv2d(layer.inputs, layer.outputs, layer.kernel, layer.stride, layer.padding, bias=layer.norm is None)
 
 
 class Residual(nn.Module):
-    """Convolutions `conv1`, `conv2`, … each with a norm, ReLU between them and behind the sum with the shortcut."""
+    """Convolutions `conv1`, `conv2`, … each with a norm, ReLU between them and after the sum with the shortcut."""
 
     def __init__(self, block: Block, norm: Norm) -> None:
         super().__init__()
@@ -50,7 +45,7 @@ class Residual(nn.Module):
 class Trunk(nn.Module):
     """`conv1`, `bn1`, a 3×3 max pool of stride 2, `layer1`, `layer2`, …; a model derives from it, which keeps these names."""
 
-    def __init__(self, stem: Layer, blocks: Iterable[Block], norm: Norm) -> None:
+    def __init__(self, stem: Convolution, blocks: Iterable[Block], norm: Norm) -> None:
         super().__init__()
         self.conv1, self.bn1 = convolution(stem), norm(stem.outputs)
         stages: dict[str, list[nn.Module]] = {}

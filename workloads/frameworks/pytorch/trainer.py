@@ -18,14 +18,13 @@ CHECK_STEPS = 50
 
 
 class PyTorchTrainer(Trainer):
-    """One process, one device. Subclasses give `step` and `loss`."""
+    """One process, one device. Subclasses give `step` and `loss`; models usually derive from ModelTrainer, which has both."""
 
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
         assert len(place.replicas) == 1, "PyTorch drives one device per process"
         self.device = torch.device(place.devices[0])
         if self.device.type == "cuda":
-            torch.cuda.set_device(self.device)
             torch.backends.cuda.matmul.allow_tf32 = self.settings.precision == "tf32"
             torch.backends.cudnn.allow_tf32 = self.settings.precision == "tf32"
         else:
@@ -35,6 +34,11 @@ class PyTorchTrainer(Trainer):
             dist.init_process_group("cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo")
 
     # -- for subclasses -------------------------------------------------------------------------------------------
+
+    def open_device(self) -> None:
+        """First call of `setup`: makes the device current, which is what creates its context."""
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
 
     def step(self, batch: Batch, learning_rate: float) -> torch.Tensor:
         """One optimizer step; returns this replica's part of the loss (sum of terms / weight_global), a scalar."""
@@ -47,9 +51,8 @@ class PyTorchTrainer(Trainer):
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """bf16 or fp16 arithmetic where the settings ask for it."""
         narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.settings.precision)
-        if narrow is not None:
-            return torch.autocast(self.device.type, narrow)
-        return contextlib.nullcontext()
+        context: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        return context if narrow is None else torch.autocast(self.device.type, narrow)
 
     def to_device(self, array: Array) -> torch.Tensor:
         """A batch array on the device; on CUDA by way of pinned memory, without waiting.

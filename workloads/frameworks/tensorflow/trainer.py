@@ -24,14 +24,19 @@ CHUNK_ELEMENTS = 1 << 22
 
 
 class TensorFlowTrainer(Trainer):
-    """One process, one device. Subclasses give `step`, `loss` and `outputs`, which add their part of the loss to `total`."""
+    """One process, one device. Subclasses give `step`, `backward` and `loss`, which add their part of the loss to `total`,
+    and `outputs`. The constructor joins the other processes; what takes memory on the device waits for `build`.
+    """
+
+    total: tf.Variable
+    """This replica's loss over the steps since it was last set to 0, float64; there once `build` was called."""
 
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
         assert len(place.replicas) == 1, "TensorFlow drives one device per process"
         self.on_gpu = place.devices[0].startswith("cuda")
         self._configure()
-        self.strategy = None
+        self.strategy: Any = None
         if place.processes > 1:
             options = tf.distribute.experimental.CommunicationOptions(
                 implementation=tf.distribute.experimental.CommunicationImplementation.NCCL
@@ -43,9 +48,6 @@ class TensorFlowTrainer(Trainer):
             signal.signal(signal.SIGTERM, handler)  # TensorFlow only notes the signal; a worker shall end by it
         self._sum = self._in_replica(_all_reduce)
         self._join = self._in_replica(lambda context, tensor: context.all_gather(tensor, axis=0))
-        self.total = tf.Variable(0.0, dtype=tf.float64, trainable=False)
-        self.traces = 0
-        """How often a training step was traced: at most once per shape."""
         self._reader = ThreadPoolExecutor(1, "read-loss")
 
     def _configure(self) -> None:
@@ -63,14 +65,22 @@ class TensorFlowTrainer(Trainer):
         tf.config.set_visible_devices([gpus[number]], "GPU")
         tf.config.experimental.set_memory_growth(gpus[number], True)
 
+    def build(self) -> None:
+        """Variables of the trainer; `setup` calls it once."""
+        self.total = tf.Variable(0.0, dtype=tf.float64, trainable=False)
+
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> None:
         """One optimizer step; adds this replica's part of the loss (sum of terms / weight_global) to `total`."""
         raise NotImplementedError
 
+    def backward(self, batch: Batch) -> dict[str, tf.Tensor]:
+        """Adds the same part of the loss; its gradients, summed over replicas, without an update."""
+        raise NotImplementedError
+
     def loss(self, batch: Batch) -> None:
-        """Adds the same part of the loss without an update."""
+        """Adds the same part of the loss without gradients."""
         raise NotImplementedError
 
     def outputs(self, batch: Batch) -> dict[str, tf.Tensor]:
@@ -98,20 +108,27 @@ class TensorFlowTrainer(Trainer):
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """One optimizer step per item."""
-        return self._run(
-            self.step(batch, self.workload.learning_rate(number)) for number, (batch,) in enumerate(steps, first_step)
-        )
+
+        def step(batch: Batch, number: int) -> None:
+            self.step(batch, self.workload.learning_rate(first_step + number))
+
+        return self._run(step, steps)
+
+    def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
+        """Loss and summed gradients of each item."""
+        return self._run(lambda batch, _: self.backward(batch), steps)
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """The loss of each item."""
-        return self._run(self.loss(batch) for (batch,) in steps)
+        return self._run(lambda batch, _: self.loss(batch), steps)
 
-    def _run(self, steps: Iterator[None]) -> TrainStats:
-        """Consume the steps; the only waits for the device are the look one interval late and the end."""
+    def _run(self, compute: Callable[[Batch, int], object], steps: Iterable[list[Batch]]) -> TrainStats:
+        """Call `compute(batch, its number)`; the only waits for the device are the look one interval late and the end."""
         self.total.assign(0.0)
         seen: Future[float] | None = None
         count = 0
-        for count, _ in enumerate(steps, start=1):
+        for count, (batch,) in enumerate(steps, start=1):
+            compute(batch, count - 1)
             if count % CHECK_STEPS == 0:
                 if seen is not None:
                     _check(seen.result(), count)
@@ -136,7 +153,8 @@ class TensorFlowTrainer(Trainer):
         if self.strategy is None:
             return [arrays]
         stream = io.BytesIO()
-        np.savez(stream, **arrays)
+        named: dict[str, Any] = dict(arrays)
+        np.savez(stream, **named)
         lengths = self._all_gather(np.array([stream.tell()], np.int64))
         padded = stream.getvalue().ljust(int(-(-lengths.max() // 8) * 8), b"\0")
         rows = self._all_gather(np.frombuffer(padded, np.int64)).reshape(self.place.processes, -1)

@@ -9,12 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results.advise.advise import ASSUMPTION, Belongs, advise, seconds_of
-from suite.results.advise.text import advice_csv, advice_json, advice_text, certainty, duration, energy, verdict
-from suite.results.published.figures import find
+from suite.results.advise.advise import ASSUMPTION, Placement, advise, parse_deadline
+from suite.results.advise.render import (
+    advice_csv,
+    advice_json,
+    advice_text,
+    certainty_text,
+    duration_text,
+    energy_text,
+    recommendation_text,
+)
+from suite.results.published.csv_files import find_published_results
 from suite.results.score.scores import TimedRun, score
 from tests.suite.results.fake_logs import write_run
-from tests.suite.results.score.test_scaling import measured
+from tests.suite.results.score.test_scaling import make_measurement
 
 
 def suite(*arguments):
@@ -23,13 +31,16 @@ def suite(*arguments):
 
 
 def article(**options):
-    return {one.workload: one for one in advise([row.measurement for row in find("dgx1-article")], **options)}
+    return {
+        one.workload: one
+        for one in advise([row.measurement for row in find_published_results("dgx1-article")], **options)
+    }
 
 
 def times(**seconds):
     """Measurements without single runs: times(n1=100) is 100 s on one device."""
     return [
-        replace(measured(int(name[1:]), ((value, 10.0),)), runs=(), labels=("article",))
+        replace(make_measurement(int(name[1:]), ((value, 10.0),)), runs=(), labels=("article",))
         for name, value in seconds.items()
     ]
 
@@ -37,30 +48,34 @@ def times(**seconds):
 def test_where_the_workloads_of_the_article_belong():
     found = article()
     assert {name: one.belongs for name, one in found.items()} == {
-        "ncf": Belongs.FEWEST,
-        "resnet50": Belongs.SPREAD,
-        "gnmt": Belongs.SPREAD,
-        "transformer": Belongs.SPREAD,
-        "maskrcnn": Belongs.SOONER,
-        "ssd": Belongs.SOONER,
+        "ncf": Placement.FEWEST,
+        "resnet50": Placement.SPREAD,
+        "gnmt": Placement.SPREAD,
+        "transformer": Placement.SPREAD,
+        "maskrcnn": Placement.SOONER,
+        "ssd": Placement.SOONER,
     }
     spread = [found[name].pair.total for name in ("resnet50", "gnmt", "transformer")]
     assert spread == pytest.approx([9.7, 10.4, 15.8], abs=0.05)
     assert all(one.fastest.devices == 8 for one in found.values())
-    assert {name: one.queue.devices for name, one in found.items() if one.belongs is not Belongs.SPREAD} == {
+    assert {name: one.most_jobs.devices for name, one in found.items() if one.belongs is not Placement.SPREAD} == {
         "ncf": 1,
         "maskrcnn": 1,
         "ssd": 1,
     }
-    assert all(one.queue.devices == 8 for one in found.values() if one.belongs is Belongs.SPREAD)
+    assert all(one.most_jobs.devices == 8 for one in found.values() if one.belongs is Placement.SPREAD)
 
 
 def test_words_for_the_article():
     found = article()
-    assert verdict(found["ncf"]).startswith("ncf belongs on one device each: 8 devices finish one job only 2.8× sooner")
-    assert verdict(found["ncf"]).endswith("35% of the jobs of eight 1-device jobs side by side.")
-    assert verdict(found["resnet50"]).startswith("resnet50 gains even in throughput when spread: 9.7× on 8×")
-    assert "only when a single result is wanted sooner (7.2× sooner on 8 devices)" in verdict(found["ssd"])
+    assert recommendation_text(found["ncf"]).startswith(
+        "ncf belongs on one device each: 8 devices finish one job only 2.8× sooner"
+    )
+    assert recommendation_text(found["ncf"]).endswith("35% of the jobs of eight 1-device jobs side by side.")
+    assert recommendation_text(found["resnet50"]).startswith(
+        "resnet50 gains even in throughput when spread: 9.7× on 8×"
+    )
+    assert "only when a single result is wanted sooner (7.2× sooner on 8 devices)" in recommendation_text(found["ssd"])
     text = advice_text(list(found.values()))
     assert text.count("(article)") == 6
     assert "Not verified by MLCommons Association." in text
@@ -90,7 +105,7 @@ def test_deadline_takes_the_fewest_device_hours_that_meet_it():
 
 def test_a_deadline_that_only_the_mean_meets_says_so():
     runs = [(80.0, 10.0), (90.0, 10.0), (100.0, 10.0), (180.0, 10.0)]
-    (one,) = advise([measured(1, runs)], deadline_seconds=100.0)
+    (one,) = advise([make_measurement(1, runs)], deadline_seconds=100.0)
     assert one.deadline.choice.devices == 1
     assert "on average only: its slowest run took 3.0 min" in advice_text([one]).replace("\n  ", " ")
 
@@ -107,7 +122,7 @@ def test_a_machine_of_another_size_uses_measured_counts_only():
     assert "extrapolated: jobs/h on 16 devices, when no more than 8 were busy in any measurement" in wide.notes
     assert "article; extrapolated" in advice_csv([wide])
     assert "extrapolated" not in advice_csv([article()["resnet50"]])
-    assert wide.belongs is Belongs.SPREAD
+    assert wide.belongs is Placement.SPREAD
 
 
 def test_too_small_a_machine_is_one_line():
@@ -117,19 +132,19 @@ def test_too_small_a_machine_is_one_line():
 
 def test_most_jobs_in_between():
     (one,) = advise(times(n1=100.0, n4=20.0, n8=18.0))
-    assert (one.belongs, one.queue.devices) == (Belongs.BETWEEN, 4)
-    assert "most jobs on 4 devices each" in verdict(one)
+    assert (one.belongs, one.most_jobs.devices) == (Placement.BETWEEN, 4)
+    assert "most jobs on 4 devices each" in recommendation_text(one)
 
 
 def test_exactly_linear_is_spread_because_the_first_result_comes_sooner():
     (one,) = advise(times(n1=80.0, n8=10.0))
-    assert (one.belongs, one.queue.devices) == (Belongs.SPREAD, 8)
+    assert (one.belongs, one.most_jobs.devices) == (Placement.SPREAD, 8)
 
 
 def test_slower_with_more_devices_is_not_called_sooner():
     (one,) = advise(times(n1=10.0, n2=20.0))
-    assert one.belongs is Belongs.FEWEST
-    assert "later, not sooner (0.50×)" in verdict(one)
+    assert one.belongs is Placement.FEWEST
+    assert "later, not sooner (0.50×)" in recommendation_text(one)
 
 
 def test_one_count_says_what_to_run_next(tmp_path):
@@ -145,17 +160,17 @@ def test_one_count_says_what_to_run_next(tmp_path):
 def test_runs_tell_how_sure_the_speedup_is():
     runs = [(100.0 + 5 * index, 10.0) for index in range(5)]
     near, far = ([(seconds / ratio, epochs) for seconds, epochs in runs] for ratio in (2.0, 1.3))
-    (sure,), (unsure,) = (advise([measured(1, runs), measured(2, other)]) for other in (far, near))
-    assert "95% interval" in certainty(sure)
-    assert "more runs are needed" not in certainty(sure)
-    assert certainty(unsure).endswith("that includes 2×, so more runs are needed to tell which queue is faster")
-    assert certainty(article()["ncf"]) == "how sure: unknown (no single runs are known on 1 device)"
+    (sure,), (unsure,) = (advise([make_measurement(1, runs), make_measurement(2, other)]) for other in (far, near))
+    assert "95% interval" in certainty_text(sure)
+    assert "more runs are needed" not in certainty_text(sure)
+    assert certainty_text(unsure).endswith("that includes 2×, so more runs are needed to tell which queue is faster")
+    assert certainty_text(article()["ncf"]) == "how sure: unknown (no single runs are known on 1 device)"
 
 
 def test_energy_only_where_every_run_has_it():
     timed = tuple(TimedRun(100.0, 10.0, energy_joules=joules) for joules in (7.2e6, 3.6e6))
-    one = replace(measured(1), runs=timed, score=score(timed))
-    two = replace(measured(2), runs=(*timed[:1], TimedRun(50.0, 10.0)), score=score(timed))
+    one = replace(make_measurement(1), runs=timed, score=score(timed))
+    two = replace(make_measurement(2), runs=(*timed[:1], TimedRun(50.0, 10.0)), score=score(timed))
     (advice,) = advise([one, two])
     assert [choice.energy_joules for choice in advice.choices] == [5.4e6, None]
     assert advice.least_energy.devices == 1
@@ -252,7 +267,7 @@ def test_hostile_names_stay_text(tmp_path):
 
 
 def test_order_changes_nothing():
-    rows = [row.measurement for row in find("dgx1-article")]
+    rows = [row.measurement for row in find_published_results("dgx1-article")]
     assert advice_text(advise(rows)) == advice_text(advise(list(reversed(rows))))
 
 
@@ -260,13 +275,13 @@ def test_order_changes_nothing():
     ("text", "seconds"), [("2h", 7200), ("90m", 5400), ("3600s", 3600), ("1h30m", 5400), ("1.5h", 5400)]
 )
 def test_deadlines(text, seconds):
-    assert seconds_of(text) == seconds
+    assert parse_deadline(text) == seconds
 
 
 @given(st.text(max_size=12).filter(lambda text: text[-1:] not in ("h", "m", "s")))
 def test_other_deadlines_are_one_line(text):
     with pytest.raises(ValueError, match=r"\A[^\n]*such as 2h, 90m or 3600s\Z"):
-        seconds_of(text)
+        parse_deadline(text)
 
 
 def test_a_run_of_no_time_is_left_out():
@@ -278,11 +293,11 @@ def test_a_run_of_no_time_is_left_out():
 def test_no_choice_beats_the_advice(seconds, machine):
     (one,) = advise(times(**{f"n{count}": value for count, value in seconds.items()}), devices=machine)
     assert one.fastest.seconds == min(seconds.values())
-    assert one.queue.jobs_per_hour == pytest.approx(max((machine // k) * 3600 / s for k, s in seconds.items()))
+    assert one.most_jobs.jobs_per_hour == pytest.approx(max((machine // k) * 3600 / s for k, s in seconds.items()))
     assert one.cheapest.device_hours == pytest.approx(min(k * s / 3600 for k, s in seconds.items()))
-    assert (one.belongs is Belongs.UNKNOWN) == (len(seconds) == 1)
+    assert (one.belongs is Placement.UNKNOWN) == (len(seconds) == 1)
 
 
 def test_units():
-    assert [duration(value) for value in (0.25, 38.04, 130.0, 7300.0)] == ["0.25 s", "38.0 s", "2.2 min", "2.0 h"]
-    assert [energy(value) for value in (None, 820.0, 7200.0, 7.2e6)] == ["–", "820 J", "2.0 Wh", "2.0 kWh"]
+    assert [duration_text(value) for value in (0.25, 38.04, 130.0, 7300.0)] == ["0.25 s", "38.0 s", "2.2 min", "2.0 h"]
+    assert [energy_text(value) for value in (None, 820.0, 7200.0, 7.2e6)] == ["–", "820 J", "2.0 Wh", "2.0 kWh"]

@@ -7,10 +7,10 @@ import pytest
 
 from suite.results.advise.article_csv import results_csv, speedups_csv
 from suite.results.advise.article_tables import article_tables, printed_speedups, tables_markdown
-from suite.results.published.other_logs import measured as measured_in
+from suite.results.published.other_logs import measurements_below
 from suite.results.report.report import report_text
 from tests.suite.results.fake_logs import write, write_run
-from tests.suite.results.score.test_scaling import measured
+from tests.suite.results.score.test_scaling import make_measurement
 
 
 def suite(*arguments):
@@ -69,7 +69,7 @@ def test_the_articles_own_tables():
 
 def test_tables_of_our_runs_by_hand(tmp_path):
     sweep(tmp_path)
-    text = tables_markdown(article_tables(measured_in([tmp_path])))
+    text = tables_markdown(article_tables(measurements_below([tmp_path])))
     assert "## Table 6. Recommendation (NCF): pytorch on laptop (demo, cpu)" in text
     assert cells(text, ["devices", "batch"]) == [
         ["1", "4,096 user-item pairs (4,096 per device)", "0.03333", "3", "0.1", "fp32", "1 of 100 (plain mean of 1)"],
@@ -85,37 +85,37 @@ def test_tables_of_our_runs_by_hand(tmp_path):
         ],
     ]
     assert cells(text, ["workload", "1 → 2", "1 → 4"]) == [["ncf: pytorch on laptop (demo, cpu)", "2.00", "3.00"]]
-    apart = cells(text, ["workload", "devices", "batch", "scaling"])
-    assert [row[1] for row in apart] == ["1 → 2", "1 → 4", "2 → 4"]
-    assert apart[1][2:] == ["4,096 → 4,096", "strong", "3.00", "2.00", "1.50", "0.50", "– (a)"]
+    decomposition = cells(text, ["workload", "devices", "batch", "scaling"])
+    assert [row[1] for row in decomposition] == ["1 → 2", "1 → 4", "2 → 4"]
+    assert decomposition[1][2:] == ["4,096 → 4,096", "strong", "3.00", "2.00", "1.50", "0.50", "– (a)"]
     assert "(a) too few runs on 1 device: 1, and 3 are needed" in text
     assert "1 → 4: 3.0× = 2.0× faster epochs × 1.50× fewer epochs" in text
 
 
 def test_intervals_stand_in_the_table_and_behind_the_verdict(tmp_path):
     sweep(tmp_path, runs=4)
-    text = tables_markdown(article_tables(measured_in([tmp_path])))
-    apart = cells(text, ["workload", "devices", "batch", "scaling"])
-    low, high = map(float, apart[1][-1].split("–"))
+    text = tables_markdown(article_tables(measurements_below([tmp_path])))
+    decomposition = cells(text, ["workload", "devices", "batch", "scaling"])
+    low, high = map(float, decomposition[1][-1].split("–"))
     assert 2.9 < low < 3.0 < high < 3.1
-    assert f"fewer epochs (95 % interval {apart[1][-1]})" in text
+    assert f"fewer epochs (95 % interval {decomposition[1][-1]})" in text
 
 
 def test_weak_and_strong_scaling_have_tables_of_their_own(tmp_path):
     sweep(tmp_path / "a")
     for devices in (1, 2):
         write_run(tmp_path, f"w{devices}", devices=devices, batch_rule="per_device:64", batch_size_global=64 * devices)
-    text = tables_markdown(article_tables(measured_in([tmp_path])))
+    text = tables_markdown(article_tables(measurements_below([tmp_path])))
     assert text.count("## Table 6.") == 2
     assert "batch rule per_device:64" in text
-    apart = cells(text, ["workload", "devices", "batch", "scaling"])
-    assert sorted(row[3] for row in apart) == ["strong"] * 3 + ["weak"]
+    decomposition = cells(text, ["workload", "devices", "batch", "scaling"])
+    assert sorted(row[3] for row in decomposition) == ["strong"] * 3 + ["weak"]
 
 
 def test_several_settings_on_a_count_are_marked(tmp_path):
     for rate, devices in ((0.001, 1), (0.002, 1), (0.002, 2)):
         write_run(tmp_path, f"{rate}-{devices}", devices=devices, keys={"opt_base_learning_rate": rate})
-    text = tables_markdown(article_tables(measured_in([tmp_path])))
+    text = tables_markdown(article_tables(measurements_below([tmp_path])))
     assert "(a) with opt_base_learning_rate 0.001" in text
     assert "one of 2 results on 1 device, which differ in opt_base_learning_rate" in text
     assert len(cells(text, ["workload", "devices", "batch", "scaling"])) == 1
@@ -123,15 +123,15 @@ def test_several_settings_on_a_count_are_marked(tmp_path):
 
 def test_one_count_says_what_to_run_next(tmp_path):
     write_run(tmp_path, "a", devices=1)
-    text = tables_markdown(article_tables(measured_in([tmp_path])))
+    text = tables_markdown(article_tables(measurements_below([tmp_path])))
     assert "measured on 1 device only, so there is no speedup. Run next: python run_suite.py workload=ncf" in text
-    assert "Taken apart" not in text
+    assert "Decomposition" not in text
 
 
 def test_profiles_never_mix(tmp_path):
     write_run(tmp_path, "a", devices=1)
     write_run(tmp_path, "b", devices=2, profile="reference", labels=["cpu"])
-    text = tables_markdown(article_tables(measured_in([tmp_path])))
+    text = tables_markdown(article_tables(measurements_below([tmp_path])))
     assert "Several profiles were given; each has tables of its own, and no speedup is taken across them." in text
     assert "→" not in text
     assert "(a) fewer runs than the rules ask (1 of 100)" in text
@@ -140,14 +140,14 @@ def test_profiles_never_mix(tmp_path):
 def test_fixed_length_is_left_out_and_said(tmp_path):
     sweep(tmp_path / "a")
     write_run(tmp_path / "b", "x", stop="epochs:3")
-    text = tables_markdown(article_tables(measured_in([tmp_path])))
+    text = tables_markdown(article_tables(measurements_below([tmp_path])))
     assert "Left out: 1 results of fixed length" in text
     assert text.count("## Table 6.") == 1
 
 
 def test_csv_has_labels_on_every_row(tmp_path):
     sweep(tmp_path, runs=3)
-    tables = article_tables(measured_in([tmp_path]), with_article=True)
+    tables = article_tables(measurements_below([tmp_path]), with_article=True)
     results = list(csv.DictReader(io.StringIO(results_csv(tables))))
     speedups = list(csv.DictReader(io.StringIO(speedups_csv(tables))))
     assert (len(results), len(speedups)) == (3 + 18, 3 + 18)
@@ -168,7 +168,7 @@ def test_csv_has_labels_on_every_row(tmp_path):
 
 
 def test_order_changes_nothing():
-    found = [measured(count, [(600.0 / count, 10.0)] * 3) for count in (1, 2, 4)]
+    found = [make_measurement(count, [(600.0 / count, 10.0)] * 3) for count in (1, 2, 4)]
     assert tables_markdown(article_tables(found)) == tables_markdown(article_tables(found[::-1]))
 
 
@@ -185,7 +185,7 @@ def test_hostile_text_stays_in_its_cell(tmp_path):
             workload=evil,
             precision=evil,
         )
-    tables = article_tables(measured_in([tmp_path]))
+    tables = article_tables(measurements_below([tmp_path]))
     text = tables_markdown(tables)
     assert "<script>" not in text
     assert "\x1b" not in text

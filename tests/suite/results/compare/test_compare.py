@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from suite.results.compare.compare import compare
-from suite.results.compare.data import CSV_COLUMNS, csv_text, json_text
 from suite.results.compare.differences import differences
-from suite.results.compare.entries import logs_side, published_side
-from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, ratio_words
-from suite.results.compare.text import markdown
-from suite.results.published.figures import load
-from suite.results.score.variation import permutation_test
+from suite.results.compare.entries import published_result_set, result_set_from_logs
+from suite.results.compare.export import CSV_COLUMNS, comparison_csv, comparison_json
+from suite.results.compare.markdown import comparison_markdown
+from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, ratio_summary
+from suite.results.published.csv_files import load_published_results
+from suite.results.score.permutation_test import permutation_test
 from tests.suite.results.fake_logs import demo_log, line, write, write_run
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -53,11 +53,13 @@ def runs(root, lengths, job="job", epochs=3, **options):
 
 
 def against(root, name, **options):
-    return compare(logs_side([root], "ours", **options), published_side(name), load())
+    return compare(
+        result_set_from_logs([root], "ours", **options), published_result_set(name), load_published_results()
+    )
 
 
 def two_sets(one, other):
-    return compare(logs_side([one], "A"), logs_side([other], "B"), load())
+    return compare(result_set_from_logs([one], "A"), result_set_from_logs([other], "B"), load_published_results())
 
 
 def known(match):
@@ -95,7 +97,9 @@ def test_other_target_is_refused_for_time_but_not_for_time_per_epoch():
     reason = "trained to another target: 0.749 against 0.759"
     assert {item.what: item.reason for item in match.refused} == dict.fromkeys((TIME, EPOCHS), reason)
     ratio = match.ratio(EPOCH_TIME)
-    theirs = next(one for one in published_side("v0.6/NVIDIA/dgx1").entries if one.measurement.workload == "resnet50")
+    theirs = next(
+        one for one in published_result_set("v0.6/NVIDIA/dgx1").entries if one.measurement.workload == "resnet50"
+    )
     score = theirs.measurement.score
     assert ratio.ratio == pytest.approx(score.seconds / score.epochs / (8073.52413 / 63), rel=1e-6)
     assert ratio.label.startswith("to different targets")
@@ -191,7 +195,7 @@ def test_difference_larger_than_run_to_run_variation(tmp_path):
     assert time.variation.p == pytest.approx(2 / 252)
     assert time.variation.exact
     assert time.ratio == pytest.approx(11.7 / 12.2, rel=1e-3)
-    words = ratio_words(time, "A", "B")
+    words = ratio_summary(time, "A", "B")
     assert words.startswith("B is 4.3 % (95 %: ")
     assert words.endswith("faster to the target, more than run-to-run variation (p = 0.0079, 5 against 5 runs)")
     assert time.interval.low < time.ratio < time.interval.high < 1
@@ -204,8 +208,8 @@ def test_few_runs_can_show_nothing(tmp_path):
     runs(tmp_path / "b", [6.0, 6.1, 6.2])
     found = two_sets(tmp_path / "a", tmp_path / "b")
     text = "no difference that 3 against 3 runs can show (smallest p these numbers allow: 0.1)"
-    assert found.matches[0].ratio(TIME).variation.words == text
-    assert markdown(found).replace("\n  ", " ").count(text) == 1
+    assert found.matches[0].ratio(TIME).variation.summary == text
+    assert comparison_markdown(found).replace("\n  ", " ").count(text) == 1
 
 
 def test_same_framework_is_matched_and_the_rest_is_named(tmp_path):
@@ -263,11 +267,11 @@ def foreign(path):
 )
 def test_system_description_gives_the_devices(tmp_path, place, description):
     foreign(tmp_path / "sys" / "ncf" / "result_0.txt")
-    before = logs_side([tmp_path], "ours")
+    before = result_set_from_logs([tmp_path], "ours")
     assert not before.entries
     assert "do not say on how many devices" in before.left_out[0]
     (tmp_path / place).write_text(json.dumps({"framework": "PyTorch NGC", **description}))
-    (entry,) = logs_side([tmp_path], "ours").entries
+    (entry,) = result_set_from_logs([tmp_path], "ours").entries
     assert (entry.measurement.devices, entry.measurement.hardware) == (8, "V100")
     assert entry.measurement.framework == "pytorch"
 
@@ -276,7 +280,7 @@ def test_system_description_gives_the_devices(tmp_path, place, description):
 def test_bad_system_descriptions_say_nothing(tmp_path, text):
     foreign(tmp_path / "sys" / "ncf" / "result_0.txt")
     (tmp_path / "sys" / "system.json").write_text(text)
-    assert not logs_side([tmp_path], "ours").entries
+    assert not result_set_from_logs([tmp_path], "ours").entries
 
 
 # --- the permutation test -----------------------------------------------------------------------------------------------
@@ -337,9 +341,9 @@ def test_csv_and_json_hold_the_same_ratios(tmp_path):
     runs(tmp_path / "a", [12.0, 12.1, 12.2])
     runs(tmp_path / "b", [6.0, 6.1, 6.2], devices=1)
     found = two_sets(tmp_path / "a", tmp_path / "b")
-    table = list(csv.DictReader(io.StringIO(csv_text(found))))
+    table = list(csv.DictReader(io.StringIO(comparison_csv(found))))
     assert tuple(table[0]) == CSV_COLUMNS
-    whole = json.loads(json_text(found))
+    whole = json.loads(comparison_json(found))
     ratios = {row["quantity"]: float(row["ratio"]) for row in table if row["kind"] == "ratio"}
     assert ratios == {item["quantity"]: item["ratio"] for item in whole["matches"][0]["ratios"]}
     assert ratios[TIME] == pytest.approx(6.1 / 12.1)
@@ -350,10 +354,10 @@ def test_text_of_logs_is_escaped(tmp_path):
     runs(tmp_path / "a", [12.0], system="<script>|x\x1b[2J", framework_version="=1+1")
     runs(tmp_path / "b", [12.0], system="y")
     found = two_sets(tmp_path / "a", tmp_path / "b")
-    text = markdown(found)
+    text = comparison_markdown(found)
     assert "<script>" not in text
     assert "\x1b" not in text
-    assert "\x1b" not in csv_text(found)
+    assert "\x1b" not in comparison_csv(found)
 
 
 def test_command_writes_once_and_never_over_a_file(tmp_path):

@@ -14,17 +14,17 @@ from mlperf_logging.rcp_checker import rcp_checker
 from suite.results.compare.convergence import (
     FAST,
     INSIDE,
-    NONE,
+    NOT_JUDGED,
     SLOWER,
     convergence,
     fewest_acceptable,
+    judge,
     olympic_mean,
-    reference,
-    reference_at,
-    references,
-    verdict,
+    reference_point,
+    reference_point_at,
+    reference_points,
 )
-from suite.results.published.figures import load
+from suite.results.published.csv_files import load_published_results
 from suite.results.score.scores import TimedRun
 
 RULESETS = ("1.0.0", "1.1.0")
@@ -43,7 +43,7 @@ def records(ruleset, benchmark):
 
 
 def result(name, workload):
-    return next(item for item in load() if item.name == name and item.benchmark == workload)
+    return next(item for item in load_published_results() if item.name == name and item.benchmark == workload)
 
 
 def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **changes):
@@ -63,7 +63,7 @@ def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **chan
 
 
 def judged(item):
-    (found,) = convergence([item], load())
+    (found,) = convergence([item], load_published_results())
     return found
 
 
@@ -77,10 +77,10 @@ def test_limits_are_those_of_rcp_checker(ruleset, benchmark):
     for batch, epochs in records(ruleset, benchmark):
         if [other for other, _ in records(ruleset, benchmark)].count(batch) > 1:
             continue  # two records at one batch size: rcp_checker takes the first that it finds
-        point = reference(batch, epochs)
+        point = reference_point(batch, epochs)
         assert point.mean == pytest.approx(theirs[batch]["RCP Mean"], rel=1e-12)
-        assert point.deviation == pytest.approx(theirs[batch]["RCP Stdev"], rel=1e-12)
-        low = fewest_acceptable(point.mean, point.deviation, point.retained, 3)  # of five runs three are kept
+        assert point.standard_deviation == pytest.approx(theirs[batch]["RCP Stdev"], rel=1e-12)
+        low = fewest_acceptable(point.mean, point.standard_deviation, point.retained, 3)  # of five runs three are kept
         assert low == pytest.approx(theirs[batch]["Min Epochs"], abs=TOLERANCE)
         assert point.mean / low == pytest.approx(theirs[batch]["Max Speedup"], abs=TOLERANCE)
 
@@ -88,9 +88,9 @@ def test_limits_are_those_of_rcp_checker(ruleset, benchmark):
 def test_a_limit_as_a_number():
     """RCP of ResNet at batch 1,632 in ruleset 1.0.0, by hand: 35 - t(0.95, 16) x s x sqrt(1/15 + 1/3)."""
     epochs = [34, 34, 34, 35, 35, 37, 35, 35, 33, 35, 35, 37, 37, 35, 35, 34, 35]
-    point = reference(1632, epochs)
+    point = reference_point(1632, epochs)
     assert (point.mean, point.retained) == (pytest.approx(35.0), 15)
-    low = fewest_acceptable(point.mean, point.deviation, 15, 3)
+    low = fewest_acceptable(point.mean, point.standard_deviation, 15, 3)
     assert low == pytest.approx(35.0 - 1.745884 * float(np.std(epochs)) * math.sqrt(1 / 15 + 1 / 3), abs=1e-5)
 
 
@@ -100,12 +100,12 @@ def test_interpolation_is_that_of_rcp_checker(batch):
     low = theirs._find_top_min_rcp(batch, "full_rcps")
     high = theirs._find_bottom_max_rcp(batch, "full_rcps")
     _, made = theirs._create_interp_rcp(batch, low, high)
-    points = [reference(size, epochs) for size, epochs in records("1.0.0", "resnet")]
-    point = reference_at(batch, points, 10)
+    points = [reference_point(size, epochs) for size, epochs in records("1.0.0", "resnet")]
+    point = reference_point_at(batch, points, 10)
     assert point.neighbours == (low["BS"], high["BS"])
     assert point.mean == pytest.approx(made["RCP Mean"], rel=1e-12)
-    assert point.deviation == pytest.approx(made["RCP Stdev"], rel=1e-12)
-    limit = fewest_acceptable(point.mean, point.deviation, point.retained, 3)
+    assert point.standard_deviation == pytest.approx(made["RCP Stdev"], rel=1e-12)
+    limit = fewest_acceptable(point.mean, point.standard_deviation, point.retained, 3)
     assert limit == pytest.approx(made["Min Epochs"], abs=TOLERANCE)
 
 
@@ -115,8 +115,8 @@ def test_verdict_is_that_of_rcp_checker(epochs):
     theirs = checker("1.0.0", "resnet")
     record = next(one for one in theirs.rcp_data.values() if one["BS"] == 1632)
     passed, factor = theirs._eval_submission_record(record, list(epochs), "")
-    point = reference(1632, dict(records("1.0.0", "resnet"))[1632])
-    found = verdict(ours("resnet50", epochs, 1632), epochs, point)
+    point = reference_point(1632, dict(records("1.0.0", "resnet"))[1632])
+    found = judge(ours("resnet50", epochs, 1632), epochs, point)
     assert (found.verdict != FAST) == passed
     assert found.normalisation == pytest.approx(factor, rel=1e-12)
 
@@ -127,9 +127,11 @@ def test_verdict_is_that_of_rcp_checker(epochs):
 def test_inside_slower_and_suspiciously_fast():
     """NVIDIA's and others' v0.7 ResNet runs at batch 1,664."""
     same = [
-        one for one in load() if (one.round, one.benchmark) == ("v0.7", "resnet50") and one.row["division"] == "closed"
+        one
+        for one in load_published_results()
+        if (one.round, one.benchmark) == ("v0.7", "resnet50") and one.row["division"] == "closed"
     ]
-    point = next(one for one in references(same) if one.batch == 1664)
+    point = next(one for one in reference_points(same) if one.batch == 1664)
     words = {}
     for shift in (-8, 0, 8):
         found = judged(ours("resnet50", [round(point.mean) + shift] * 5, 1664))
@@ -141,8 +143,8 @@ def test_inside_slower_and_suspiciously_fast():
 
 
 def test_the_slower_limit_is_as_far_as_the_faster_one():
-    point = reference(256, [10, 11, 12, 13, 14, 12, 12, 11, 13, 12])
-    found = verdict(ours("resnet50", [12] * 5, 256), [12] * 5, point)
+    point = reference_point(256, [10, 11, 12, 13, 14, 12, 12, 11, 13, 12])
+    found = judge(ours("resnet50", [12] * 5, 256), [12] * 5, point)
     assert found.most_expected - point.mean == pytest.approx(point.mean - found.fewest_acceptable)
 
 
@@ -162,7 +164,7 @@ def test_v05_never_meets_later_rounds():
 
 def test_without_a_reference_the_nearest_are_named():
     found = judged(ours("resnet50", [40] * 5, 16))
-    assert found.verdict == NONE
+    assert found.verdict == NOT_JUDGED
     assert found.reason.startswith("no published run of resnet50 at batch 16, nor on both sides of it; nearest: ")
     found = judged(ours("ssd", [40] * 5, 1024, "v0.7/NVIDIA/dgx1_ngc20.06_pytorch", targets={"map": 0.5}))
     assert found.reason == "no published run of ssd to this target under the same rules"
@@ -185,8 +187,8 @@ def test_published_runs_are_not_held_against_themselves():
 
 
 def test_a_log_submitted_twice_counts_once():
-    pool = [one for one in load() if one.benchmark == "resnet50" and one.round in ("v2.1", "v3.0")]
-    points = references(pool)
+    pool = [one for one in load_published_results() if one.benchmark == "resnet50" and one.round in ("v2.1", "v3.0")]
+    points = reference_points(pool)
     runs = {(run.start_ms, run.seconds) for one in pool for run in one.measurement.runs if run.epochs is not None}
     total = sum(len(one.measurement.runs) for one in pool)
     assert total > len(runs) >= sum(point.runs for point in points) > 0
@@ -194,10 +196,10 @@ def test_a_log_submitted_twice_counts_once():
 
 def test_demo_unknown_and_fixed_length_are_not_judged():
     demo = judged(ours("resnet50", [1] * 5, 1664, profile="demo", labels=("demo",)))
-    assert (demo.verdict, demo.reason) == (NONE, "demo target has no relation to MLPerf")
+    assert (demo.verdict, demo.reason) == (NOT_JUDGED, "demo target has no relation to MLPerf")
     assert judged(ours("resnet50", [1] * 5, None)).reason == "the global batch is not known"
     item = ours("resnet50", [1] * 5, 1664)
-    assert convergence([replace(item, score=replace(item.score, seconds=None))], load()) == []
+    assert convergence([replace(item, score=replace(item.score, seconds=None))], load_published_results()) == []
     assert judged(replace(item, runs=(TimedRun(1.0),))).reason == "the epochs of single runs are not known"
 
 

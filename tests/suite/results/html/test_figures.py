@@ -9,14 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.html import theme
-from suite.results.html.charts import MAX_POINTS, Chart, ScalingChart, Series, average, choose, finite, thin
+from suite.results.html.charts import (
+    MAX_POINTS,
+    Chart,
+    ScalingChart,
+    Series,
+    downsample,
+    downsample_mean,
+    evenly_chosen,
+    finite_points,
+)
 from suite.results.html.curves import blocks, file_name, row_labels, table_charts
 from suite.results.html.export import inline_svg, write_files
-from suite.results.html.figures import draw, number_text, settings, spread
+from suite.results.html.figures import draw, matplotlib_settings, number_text, spread_labels
 from suite.results.html.scaling_curves import scaling_charts
 from suite.results.logs.collect import collect
-from suite.results.published.figures import find
-from suite.results.report.report import tables
+from suite.results.published.csv_files import find_published_results
+from suite.results.report.report import split_into_tables
 from suite.results.score.groups import rows
 from suite.results.score.measurement import measurements
 from tests.suite.results.fake_logs import write_run
@@ -32,12 +41,12 @@ def chart(*series, **options):
 
 
 def charts_of(root):
-    (table,) = tables(rows(collect([root])))
+    (table,) = split_into_tables(rows(collect([root])))
     return {one.title: one for one in table_charts(table, 1)}
 
 
 def svg(shown, name="f"):
-    with settings():
+    with matplotlib_settings():
         return inline_svg(draw(shown), name, shown.title)
 
 
@@ -90,7 +99,7 @@ def test_labels_say_what_tells_rows_apart(tmp_path):
     write_run(tmp_path, "b", devices=2)
     write_run(tmp_path, "c", devices=2, precision="bf16")
     write_run(tmp_path, "d", devices=2, keys={"opt_base_learning_rate": 1.0})
-    (table,) = tables(rows(collect([tmp_path])))
+    (table,) = split_into_tables(rows(collect([tmp_path])))
     labels = row_labels(table)
     assert len(set(labels)) == 4
     assert labels[0] == "pytorch, 1 device, fp32, base_learning_rate 0.003"
@@ -115,13 +124,13 @@ def test_one_number_of_devices_is_no_curve_but_stands_beside_published_ones(tmp_
     write_run(tmp_path, "a", devices=2)
     ours = measurements(rows(collect([tmp_path])))
     assert scaling_charts(ours) == []
-    (found,) = scaling_charts(ours, [item.measurement for item in find("dgx1-article")])
+    (found,) = scaling_charts(ours, [item.measurement for item in find_published_results("dgx1-article")])
     assert [(one.published, len(one.paths[0])) for one in found.times] == [(False, 1), (True, 3)]
     assert [one.label for one in found.times] == ["pytorch", "DGX-1 article"]
 
 
 def test_the_article_has_its_own_speedups():
-    article = [item.measurement for item in find("dgx1-article")]
+    article = [item.measurement for item in find_published_results("dgx1-article")]
     (found,) = scaling_charts(article)
     ends = {one.label: one.paths[0][-1] for one in found.speedups}
     assert len(ends) == 6
@@ -134,7 +143,7 @@ def test_the_article_has_its_own_speedups():
 
 @given(POINTS)
 def test_thin_keeps_the_ends_and_the_order(points):
-    kept = thin(points)
+    kept = downsample(points)
     assert len(kept) == min(len(points), MAX_POINTS)
     assert (kept[0], kept[-1]) == (points[0], points[-1])
     places = [points.index(point) for point in kept]
@@ -143,7 +152,7 @@ def test_thin_keeps_the_ends_and_the_order(points):
 
 @given(POINTS)
 def test_average_keeps_the_mean(points):
-    kept = average(points)
+    kept = downsample_mean(points)
     assert len(kept) <= MAX_POINTS
     if len(points) % (math.ceil(len(points) / MAX_POINTS)) == 0:
         mean = math.fsum(y for _, y in points) / len(points)
@@ -151,15 +160,15 @@ def test_average_keeps_the_mean(points):
 
 
 def test_what_cannot_be_drawn_is_left_out():
-    assert finite([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)]) == ((1, 2),)
+    assert finite_points([(1, 2), (None, 2), (1, None), (math.inf, 1), (1, math.nan), (1e300, 1)]) == ((1, 2),)
     paths = [((float(index), 0.0),) for index in range(100)]
-    assert len(choose([*paths, ()])) == 40
-    assert (choose(paths)[0], choose(paths)[-1]) == (paths[0], paths[-1])
+    assert len(evenly_chosen([*paths, ()])) == 40
+    assert (evenly_chosen(paths)[0], evenly_chosen(paths)[-1]) == (paths[0], paths[-1])
 
 
 @given(st.lists(st.floats(0, 200), min_size=1, max_size=12), st.floats(1, 15))
 def test_labels_are_spread_without_overlap(heights, gap):
-    placed = spread(sorted(heights), gap, 200)
+    placed = spread_labels(sorted(heights), gap, 200)
     assert all(after - before >= gap - 1e-6 for before, after in pairwise(placed))
     assert max(placed) <= 200
 
@@ -194,7 +203,7 @@ def test_hostile_text_is_drawn_as_it_is(tmp_path):
         for element in tree.iter()
         if element.tag not in ("svg", "g", "path", "text", "defs", "use", "clipPath", "rect")
     ]
-    with settings():
+    with matplotlib_settings():
         write_files(draw(shown), tmp_path, "a")
 
 
@@ -234,18 +243,18 @@ def test_page_figures_take_their_colours_from_the_page_and_files_have_their_own(
     assert not re.search(r"#[0-9a-f]{6}", re.sub(r">[^<]*<", "><", text))
     assert {"--c0", "--ink", "--muted", "--grid"} <= set(re.findall(r"var\((--[a-z0-9]+)\)", text))
     assert "#0a62a4" in text  # a name is left as it is
-    with settings():
+    with matplotlib_settings():
         write_files(draw(shown), tmp_path, "a")
     written = (tmp_path / "a.svg").read_text()
     assert "stroke: #0a62a4" in written
     assert "stroke: var(" not in written
-    with settings(), pytest.raises(FileExistsError):
+    with matplotlib_settings(), pytest.raises(FileExistsError):
         write_files(draw(shown), tmp_path, "a")
 
 
 def test_every_colour_of_the_figures_is_in_the_style_sheet_twice():
     sheet = (Path(theme.__file__).parent / "templates" / "page.css").read_text()
-    for colour, name in theme.VARIABLES.items():
+    for colour, name in theme.CSS_VARIABLES.items():
         values = re.findall(rf"{name}: (#[0-9a-f]{{6}})", sheet)
         assert len(values) == 2
         assert values[0] == colour
@@ -261,7 +270,7 @@ def test_text_has_a_contrast_of_four_and_a_half_on_light_and_dark():
     sheet = (Path(theme.__file__).parent / "templates" / "page.css").read_text()
     for index in range(2):
         paper = luminance(re.findall(r"--paper: (#[0-9a-f]{6})", sheet)[index])
-        for name in ("ink", "muted", "bad", "link", *(f"c{slot}" for slot in range(len(theme.SLOTS)))):
+        for name in ("ink", "muted", "bad", "link", *(f"c{slot}" for slot in range(len(theme.SERIES_COLOURS)))):
             text = luminance(re.findall(rf"--{name}: (#[0-9a-f]{{6}})", sheet)[index])
             assert (max(paper, text) + 0.05) / (min(paper, text) + 0.05) >= 4.5, (name, index)
 

@@ -9,9 +9,9 @@ import pytest
 
 from suite.cli import main
 from suite.results.html.page import write_html
-from suite.results.html.runs import _shares
+from suite.results.html.runs import _time_fractions
 from suite.results.logs.record import Throughput
-from suite.results.published.figures import find
+from suite.results.published.csv_files import find_published_results
 from tests.suite.results.fake_logs import write, write_run
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
@@ -113,8 +113,8 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
 
 def test_shares_of_waiting_and_of_evaluation_stand_beside_a_run():
     blocks = [Throughput(1, 250, 500.0, 4000, 8.0, 3.0, 2.0, 1.0), Throughput(9, 500, 333.0, 4000, 12.0, 2.0, 2.0, 1.0)]
-    assert list(_shares(SimpleNamespace(throughput=blocks))) == ["data wait 20", "evaluation 20"]
-    assert list(_shares(SimpleNamespace(throughput=[]))) == []
+    assert list(_time_fractions(SimpleNamespace(throughput=blocks))) == ["data wait 20", "evaluation 20"]
+    assert list(_time_fractions(SimpleNamespace(throughput=[]))) == []
 
 
 def test_what_was_not_measured_has_no_section(tmp_path):
@@ -123,7 +123,7 @@ def test_what_was_not_measured_has_no_section(tmp_path):
     found = page(root, tmp_path)
     absent = (
         "Time to target over devices",
-        "Speedups taken apart",
+        "Speedups decomposed",
         "Runs without success",
         "Lines that could not",
         "Beside",
@@ -137,7 +137,7 @@ def test_what_was_not_measured_has_no_section(tmp_path):
 def test_labels_and_reservation_stand_at_every_table_and_in_every_figure(tmp_path):
     root = tmp_path / "logs"
     sweep(root, labels=["demo", "cpu", "oversubscribed"])
-    found = page(root, tmp_path, published=[item.measurement for item in find("dgx1-article")])
+    found = page(root, tmp_path, published=[item.measurement for item in find_published_results("dgx1-article")])
     for svg in re.findall(r"<svg.*?</svg>", found.source, re.DOTALL):
         assert "cpu · demo · oversubscribed · Not verified by MLCommons Association" in svg
     tables = found.tags.count("table")
@@ -188,7 +188,9 @@ def test_published_figures_stand_beside_ours_dashed(tmp_path):
     root = tmp_path / "logs"
     sweep(root)
     plain = page(root, tmp_path, "plain.html")
-    beside = page(root, tmp_path, "beside.html", published=[item.measurement for item in find("dgx1-article")])
+    beside = page(
+        root, tmp_path, "beside.html", published=[item.measurement for item in find_published_results("dgx1-article")]
+    )
     assert "DGX-1 article" not in plain.text
     dashes = "stroke-dasharray: 6.4"
     assert dashes not in plain.source.split("</svg>")[0]
@@ -202,7 +204,7 @@ def test_published_figures_stand_beside_ours_dashed(tmp_path):
 def test_published_figures_of_other_workloads_say_so(tmp_path):
     root = tmp_path / "logs"
     sweep(root, workload="other")
-    found = page(root, tmp_path, published=[item.measurement for item in find("dgx1-article")])
+    found = page(root, tmp_path, published=[item.measurement for item in find_published_results("dgx1-article")])
     assert "nothing stands beside ours" in found.text
 
 
@@ -339,8 +341,8 @@ def test_command(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--to", "v0.5"], "add --html OUT"),
-        (["--figures", "x"], "add --html OUT"),
+        (["--to", "v0.5"], "need --html OUT"),
+        (["--figures", "x"], "need --html OUT"),
         (["--html", "x.html", "--format", "csv"], "leave out --format"),
         (["--html", "x.html", "--to", "v0.5/NVIDIA/dgx7"], "nearest"),
     ],

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from suite.results import read
-from suite.results.logs import lines as lines_module
-from suite.results.logs.lenient_json import read_loose
-from suite.results.logs.lines import MAX_LINE_BYTES, MAX_PROBLEMS, number
+from suite.results.logs.events import number
+from suite.results.logs.lenient_json import read_lenient_json
+from suite.results.logs.lines import MAX_LINE_BYTES, MAX_PROBLEMS, _LogFile
 from tests.suite.results.fake_logs import KEYS, START_MS, demo_log, line, write
 
 
@@ -155,7 +155,7 @@ def test_broken_lines_have_their_numbers(tmp_path):
     assert texts(reading) == [
         "line 1: :::MLLOG record cannot be read (not a JSON object)",
         f"line 7: :::MLLOG record cannot be read (broken JSON: {json_message(lines[6])})",
-        "line 11: text behind the record",
+        "line 11: text after the record",
     ]
     assert reading.record.seconds == 6.0
 
@@ -574,7 +574,7 @@ def test_a_time_that_is_text_is_said(tmp_path):
 def test_loose_notation_gives_a_value_or_one_line(text):
     problem = ""
     try:
-        value, end, tolerated = read_loose(text, 0)
+        value, end, tolerated = read_lenient_json(text, 0)
     except ValueError as error:
         problem = str(error)
     else:
@@ -594,12 +594,12 @@ PRINTED = st.recursive(
 @settings(max_examples=100, deadline=None)
 @given(PRINTED)
 def test_loose_notation_reads_what_python_prints(value):
-    assert read_loose(repr(value), 0)[:2] == (value, len(repr(value)))
+    assert read_lenient_json(repr(value), 0)[:2] == (value, len(repr(value)))
 
 
 def test_no_more_is_read_than_the_file_held_when_it_was_opened(tmp_path):
     path = write(tmp_path / "result_0.txt", b"x" * 5000)
-    file = lines_module._File()
+    file = _LogFile()
     with open(path, "rb") as stream:
         file.size = 3000
         assert sum(map(len, file._blocks(stream))) == 3000

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from suite.results.published import figures as published
+from suite.results.published import csv_files
 from suite.results.report.published_list import Filters, listing
 from tests.helpers import PROJECT, suite
 
@@ -65,7 +65,7 @@ def test_several_values_and_part_of_a_system():
         ({"workload": "resnet51"}, "nearest: resnet50"),
         ({"framework": "pytroch"}, "nearest: pytorch"),
         ({"system": "dgx9_ngc"}, "nearest: dgx"),
-        ({"chips": "7"}, "there is 0, 1, 2, 4, 6, 8"),
+        ({"chips": "7"}, "existing: 0, 1, 2, 4, 6, 8"),
         ({"chips": "8-1"}, "a range such as 1-16"),
         ({"chips": "many"}, "a range such as 1-16"),
         ({"division": "ajar"}, "--division ajar"),
@@ -116,10 +116,10 @@ def test_table_has_a_note_for_every_remark_and_a_mark_in_the_row():
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """A folder of the user's; its files are written by the test."""
-    monkeypatch.setenv(published.FOLDER_VARIABLE, str(tmp_path))
-    published._load.cache_clear()
+    monkeypatch.setenv(csv_files.FOLDER_VARIABLE, str(tmp_path))
+    csv_files._load.cache_clear()
     yield tmp_path
-    published._load.cache_clear()
+    csv_files._load.cache_clear()
 
 
 def test_own_files_are_listed_and_labelled(own):
@@ -150,7 +150,7 @@ def test_a_missing_column_and_a_missing_folder_are_one_line(own, monkeypatch):
     (own / "results_x.csv").write_text("round,system\n")
     with pytest.raises(ValueError, match="no column submitter, chips"):
         rows()
-    monkeypatch.setenv(published.FOLDER_VARIABLE, str(own / "none"))
+    monkeypatch.setenv(csv_files.FOLDER_VARIABLE, str(own / "none"))
     with pytest.raises(ValueError, match="no such folder"):
         rows()
 

@@ -54,8 +54,8 @@ def test_plain_mean_below_three(seconds, mean):
 
 
 def test_standard_deviation_is_over_all_successful_runs():
-    assert score(runs(10, 20, 30)).seconds_deviation == pytest.approx(10.0)
-    assert score(runs(10)).seconds_deviation is None
+    assert score(runs(10, 20, 30)).seconds_standard_deviation == pytest.approx(10.0)
+    assert score(runs(10)).seconds_standard_deviation is None
 
 
 def test_one_failed_run_of_a_complete_set_counts_as_the_slowest():

@@ -9,16 +9,23 @@ from hypothesis import strategies as st
 
 from suite.common.paths import PROJECT
 from suite.results.logs.collect import collect
-from suite.results.published.figures import ARTICLE, load
+from suite.results.published.csv_files import ARTICLE, load_published_results
 from suite.results.score.bootstrap import RESAMPLES, scored_runs
 from suite.results.score.groups import rows
 from suite.results.score.measurement import Measurement, measurements
-from suite.results.score.scaling import check_printed, compare, kind, pairs, times, verdict
+from suite.results.score.scaling import (
+    check_printed,
+    ratio_text,
+    scaling_kind,
+    scaling_pair,
+    scaling_pairs,
+    speedup_text,
+)
 from suite.results.score.scores import FIRST_CONVERGED, TimedRun, score
 from tests.suite.results.fake_logs import write_run
 
 
-def measured(devices, runs=((100.0, 10.0),), **changed):
+def make_measurement(devices, runs=((100.0, 10.0),), **changed):
     """A measurement from (seconds, epochs) of its runs."""
     timed = tuple(TimedRun(seconds, epochs, start_ms=float(index)) for index, (seconds, epochs) in enumerate(runs))
     values = {
@@ -47,7 +54,7 @@ def measured(devices, runs=((100.0, 10.0),), **changed):
 
 
 def article():
-    return [item.measurement for item in load() if item.round == ARTICLE]
+    return [item.measurement for item in load_published_results() if item.round == ARTICLE]
 
 
 def printed():
@@ -59,7 +66,7 @@ def printed():
 
 
 def test_table_7_of_the_article_comes_out_of_its_tables_1_to_6():
-    checked = {(one.workload, one.devices_to): one for one in check_printed(printed(), pairs(article()))}
+    checked = {(one.workload, one.devices_to): one for one in check_printed(printed(), scaling_pairs(article()))}
     assert len(checked) == 12
     flagged = {key: one.flag for key, one in checked.items() if one.flag}
     assert flagged == {("resnet50", 4): "4.76 printed, 4.68 by its own tables"}
@@ -69,7 +76,7 @@ def test_table_7_of_the_article_comes_out_of_its_tables_1_to_6():
 
 
 def test_a_printed_speedup_without_its_table_is_flagged():
-    (one,) = check_printed({("ncf", 1, 16): 3.0}, pairs(article()))
+    (one,) = check_printed({("ncf", 1, 16): 3.0}, scaling_pairs(article()))
     assert one.computed is None
     assert "do not have both device counts" in one.flag
 
@@ -90,9 +97,9 @@ ARTICLE_FACTORS = {
 
 @pytest.mark.parametrize(("key", "expected"), ARTICLE_FACTORS.items())
 def test_factors_and_kind_of_scaling_of_the_article(key, expected):
-    (pair,) = [one for one in pairs(article()) if (one.workload, one.devices_from, one.devices_to) == key]
+    (pair,) = [one for one in scaling_pairs(article()) if (one.workload, one.devices_from, one.devices_to) == key]
     name, throughput, efficiency = expected
-    assert pair.kind == name
+    assert pair.scaling_kind == name
     assert pair.throughput == pytest.approx(throughput, rel=1e-8)
     assert pair.efficiency == pytest.approx(efficiency, rel=1e-12)
     assert pair.scaling_efficiency == pytest.approx(throughput * key[1] / key[2], rel=1e-8)
@@ -102,7 +109,7 @@ def test_factors_and_kind_of_scaling_of_the_article(key, expected):
 
 
 def test_every_pair_of_device_counts():
-    found = pairs([measured(count) for count in (8, 1, 4, 2)])
+    found = scaling_pairs([make_measurement(count) for count in (8, 1, 4, 2)])
     assert [(pair.devices_from, pair.devices_to) for pair in found] == [(1, 2), (1, 4), (1, 8), (2, 4), (2, 8), (4, 8)]
 
 
@@ -121,19 +128,19 @@ def test_every_pair_of_device_counts():
 )
 def test_verdict(factors, words):
     throughput, efficiency = factors
-    assert verdict(throughput * efficiency, throughput, efficiency) == words
+    assert speedup_text(throughput * efficiency, throughput, efficiency) == words
 
 
 def test_verdict_of_what_cannot_be_taken_apart():
-    assert verdict(7.31, None, None) == "7.3×; epochs are not known, so it cannot be taken apart"
-    assert verdict(None, 3.68, None).startswith("3.7× faster training (samples/s)")
-    assert verdict(None, 0.5, None).startswith("2.0× slower training (samples/s)")
-    assert verdict(None, None, None) == "not measured"
+    assert speedup_text(7.31, None, None) == "7.3×; epochs are not known, so it cannot be decomposed"
+    assert speedup_text(None, 3.68, None).startswith("3.7× faster training (samples/s)")
+    assert speedup_text(None, 0.5, None).startswith("2.0× slower training (samples/s)")
+    assert speedup_text(None, None, None) == "not measured"
 
 
 @given(st.floats(0.05, 500), st.floats(0.05, 20))
 def test_printed_factors_multiply_to_the_printed_total(throughput, efficiency):
-    words = verdict(throughput * efficiency, throughput, efficiency)
+    words = speedup_text(throughput * efficiency, throughput, efficiency)
     total, _, rest = words.partition("× = ")
     product, sign = 1.0, "×"
     for word in rest.replace(",", "").split():
@@ -141,7 +148,7 @@ def test_printed_factors_multiply_to_the_printed_total(throughput, efficiency):
             sign = word
         elif word.endswith("×"):
             product = product * float(word[:-1]) if sign == "×" else product / float(word[:-1])
-    assert total in (times(product * 0.999999), times(product * 1.000001))  # either side of a half
+    assert total in (ratio_text(product * 0.999999), ratio_text(product * 1.000001))  # either side of a half
 
 
 some_runs = st.lists(st.tuples(st.floats(1, 1e5), st.floats(1, 100)), min_size=1, max_size=12)
@@ -150,7 +157,7 @@ some_runs = st.lists(st.tuples(st.floats(1, 1e5), st.floats(1, 100)), min_size=1
 @settings(deadline=None, max_examples=60)
 @given(some_runs, some_runs, st.integers(1, 8), st.integers(9, 64))
 def test_total_is_exactly_the_product(one, other, fewer, more):
-    (pair,) = pairs([measured(fewer, one), measured(more, other)], intervals=False)
+    (pair,) = scaling_pairs([make_measurement(fewer, one), make_measurement(more, other)], intervals=False)
     assert pair.total == pair.throughput * pair.efficiency
     assert pair.total == pytest.approx(pair.before.score.seconds / pair.after.score.seconds, rel=1e-12)
 
@@ -165,8 +172,11 @@ def ordinary(random_numbers, runs, seconds):
 @given(st.integers(0, 10_000), st.integers(3, 20), st.integers(3, 20))
 def test_interval_contains_the_point_for_ordinary_runs(seed, runs_before, runs_after):
     numbers = np.random.default_rng(seed)
-    sides = [measured(1, ordinary(numbers, runs_before, 600)), measured(4, ordinary(numbers, runs_after, 180))]
-    (pair,) = pairs(sides)
+    sides = [
+        make_measurement(1, ordinary(numbers, runs_before, 600)),
+        make_measurement(4, ordinary(numbers, runs_after, 180)),
+    ]
+    (pair,) = scaling_pairs(sides)
     assert pair.no_interval == ""
     ratios = (pair.total, pair.throughput, pair.efficiency)
     intervals = (pair.interval, pair.interval_throughput, pair.interval_efficiency)
@@ -180,12 +190,15 @@ def test_interval_contains_the_point_for_ordinary_runs(seed, runs_before, runs_a
 @given(st.randoms(use_true_random=False), st.integers(0, 1000))
 def test_order_changes_nothing(shuffler, seed):
     numbers = np.random.default_rng(seed)
-    items = [measured(count, ordinary(numbers, 5, 600 / count)) for count in (1, 2, 4)]
-    items.append(measured(4, ordinary(numbers, 4, 170), batch_size_global=8192))
+    items = [make_measurement(count, ordinary(numbers, 5, 600 / count)) for count in (1, 2, 4)]
+    items.append(make_measurement(4, ordinary(numbers, 4, 170), batch_size_global=8192))
     mixed = [replace(item, runs=tuple(shuffler.sample(item.runs, len(item.runs)))) for item in items]
     shuffler.shuffle(mixed)
     facts = [
-        [(one.devices_from, one.devices_to, one.kind, one.total, one.interval, one.flags) for one in pairs(group)]
+        [
+            (one.devices_from, one.devices_to, one.scaling_kind, one.total, one.interval, one.flags)
+            for one in scaling_pairs(group)
+        ]
         for group in (items, mixed)
     ]
     assert facts[0] == facts[1]
@@ -194,9 +207,9 @@ def test_order_changes_nothing(shuffler, seed):
 def test_interval_is_the_same_each_time_and_grows_with_the_spread():
     quiet = [(100.0 + index, 10.0) for index in range(5)]
     loud = [(100.0 + 20 * index, 10.0) for index in range(5)]
-    one, again = (pairs([measured(1, quiet), measured(4, quiet)])[0] for _ in range(2))
+    one, again = (scaling_pairs([make_measurement(1, quiet), make_measurement(4, quiet)])[0] for _ in range(2))
     assert one.interval == again.interval
-    wide = pairs([measured(1, loud), measured(4, loud)])[0].interval
+    wide = scaling_pairs([make_measurement(1, loud), make_measurement(4, loud)])[0].interval
     assert wide.high - wide.low > 3 * (one.interval.high - one.interval.low)
 
 
@@ -210,7 +223,7 @@ def test_interval_is_the_one_of_a_plain_loop():
         means = [score([TimedRun(*run) for run in drawn.choices(side, k=len(side))]).seconds for side in (one, other)]
         ratios.append(means[0] / means[1])
     low, high = np.quantile(ratios, [0.025, 0.975])
-    interval = pairs([measured(1, one), measured(4, other)])[0].interval
+    interval = scaling_pairs([make_measurement(1, one), make_measurement(4, other)])[0].interval
     assert interval.low == pytest.approx(low, rel=0.02)
     assert interval.high == pytest.approx(high, rel=0.02)
     assert RESAMPLES == 10_000
@@ -218,43 +231,43 @@ def test_interval_is_the_one_of_a_plain_loop():
 
 def test_many_runs_are_drawn_in_blocks(monkeypatch):
     numbers = np.random.default_rng(3)
-    sides = [measured(1, ordinary(numbers, 400, 600)), measured(4, ordinary(numbers, 300, 180))]
-    whole = pairs(sides)[0].interval
-    monkeypatch.setattr("suite.results.score.bootstrap._BLOCK", 1234)
-    blocks = pairs(sides)[0].interval
+    sides = [make_measurement(1, ordinary(numbers, 400, 600)), make_measurement(4, ordinary(numbers, 300, 180))]
+    whole = scaling_pairs(sides)[0].interval
+    monkeypatch.setattr("suite.results.score.bootstrap._DRAWS_AT_A_TIME", 1234)
+    blocks = scaling_pairs(sides)[0].interval
     assert blocks.low == pytest.approx(whole.low, rel=0.005)
     assert blocks.high == pytest.approx(whole.high, rel=0.005)
 
 
 def test_too_few_runs_are_said():
-    (pair,) = pairs([measured(1, [(100.0, 10.0)] * 5), measured(2, [(60.0, 10.0)] * 2)])
+    (pair,) = scaling_pairs([make_measurement(1, [(100.0, 10.0)] * 5), make_measurement(2, [(60.0, 10.0)] * 2)])
     assert (pair.interval, pair.no_interval) == (None, "too few runs on 2 devices: 2, and 3 are needed")
     assert pair.total == pytest.approx(100 / 60)
 
 
 def test_a_score_that_its_runs_do_not_give_has_no_interval():
     runs = [(100.0, 10.0), (110.0, 10.0), (120.0, 10.0)]
-    odd = replace(measured(1, runs), score=replace(measured(1, runs).score, seconds=50.0))
-    (pair,) = pairs([odd, measured(2, runs)])
+    odd = replace(make_measurement(1, runs), score=replace(make_measurement(1, runs).score, seconds=50.0))
+    (pair,) = scaling_pairs([odd, make_measurement(2, runs)])
     assert pair.no_interval == "the score on 1 device does not come out of its single runs"
 
 
 def test_a_run_of_no_time_gives_no_interval():
-    (pair,) = pairs([measured(1, [(0.0, 10.0)] * 4), measured(2, [(60.0, 10.0)] * 4)])
+    (pair,) = scaling_pairs([make_measurement(1, [(0.0, 10.0)] * 4), make_measurement(2, [(60.0, 10.0)] * 4)])
     assert (pair.total, pair.interval) == (None, None)
     assert pair.no_interval == "a run on 1 device took no time"
 
 
 def test_ncf_resamples_the_first_50():
     timed = tuple(TimedRun(float(100 + index), 13.0, start_ms=float(index)) for index in range(86))
-    item = replace(measured(1), runs=tuple(reversed(timed)), score=score(timed, 14, 100, FIRST_CONVERGED))
+    item = replace(make_measurement(1), runs=tuple(reversed(timed)), score=score(timed, 14, 100, FIRST_CONVERGED))
     runs, fast, slow = scored_runs(item)
     assert ([run.seconds for run in runs], fast, slow) == ([float(value) for value in range(100, 150)], 1, 1)
 
 
 def test_a_failed_run_that_counts_as_the_slowest_stays_so():
     timed = [TimedRun(float(value), 10.0) for value in (10, 20, 30, 40)]
-    item = replace(measured(1), runs=tuple(timed), score=score(timed, failed=1, required=5))
+    item = replace(make_measurement(1), runs=tuple(timed), score=score(timed, failed=1, required=5))
     assert scored_runs(item)[1:] == (1, 0)
 
 
@@ -267,40 +280,40 @@ def test_a_failed_run_that_counts_as_the_slowest_stays_so():
     ],
 )
 def test_what_differs_within_a_pair_is_flagged(changed, words):
-    (pair,) = pairs([measured(1), measured(4, **changed)])
+    (pair,) = scaling_pairs([make_measurement(1), make_measurement(4, **changed)])
     assert pair.flags == (words,)
 
 
 def test_kind_of_scaling():
-    base = measured(2, batch_size_global=128)
-    assert kind(base, measured(8, batch_size_global=128)) == "strong"
-    assert kind(base, measured(8, batch_size_global=512)) == "weak"
-    assert kind(base, measured(8, batch_size_global=256)) == "mixed"
-    assert kind(base, measured(8, batch_size_global=None)) == "unknown"
-    assert kind(base, measured(8, batch_size_global=128, batch_unit="tokens")) == "unknown"
+    base = make_measurement(2, batch_size_global=128)
+    assert scaling_kind(base, make_measurement(8, batch_size_global=128)) == "strong"
+    assert scaling_kind(base, make_measurement(8, batch_size_global=512)) == "weak"
+    assert scaling_kind(base, make_measurement(8, batch_size_global=256)) == "mixed"
+    assert scaling_kind(base, make_measurement(8, batch_size_global=None)) == "unknown"
+    assert scaling_kind(base, make_measurement(8, batch_size_global=128, batch_unit="tokens")) == "unknown"
 
 
 def test_several_settings_on_as_many_devices_pair_with_their_like():
     rate = "opt_base_learning_rate"
-    one = [measured(1, [(value, 10.0)], hyperparameters={rate: str(value)}) for value in (100.0, 200.0)]
-    two = [measured(2, [(value, 10.0)], hyperparameters={rate: str(value)}) for value in (200.0, 300.0)]
-    (pair,) = pairs(one + two)
+    one = [make_measurement(1, [(value, 10.0)], hyperparameters={rate: str(value)}) for value in (100.0, 200.0)]
+    two = [make_measurement(2, [(value, 10.0)], hyperparameters={rate: str(value)}) for value in (200.0, 300.0)]
+    (pair,) = scaling_pairs(one + two)
     assert (pair.before.hyperparameters, pair.after.hyperparameters) == ({rate: "200.0"}, {rate: "200.0"})
     assert pair.flags == (
         f"one of 2 results on 1 device, which differ in {rate}",
         f"one of 2 results on 2 devices, which differ in {rate}",
     )
-    unlike = pairs([one[0], *two])
+    unlike = scaling_pairs([one[0], *two])
     assert len(unlike) == 2
     assert all(pair.flags == (f"one of 2 results on 2 devices, which differ in {rate}",) for pair in unlike)
 
 
 def test_families_never_meet():
-    assert pairs([measured(1), measured(4, family=("g",))]) == []
-    assert pairs([measured(1), measured(4, workload="ssd")]) == []
-    assert pairs([measured(1), measured(4, origin="v0.5")]) == []
-    assert pairs([measured(1), measured(1)]) == []
-    assert pairs([]) == []
+    assert scaling_pairs([make_measurement(1), make_measurement(4, family=("g",))]) == []
+    assert scaling_pairs([make_measurement(1), make_measurement(4, workload="ssd")]) == []
+    assert scaling_pairs([make_measurement(1), make_measurement(4, origin="v0.5")]) == []
+    assert scaling_pairs([make_measurement(1), make_measurement(1)]) == []
+    assert scaling_pairs([]) == []
 
 
 def test_runs_of_fixed_length_give_a_throughput_with_an_interval(tmp_path):
@@ -308,7 +321,7 @@ def test_runs_of_fixed_length_give_a_throughput_with_an_interval(tmp_path):
         options = {"stop": "epochs:3", "train_seconds": 1 + index / 100}
         write_run(tmp_path, "a", index, devices=1, samples=1000, **options)
         write_run(tmp_path, "b", index, devices=2, samples=1800, **options)
-    (pair,) = pairs(measurements(rows(collect([tmp_path]))))
+    (pair,) = scaling_pairs(measurements(rows(collect([tmp_path]))))
     assert (pair.total, pair.efficiency) == (None, None)
     assert pair.throughput == pytest.approx(1.8)
     assert pair.interval.low < 1.8 < pair.interval.high
@@ -319,7 +332,7 @@ def test_runs_of_fixed_length_give_a_throughput_with_an_interval(tmp_path):
 def test_numbers_out_of_range_give_no_interval(tmp_path):
     for index, devices in [(0, 1), (1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]:
         write_run(tmp_path, f"{devices}", index, devices=devices, stop="epochs:3", samples=1e308)
-    (pair,) = pairs(measurements(rows(collect([tmp_path]))))
+    (pair,) = scaling_pairs(measurements(rows(collect([tmp_path]))))
     assert (pair.interval, pair.no_interval) == (None, "the runs hold numbers out of range")
 
 
@@ -328,7 +341,7 @@ def test_our_logs_give_the_speedup_of_the_report(tmp_path):
         write_run(tmp_path, "a", index, qualities=[0.1] * (epochs - 1) + [0.65], seconds_per_epoch=seconds, devices=1)
         write_run(tmp_path, "b", index, qualities=[0.1] * epochs + [0.65], seconds_per_epoch=seconds / 3, devices=4)
     table = rows(collect([tmp_path]))
-    (pair,) = pairs(measurements(table))
+    (pair,) = scaling_pairs(measurements(table))
     assert pair.total == pytest.approx(table[1].speedup.total, rel=1e-12)
     assert pair.throughput == pytest.approx(table[1].speedup.throughput, rel=1e-12)
     assert pair.efficiency == pytest.approx(table[1].speedup.efficiency, rel=1e-12)
@@ -337,13 +350,13 @@ def test_our_logs_give_the_speedup_of_the_report(tmp_path):
 
 
 def test_compare_gives_one_pair():
-    assert compare(measured(1, [(100.0, 10.0)]), measured(4, [(50.0, 10.0)])).total == 2.0
+    assert scaling_pair(make_measurement(1, [(100.0, 10.0)]), make_measurement(4, [(50.0, 10.0)])).total == 2.0
 
 
 def test_all_shipped_scores_come_out_of_their_shipped_runs():
     """Right number of runs, olympic mean, one failed run as the slowest, NCF's 48 of the first 50: scores.py against 445."""
     compared = 0
-    for item in load():
+    for item in load_published_results():
         published = item.measurement.score
         if item.round == ARTICLE:
             continue
@@ -365,7 +378,7 @@ def test_more_runs_than_the_rules_ask_are_marked():
 
 
 def test_published_pairs_hold_together():
-    found = pairs([item.measurement for item in load()])
+    found = scaling_pairs([item.measurement for item in load_published_results()])
     assert len(found) > 300
     for pair in found:
         assert pair.devices_from < pair.devices_to

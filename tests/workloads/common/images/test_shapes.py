@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import simplejpeg
-from workloads.common.images.warm_up import GREY, evaluation_batch, training_batch
 
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.api import ArraySpec, Facts
@@ -16,6 +15,7 @@ from workloads.common.images.index import ImageIndex
 from workloads.common.images.resize import resize_into
 from workloads.common.images.sharded import EpochOrder, ImageData, ShapeGroup, group_by_shape
 from workloads.common.images.synthetic import SyntheticData
+from workloads.common.images.workload import GREY, ImageOptions, ImageWorkload
 from workloads.common.randomness import Permutation, stream
 
 LYING, STANDING = (24, 40), (40, 24)
@@ -27,7 +27,9 @@ G = 8
 class WholeImages(ImageData):
     """Images as they are, resized to the shape of their batch; `number` says which they are."""
 
-    EVALUATION_BATCH_SIZE = 5
+    OPTIONS = dataclasses.make_dataclass(
+        "Options", [("evaluation_batch_size", int, 5)], bases=(ImageOptions,), frozen=True
+    )
 
     def begin(self, job):
         arrays = {"image": self.take(len(job.images), job.shape), "number": job.images}
@@ -201,11 +203,27 @@ def test_synthetic_batches_take_the_shapes_in_turn():
     data.close()
 
 
-@pytest.mark.parametrize("shape", [LYING, STANDING])
-def test_warm_up_has_the_shape_of_a_batch(shape):
-    specs = {"image": ArraySpec((3, *shape, 3), "uint8"), "label": ArraySpec((3,), "int32")}
-    batch, evaluated = training_batch(specs), evaluation_batch(specs, 5)
-    assert batch.arrays["image"].shape == (3, *shape, 3)
-    assert evaluated.arrays["image"].shape == (5, *shape, 3)
-    assert (batch.arrays["image"] == GREY).all()
-    assert not batch.arrays["label"].any()
+class Shaped(ImageWorkload):
+    """Any workload on images of two shapes."""
+
+    Options = ImageOptions
+    defaults = read_facts = activation_values = learning_rate = initial_weights = open_data = None
+
+    def target_shapes(self, count):
+        return {"label": ArraySpec((count,), "int32")}
+
+
+def test_dummy_batches_come_in_every_shape():
+    settings = dataclasses.replace(
+        synthetic.settings("", G), model=MODEL, devices=2, options={"evaluation_batch_size": 5}
+    )
+    workload = Shaped(settings, Facts(61, 23, {"classes": 3}, ""))
+    training = [workload.dummy_batch(specs) for specs in workload.shapes()]
+    evaluation = [workload.dummy_batch(specs) for specs in workload.evaluation_shapes()]
+    assert [batch.arrays["image"].shape for batch in training] == [(G // 2, *LYING, 3), (G // 2, *STANDING, 3)]
+    assert [batch.arrays["image"].shape for batch in evaluation] == [(5, *LYING, 3), (5, *STANDING, 3)]
+    assert [set(batch.arrays) for batch in evaluation] == [{"image"}, {"image"}]
+    for batch in training + evaluation:
+        assert (batch.arrays["image"] == GREY).all()
+        assert (batch.weight, batch.weight_global) == (len(batch.arrays["image"]),) * 2
+    assert not training[0].arrays["label"].any()

@@ -1,4 +1,4 @@
-"""Advice as text, CSV and JSON. Words for each workload; labels and the assumption stand beside the numbers."""
+"""Advice as text, CSV and JSON, with labels and the assumption beside the numbers."""
 
 from __future__ import annotations
 
@@ -8,173 +8,172 @@ import json
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from suite.results.advise.advise import ASSUMPTION, ROUNDING, Advice, Belongs, Choice
-from suite.results.names import TITLES
+from suite.results.advise.advise import ASSUMPTION, ROUNDING_TOLERANCE, Advice, DeviceChoice, Placement
+from suite.results.names import WORKLOAD_TITLES
 from suite.results.report.report import NOT_VERIFIED
-from suite.results.report.tables import NONE, markdown_table, quantity
-from suite.results.score.bootstrap import count_text
+from suite.results.report.tables import DASH, markdown_table, rate_text
 from suite.results.score.measurement import Measurement
-from suite.results.score.scaling import times
-from suite.results.text import clean, csv_cell, markdown_escape
+from suite.results.score.scaling import ratio_text
+from suite.results.text import clean, csv_cell, devices_text, markdown_escape
 
 _WIDTH = 118
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
-def duration(seconds: float) -> str:
-    """`38.0 s`, `14.5 min`, `3.2 h`: in the largest unit of which there are two."""
+def duration_text(seconds: float) -> str:
+    """Seconds in the largest unit with a value of at least two: `38.0 s`, `14.5 min`, `3.2 h`."""
     for unit, length in (("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * length:
             return f"{seconds / length:,.1f} {unit}"
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.3g} s"
 
 
-def energy(joules: float | None) -> str:
-    """`3.4 kWh`, `52.1 Wh`, `820 J`, or a dash."""
+def energy_text(joules: float | None) -> str:
+    """Joules as `3.4 kWh`, `52.1 Wh` or `820 J`; a dash for None."""
     if joules is None:
-        return NONE
+        return DASH
     for unit, size in (("kWh", 3.6e6), ("Wh", 3600.0)):
         if joules >= size:
             return f"{joules / size:,.1f} {unit}"
     return f"{joules:.3g} J"
 
 
-def heading(advice: Advice) -> str:
-    """Workload, what was measured, and every label."""
-    name = TITLES.get(advice.workload, clean(advice.workload, 40))
+def heading_text(advice: Advice) -> str:
+    """Heading of the advice for a workload: its title, series, labels, settings and machine."""
+    name = WORKLOAD_TITLES.get(advice.workload, clean(advice.workload, 40))
     tags = [tag for tag in dict.fromkeys((advice.profile, *advice.labels)) if tag and tag != "published"]
     labels = f" ({clean(', '.join(tags), 120)})" if tags else ""
     settings = f", {advice.settings}" if advice.settings else ""
-    machine = count_text(advice.machine_devices) + (", extrapolated" if advice.extrapolated else "")
+    machine = devices_text(advice.machine_devices) + (", extrapolated" if advice.extrapolated else "")
     return f"{name}: {clean(advice.series, 80)}{labels}{settings}; machine of {machine}"
 
 
-def verdict(advice: Advice) -> str:
-    """Where the jobs of this workload belong, in one or two sentences."""
+def recommendation_text(advice: Advice) -> str:
+    """On how many devices the jobs of this workload should run, in one or two sentences."""
     name, few, many = clean(advice.workload, 40), advice.choices[0], advice.choices[-1]
     if advice.pair is None or advice.pair.total is None:
-        only = f"{name} was measured on {count_text(few.devices)} only, so there is nothing to choose from."
-        return f"{only} {next_run(few.measurement)}"
-    gain = times(advice.pair.total)
-    share = many.jobs_per_hour / few.jobs_per_hour
-    compared = f"{queue_words(many)} do {share:.0%} of the jobs of {queue_words(few)}"
-    if advice.belongs is Belongs.SPREAD:
+        only = f"{name} was measured on {devices_text(few.devices)} only, so there is nothing to choose from."
+        return f"{only} {next_run_text(few.measurement)}"
+    gain = ratio_text(advice.pair.total)
+    fraction = many.jobs_per_hour / few.jobs_per_hour
+    compared = f"{queue_text(many)} do {fraction:.0%} of the jobs of {queue_text(few)}"
+    if advice.belongs is Placement.SPREAD:
         return (
             f"{name} gains even in throughput when spread: {gain}× on {many.devices / few.devices:.3g}× the devices; "
             f"{compared}."
         )
-    if advice.belongs is Belongs.FEWEST:
-        each = "one device" if few.devices == 1 else count_text(few.devices)
+    if advice.belongs is Placement.FEWEST:
+        each = "one device" if few.devices == 1 else devices_text(few.devices)
         sooner = f"only {gain}× sooner" if advice.pair.total >= 1 else f"later, not sooner ({gain}×)"
-        return f"{name} belongs on {each} each: {count_text(many.devices)} finish one job {sooner}; {compared}."
-    if advice.belongs is Belongs.SOONER:
+        return f"{name} belongs on {each} each: {devices_text(many.devices)} finish one job {sooner}; {compared}."
+    if advice.belongs is Placement.SOONER:
         return (
             f"{name} is worth spreading only when a single result is wanted sooner ({gain}× sooner on "
-            f"{count_text(many.devices)}); for a queue {compared}."
+            f"{devices_text(many.devices)}); for a queue {compared}."
         )
-    return f"{name} gives the most jobs on {count_text(advice.queue.devices)} each; {compared}."
+    return f"{name} gives the most jobs on {devices_text(advice.most_jobs.devices)} each; {compared}."
 
 
-def queue_words(choice: Choice) -> str:
-    """`eight 1-device jobs side by side`, `8-device jobs one after another`."""
+def queue_text(choice: DeviceChoice) -> str:
+    """How a queue runs: `eight 1-device jobs side by side`, `8-device jobs one after another`."""
     if choice.jobs_at_once == 1:
         return f"{choice.devices}-device jobs one after another"
     count = _COUNTS[choice.jobs_at_once] if choice.jobs_at_once < len(_COUNTS) else f"{choice.jobs_at_once:,}"
     return f"{count} {choice.devices}-device jobs side by side"
 
 
-def next_run(item: Measurement) -> str:
-    """What to do where `item` is the only number of devices."""
+def next_run_text(item: Measurement) -> str:
+    """What to run next if only one number of devices was measured."""
     if item.origin != "ours":
         return "Give results of the same hardware on other counts (suite published list)."
     count = 2 * item.devices
-    words = (
+    command = (
         f"python run_suite.py workload={item.workload} framework={item.framework} profile={item.profile} gpus={count}"
     )
-    return f"Run next: {clean(words)}"
+    return f"Run next: {clean(command)}"
 
 
-def certainty(advice: Advice) -> str:
-    """What the runs say about how sure the speedup is; empty with one count."""
+def certainty_text(advice: Advice) -> str:
+    """How certain the speedup is, from its confidence interval; empty with one device count."""
     pair = advice.pair
     if pair is None or pair.total is None:
         return ""
     interval, ratio = pair.interval, pair.devices_to / pair.devices_from
     if interval is None:
         return f"how sure: unknown ({pair.no_interval})"
-    bounds = f"{interval.level:.0%} interval {times(interval.low)} to {times(interval.high)}"
-    text = f"how sure: speedup {times(pair.total)}×, {bounds}"
+    bounds = f"{interval.level:.0%} interval {ratio_text(interval.low)} to {ratio_text(interval.high)}"
+    text = f"how sure: speedup {ratio_text(pair.total)}×, {bounds}"
     if interval.low <= ratio <= interval.high:
         return f"{text}; that includes {ratio:.3g}×, so more runs are needed to tell which queue is faster"
     return text
 
 
-def _answers(advice: Advice) -> Iterator[str]:
-    fast, queue, cheap = advice.fastest, advice.queue, advice.cheapest
-    yield f"single job, fastest: {count_text(fast.devices)}, {duration(fast.seconds)}"
+def _answer_lines(advice: Advice) -> Iterator[str]:
+    fast, queue, cheap = advice.fastest, advice.most_jobs, advice.cheapest
+    yield f"single job, fastest: {devices_text(fast.devices)}, {duration_text(fast.seconds)}"
     assumed = ", assumed not to slow each other down" if queue.jobs_at_once > 1 else ""
-    idle = f", {count_text(queue.idle_devices)} idle" if queue.idle_devices else ""
-    yield f"queue, most jobs: {queue_words(queue)}, {quantity(queue.jobs_per_hour)} jobs/h{idle}{assumed}"
-    yield f"fewest device-hours: {count_text(cheap.devices)}, {hours(cheap.device_hours)} a job"
+    idle = f", {devices_text(queue.idle_devices)} idle" if queue.idle_devices else ""
+    yield f"queue, most jobs: {queue_text(queue)}, {rate_text(queue.jobs_per_hour)} jobs/h{idle}{assumed}"
+    yield f"fewest device-hours: {devices_text(cheap.devices)}, {device_hours_text(cheap.device_hours)} a job"
     least = advice.least_energy
     missing = [choice.devices for choice in advice.choices if choice.energy_joules is None]
     if least is not None:
         rest = f" (not measured on {', '.join(map(str, missing))})" if missing else ""
-        yield f"least energy (GPUs): {count_text(least.devices)}, {energy(least.energy_joules)} a job{rest}"
+        yield f"least energy (GPUs): {devices_text(least.devices)}, {energy_text(least.energy_joules)} a job{rest}"
     if advice.deadline is not None:
         yield _deadline(advice)
 
 
 def _deadline(advice: Advice) -> str:
     assert advice.deadline is not None
-    limit, chosen, fast = duration(advice.deadline.seconds), advice.deadline.choice, advice.fastest
+    limit, chosen, fast = duration_text(advice.deadline.seconds), advice.deadline.choice, advice.fastest
     if chosen is None:
         return (
-            f"deadline {limit}: no measured device count meets it; the fastest is {count_text(fast.devices)} with "
-            + duration(fast.seconds)
+            f"deadline {limit}: no measured device count meets it; the fastest is {devices_text(fast.devices)} with "
+            + duration_text(fast.seconds)
         )
-    text = f"deadline {limit}: {count_text(chosen.devices)}, {duration(chosen.seconds)}, {hours(chosen.device_hours)}: "
-    text += "the fewest device-hours that meet it"
-    if chosen.slowest_seconds is not None and chosen.slowest_seconds > advice.deadline.seconds * ROUNDING:
-        text += f"; on average only: its slowest run took {duration(chosen.slowest_seconds)}"
+    figures = f"{duration_text(chosen.seconds)}, {device_hours_text(chosen.device_hours)}"
+    text = f"deadline {limit}: {devices_text(chosen.devices)}, {figures}: the fewest device-hours that meet it"
+    if chosen.slowest_seconds is not None and chosen.slowest_seconds > advice.deadline.seconds * ROUNDING_TOLERANCE:
+        text += f"; on average only: its slowest run took {duration_text(chosen.slowest_seconds)}"
     return text
 
 
-def hours(device_hours: float) -> str:
+def device_hours_text(device_hours: float) -> str:
     """Device-hours with three significant digits."""
     return f"{device_hours:,.0f} device-hours" if device_hours >= 1000 else f"{device_hours:.3g} device-hours"
 
 
-def advice_text(found: Sequence[Advice]) -> str:
+def advice_text(items: Sequence[Advice]) -> str:
     """All advice for a terminal."""
     parts = ["\n".join((f"{NOT_VERIFIED}", *_wrapped(ASSUMPTION, "")))]
-    if len({advice.profile for advice in found}) > 1:
+    if len({advice.profile for advice in items}) > 1:
         parts.append("Several profiles were given; each has advice of its own, and they are never mixed.")
-    parts += [_section(advice) for advice in found]
+    parts += [_advice_section(advice) for advice in items]
     return "\n\n".join(parts) + "\n"
 
 
-def _section(advice: Advice) -> str:
+def _advice_section(advice: Advice) -> str:
     header = ["devices", "one job", "jobs at once", "jobs/h", "device-hours/job", "energy/job", "runs"]
     body = [_cells(choice) for choice in advice.choices]
     lines = [
-        *_wrapped(markdown_escape(heading(advice)), ""),
+        *_wrapped(markdown_escape(heading_text(advice)), ""),
         "",
         markdown_table(header, body, [True] * 6 + [False]),
         "",
     ]
-    lines += _wrapped(markdown_escape(verdict(advice)), "")
-    points = [*_answers(advice), certainty(advice), *advice.notes]
+    lines += _wrapped(markdown_escape(recommendation_text(advice)), "")
+    points = [*_answer_lines(advice), certainty_text(advice), *advice.notes]
     for text in points:
         lines += _wrapped(markdown_escape(clean(text, 400)), "- ") if text else []
     return "\n".join(lines)
 
 
-def _cells(choice: Choice) -> list[str]:
-    figures = [quantity(choice.jobs_per_hour), f"{choice.device_hours:.3g}", energy(choice.energy_joules)]
+def _cells(choice: DeviceChoice) -> list[str]:
+    figures = [rate_text(choice.jobs_per_hour), f"{choice.device_hours:.3g}", energy_text(choice.energy_joules)]
     known = choice.measurement.runs
     runs = (str(choice.runs) if known else "figure") + (f", {choice.failed} failed" if choice.failed else "")
-    return [str(choice.devices), duration(choice.seconds), str(choice.jobs_at_once), *figures, runs]
+    return [str(choice.devices), duration_text(choice.seconds), str(choice.jobs_at_once), *figures, runs]
 
 
 def _wrapped(text: str, bullet: str) -> list[str]:
@@ -215,7 +214,7 @@ _COLUMNS = (
 )
 
 
-def _row(advice: Advice, choice: Choice) -> dict[str, object]:
+def _row(advice: Advice, choice: DeviceChoice) -> dict[str, object]:
     deadline = advice.deadline
     side_by_side = "side by side: assumed not to slow each other down" if choice.jobs_at_once > 1 else ""
     return {
@@ -235,27 +234,27 @@ def _row(advice: Advice, choice: Choice) -> dict[str, object]:
         "runs_successful": choice.runs,
         "runs_failed": choice.failed,
         "fastest_single_job": choice is advice.fastest,
-        "most_jobs_per_hour": choice is advice.queue,
+        "most_jobs_per_hour": choice is advice.most_jobs,
         "fewest_device_hours": choice is advice.cheapest,
-        "meets_deadline": None if deadline is None else choice.seconds <= deadline.seconds * ROUNDING,
+        "meets_deadline": None if deadline is None else choice.seconds <= deadline.seconds * ROUNDING_TOLERANCE,
         "deadline_choice": None if deadline is None else choice is deadline.choice,
         "belongs": advice.belongs.value,
         "note": side_by_side,
     }
 
 
-def advice_csv(found: Sequence[Advice]) -> str:
+def advice_csv(items: Sequence[Advice]) -> str:
     """One line for each measured count; units are in the column names."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, _COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_row(advice, choice) for advice in found for choice in advice.choices)
+    writer.writerows(_row(advice, choice) for advice in items for choice in advice.choices)
     return stream.getvalue()
 
 
-def advice_json(found: Sequence[Advice]) -> str:
-    """The same with words, as one JSON object."""
-    items = [
+def advice_json(items: Sequence[Advice]) -> str:
+    """The advice with its sentences, as one JSON object."""
+    advice_items = [
         {
             "workload": advice.workload,
             "series": clean(advice.series),
@@ -265,13 +264,13 @@ def advice_json(found: Sequence[Advice]) -> str:
             "extrapolated": advice.extrapolated,
             "machine_devices": advice.machine_devices,
             "belongs": advice.belongs.value,
-            "verdict": verdict(advice),
-            "answers": list(_answers(advice)),
-            "certainty": certainty(advice),
+            "verdict": recommendation_text(advice),
+            "answers": list(_answer_lines(advice)),
+            "certainty": certainty_text(advice),
             "notes": list(advice.notes),
             "choices": [_row(advice, choice) for choice in advice.choices],
         }
-        for advice in found
+        for advice in items
     ]
-    document = {"not_verified": NOT_VERIFIED, "assumption": ASSUMPTION, "advice": items}
+    document = {"not_verified": NOT_VERIFIED, "assumption": ASSUMPTION, "advice": advice_items}
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,7 +1,7 @@
-"""The machine that ran, as `topology.json` and `run.json` beside its logs tell it, in the 33 fields of a description.
+"""The machine that ran, read from `topology.json` and `run.json` beside its logs, as the 33 fields of a description.
 
-What they do not tell stays an empty text and is listed for the user. Both files are not trusted: sizes are bounded, values
-that are not of the expected type count as unknown.
+Fields that they do not tell stay empty and are listed for the user. Both files are not trusted: sizes are bounded, and values
+of an unexpected type count as unknown.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from suite.packaging.description import FIELDS
-from suite.results.logs.lines import number
+from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.text import clean
 from workloads.api import Json
 
 _BYTES_LIMIT = 4 << 20
 _FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "Apache MXNet"}
-Machine = Mapping[str, Json]
+JsonObject = Mapping[str, Json]
 
 
-def machine(record: RunRecord) -> Machine:
-    """What was recorded beside a log: `topology`, `hardware` and `versions`; empty objects where there is nothing."""
-    run = _object(record.path.parent / "run.json")
+def recorded_machine(record: RunRecord) -> JsonObject:
+    """What was recorded beside a log (`topology`, `hardware`, `versions`, …); missing parts are empty objects."""
+    run = _json_file_object(record.path.parent / "run.json")
     return {
-        "topology": _object(record.path.parent / "topology.json"),
+        "topology": _json_file_object(record.path.parent / "topology.json"),
         "hardware": _dict(run.get("hardware")),
         "versions": _dict(run.get("versions")),
         "git": _dict(run.get("git")),
@@ -37,60 +37,60 @@ def machine(record: RunRecord) -> Machine:
     }
 
 
-def fields_of(records: Sequence[RunRecord]) -> dict[str, Json]:
-    """The fields that the runs tell, the same in all of them. Raises ValueError if they ran on different machines."""
-    found = [_fields(record.settings, machine(record)) for record in records]
-    first = found[0]
-    for record, other in zip(records, found, strict=True):
-        for name in _SAME:
+def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
+    """The fields that are known and equal for all runs. Raises ValueError if the runs were on different machines."""
+    fields = [_fields_of_run(record.settings, recorded_machine(record)) for record in records]
+    first = fields[0]
+    for record, other in zip(records, fields, strict=True):
+        for name in _EQUAL_IN_ALL_RUNS:
             if other[name] != first[name]:
                 raise ValueError(
                     f"the runs of one system differ: {name} is {first[name]!r} in {clean(str(records[0].path), 200)} and "
-                    f"{other[name]!r} in {clean(str(record.path), 200)}; package them apart"
+                    f"{other[name]!r} in {clean(str(record.path), 200)}; package them separately"
                 )
-    return {name: first[name] if all(other[name] == first[name] for other in found) else "" for name in FIELDS}
+    return {name: first[name] if all(other[name] == first[name] for other in fields) else "" for name in FIELDS}
 
 
-def unknown(fields: Mapping[str, Json]) -> list[str]:
-    """Fields that are for the user to fill in."""
+def fields_to_fill_in(fields: Mapping[str, Json]) -> list[str]:
+    """The empty fields, for the user to fill in."""
     without = () if fields["accelerators_per_node"] != "0" else tuple(name for name in FIELDS if "accelerator" in name)
     optional = ("hw_notes", "sw_notes", *without)
     return [name for name in FIELDS if not fields[name] and name not in optional]
 
 
-_SAME = (
+_EQUAL_IN_ALL_RUNS = (
     *("host_processors_per_node", "host_processor_model_name", "host_processor_core_count", "host_memory_capacity"),
     *("accelerators_per_node", "accelerator_model_name", "accelerator_memory_capacity", "framework", "number_of_nodes"),
 )
 
 
-def _fields(settings: RunSettings, recorded: Machine) -> dict[str, Json]:
+def _fields_of_run(settings: RunSettings, recorded: JsonObject) -> dict[str, Json]:
     """All 33 fields; counts are texts. Processor and thread counts are those of one processor, as in published files."""
     topology, hardware, versions = (_dict(recorded[name]) for name in ("topology", "hardware", "versions"))
     cpu = _dict(topology.get("cpu"))
-    sockets = _whole(cpu.get("sockets"))
+    sockets = _count(cpu.get("sockets"))
     framework = clean(settings.framework, 60)
     fields: dict[str, Json] = dict.fromkeys(FIELDS, "")
     fields |= {
         "number_of_nodes": _text(settings.nodes),
         "host_processors_per_node": _text(sockets),
-        "host_processor_model_name": _words(cpu.get("model")) or _words(hardware.get("cpu_model")),
-        "host_processor_core_count": _each(cpu.get("cores"), sockets),
-        "host_processor_vcpu_count": _each(cpu.get("threads"), sockets),
-        "host_processor_frequency": _unit(cpu.get("clock_max_mhz"), "MHz"),
+        "host_processor_model_name": _clean_text(cpu.get("model")) or _clean_text(hardware.get("cpu_model")),
+        "host_processor_core_count": _per_socket(cpu.get("cores"), sockets),
+        "host_processor_vcpu_count": _per_socket(cpu.get("threads"), sockets),
+        "host_processor_frequency": _with_unit(cpu.get("clock_max_mhz"), "MHz"),
         "host_processor_caches": _caches(cpu.get("caches")),
         "host_memory_capacity": _gib(topology.get("memory_bytes") or hardware.get("memory_bytes")),
         "framework": f"{_FRAMEWORKS.get(framework, framework)} {clean(settings.framework_version, 60)}".strip(),
-        "other_software_stack": _stack(topology, versions),
-        "operating_system": _words(hardware.get("os")) or _words(topology.get("kernel")),
-        "hw_notes": _notes(settings, topology),
-        "sw_notes": _software(settings),
+        "other_software_stack": _software_stack(topology, versions),
+        "operating_system": _clean_text(hardware.get("os")) or _clean_text(topology.get("kernel")),
+        "hw_notes": _hardware_notes(settings, topology),
+        "sw_notes": _software_notes(settings),
     }
     return fields | _accelerators(settings, topology, hardware)
 
 
-def _accelerators(settings: RunSettings, topology: Machine, hardware: Machine) -> dict[str, Json]:
-    """The fields of the GPUs; `0` of them for a run on CPU cores, empty where the log does not say what ran."""
+def _accelerators(settings: RunSettings, topology: JsonObject, hardware: JsonObject) -> dict[str, Json]:
+    """The fields of the GPUs; `0` accelerators for a run on CPU cores, empty fields if the log does not name the device."""
     if settings.device == "cpu":
         return {"accelerators_per_node": "0"}
     used = settings.devices // (settings.nodes or 1) if settings.devices is not None else None
@@ -101,11 +101,11 @@ def _accelerators(settings: RunSettings, topology: Machine, hardware: Machine) -
     paths = [_list(row)[:used] for row in _list(topology.get("gpu_pcie"))[:used]]
     return {
         "accelerators_per_node": _text(used),
-        "accelerator_model_name": _alike([_words(gpu.get("name")) for gpu in gpus]),
-        "accelerator_frequency": _alike([_unit(gpu.get("clock_max_mhz"), "MHz") for gpu in gpus]),
-        "accelerator_memory_capacity": _alike([_gib(gpu.get("memory_bytes")) for gpu in gpus]),
+        "accelerator_model_name": _common_text([_clean_text(gpu.get("name")) for gpu in gpus]),
+        "accelerator_frequency": _common_text([_with_unit(gpu.get("clock_max_mhz"), "MHz") for gpu in gpus]),
+        "accelerator_memory_capacity": _common_text([_gib(gpu.get("memory_bytes")) for gpu in gpus]),
         "accelerator_interconnect": _interconnect(links, gpus),
-        "accelerator_interconnect_topology": _between(links, paths),
+        "accelerator_interconnect_topology": _interconnect_topology(links, paths),
     }
 
 
@@ -113,43 +113,44 @@ def _interconnect(links: list[list[Json]], gpus: list[dict[str, Json]]) -> str:
     pairs = [link for row in links for link in row if link is not None]
     if not pairs or len(gpus) < 2:
         return ""
-    count = _alike([_text(_whole(gpu.get("nvlinks_active"))) for gpu in gpus])
+    count = _common_text([_text(_count(gpu.get("nvlinks_active"))) for gpu in gpus])
     if all(pairs):
         return f"NVLink, {count} links active per device" if count else "NVLink"
     return "NVLink between some, PCIe between others" if any(pairs) else "PCIe"
 
 
-def _between(links: list[list[Json]], paths: list[list[Json]]) -> str:
-    """`0-1 NVLink, 0-2 SYS, …`: one way for each two devices."""
-    words = []
+def _interconnect_topology(links: list[list[Json]], paths: list[list[Json]]) -> str:
+    """The connection of each pair of devices: `0-1 NVLink, 0-2 SYS, …`."""
+    links_text = []
     for row, ways in enumerate(paths):
         for column, way in enumerate(ways[row + 1 :], start=row + 1):
             linked = row < len(links) and column < len(links[row]) and links[row][column] is True
-            words.append(f"{row}-{column} {'NVLink' if linked else _words(way) or 'unknown'}")
-    kinds = {word.partition(" ")[2] for word in words}
-    return f"{kinds.pop()} between each two" if len(kinds) == 1 else ", ".join(words)
+            links_text.append(f"{row}-{column} {'NVLink' if linked else _clean_text(way) or 'unknown'}")
+    kinds = {word.partition(" ")[2] for word in links_text}
+    return f"{kinds.pop()} between each two" if len(kinds) == 1 else ", ".join(links_text)
 
 
 def _caches(value: Json) -> str:
     """`L1 data 48 KiB x 2, L3 unified 32 MiB x 1`, over the whole machine."""
     caches = [_dict(item) for item in _list(value)][:20]
     return ", ".join(
-        f"L{_text(_whole(cache.get('level')))} {_words(cache.get('kind'))} {_kib(cache.get('size_bytes'))} "
-        f"x {_text(_whole(cache.get('count')))}"
+        f"L{_text(_count(cache.get('level')))} {_clean_text(cache.get('kind'))} {_kib(cache.get('size_bytes'))} "
+        f"x {_text(_count(cache.get('count')))}"
         for cache in caches
     )
 
 
-def _stack(topology: Machine, versions: Machine) -> dict[str, Json]:
-    """Versions of everything that was recorded beside the framework."""
-    found = {clean(str(name), 60): _words(value) for name, value in list(versions.items())[:50]}
+def _software_stack(topology: JsonObject, versions: JsonObject) -> dict[str, Json]:
+    """Versions of all recorded software except the framework."""
+    found = {clean(str(name), 60): _clean_text(value) for name, value in list(versions.items())[:50]}
     found |= {
-        name: _words(topology.get(name)) for name in ("driver_version", "cuda_driver_version", "kernel", "container")
+        name: _clean_text(topology.get(name))
+        for name in ("driver_version", "cuda_driver_version", "kernel", "container")
     }
     return {name: value for name, value in found.items() if value}
 
 
-def _notes(settings: RunSettings, topology: Machine) -> str:
+def _hardware_notes(settings: RunSettings, topology: JsonObject) -> str:
     notes = []
     if settings.device == "cpu":
         notes.append(f"{settings.devices} device(s) of {settings.cores_per_device} CPU core(s)")
@@ -165,15 +166,15 @@ def _notes(settings: RunSettings, topology: Machine) -> str:
     return ", ".join(notes)
 
 
-def _software(settings: RunSettings) -> str:
+def _software_notes(settings: RunSettings) -> str:
     if not settings.suite_version:
         return ""
     commit = f", commit {clean(settings.git_commit, 40)}" if settings.git_commit else ""
     return f"time-to-target {clean(settings.suite_version, 40)}{commit}"
 
 
-def _object(path: Path) -> dict[str, Json]:
-    """The object in a file beside a log; empty if there is none, it is a link, too long or no JSON."""
+def _json_file_object(path: Path) -> dict[str, Json]:
+    """The object in a JSON file; empty if there is none, or the file is a link, too long or no JSON."""
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > _BYTES_LIMIT:
             return {}
@@ -190,11 +191,11 @@ def _list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def _words(value: Json) -> str:
+def _clean_text(value: Json) -> str:
     return clean(value, 200) if isinstance(value, str) else ""
 
 
-def _whole(value: Json) -> int | None:
+def _count(value: Json) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 53 else None
 
 
@@ -202,27 +203,27 @@ def _text(value: int | None) -> str:
     return "" if value is None else str(value)
 
 
-def _each(value: Json, sockets: int | None) -> str:
-    """A count of one processor."""
-    total = _whole(value)
+def _per_socket(value: Json, sockets: int | None) -> str:
+    """A count per processor socket; empty if it does not divide evenly."""
+    total = _count(value)
     return str(total // sockets) if total is not None and sockets and total % sockets == 0 else ""
 
 
-def _unit(value: Json, unit: str) -> str:
-    whole = _whole(value)
+def _with_unit(value: Json, unit: str) -> str:
+    whole = _count(value)
     return "" if whole is None else f"{whole} {unit}"
 
 
 def _gib(value: Json) -> str:
-    whole = _whole(value)
+    whole = _count(value)
     return "" if not whole else f"{whole / (1 << 30):.4g} GiB"
 
 
 def _kib(value: Json) -> str:
-    whole = _whole(value) or 0
+    whole = _count(value) or 0
     return f"{whole >> 20} MiB" if whole >= 1 << 20 and not whole % (1 << 20) else f"{whole >> 10} KiB"
 
 
-def _alike(texts: Sequence[str]) -> str:
-    """The text that all devices have; empty if they differ."""
+def _common_text(texts: Sequence[str]) -> str:
+    """The text that all devices share; empty if they differ."""
     return texts[0] if texts and len(set(texts)) == 1 else ""

@@ -1,6 +1,6 @@
-"""Figures of published rounds and of the DGX-1 scaling article, shipped under `logs/published/` (its README has the columns).
+"""Published results of rounds and of the DGX-1 scaling article, from the CSV files in `logs/published/` (columns: its README).
 
-Users may put files of their own beside them: `results*.csv` with the same columns, any subset of the optional ones.
+Users may add files of their own beside them: `results*.csv` with the same columns, any subset of the optional ones.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from suite.results.score.measurement import Measurement
 from suite.results.score.scores import FIRST_CONVERGED, Score, TimedRun, score
 
 FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
-"""Environment variable with one more folder of such files."""
+"""Environment variable that names one more folder of such files."""
 SHIPPED = PROJECT / "logs" / "published"
-"""Folder of the files that come with the project."""
-OWN_FILE = "own file"
-"""Label of figures that do not come with the project: nobody has looked at them."""
+"""Folder of the CSV files that come with the project."""
+OWN_FILE_LABEL = "own file"
+"""Label of results from files that do not come with the project: nobody has reviewed them."""
 ARTICLE = "dgx1-article"
 """Origin and `--to` name of the article's tables 1-6."""
 REQUIRED_COLUMNS = ("round", "submitter", "system", "chips", "framework", "benchmark", "minutes")
-_MAX = 1e15
-"""No column holds a larger number."""
-_METRICS: Mapping[str, str] = {
+_LARGEST_NUMBER = 1e15
+"""Largest number accepted in a cell."""
+_METRIC_NAMES: Mapping[str, str] = {
     "resnet50": "top1",
     "ssd": "map",
     "maskrcnn": "BBOX",
@@ -59,8 +59,8 @@ class PublishedResult:
         return f"{self.round}/{self.submitter}/{self.system}"
 
 
-def folders() -> list[Path]:
-    """Where published figures are looked for. Raises ValueError if the user's folder does not exist."""
+def published_folders() -> list[Path]:
+    """The folders with published results. Raises ValueError if the user's folder does not exist."""
     extra = os.environ.get(FOLDER_VARIABLE)
     if not extra:
         return [SHIPPED]
@@ -70,9 +70,9 @@ def folders() -> list[Path]:
     return [SHIPPED, own]
 
 
-def load(places: Sequence[Path] | None = None) -> list[PublishedResult]:
+def load_published_results(places: Sequence[Path] | None = None) -> list[PublishedResult]:
     """All rows of all `results*.csv`, then the article's. Raises ValueError (one line) for a file that does not fit."""
-    return list(_load(tuple(places if places is not None else folders())))
+    return list(_load(tuple(places if places is not None else published_folders())))
 
 
 @functools.cache
@@ -85,29 +85,29 @@ def _load(places: tuple[Path, ...]) -> tuple[PublishedResult, ...]:
                 started = _number(path, line, row, "run_start_unix_seconds") or 0.0
                 timed = TimedRun(seconds, _number(path, line, row, "epochs"), started * 1e3)
                 runs.setdefault(_key(row), []).append(timed)
-    found = [
-        _result(path, line, row, runs.get(_key(row), []))
+    results = [
+        _round_result(path, line, row, runs.get(_key(row), []))
         for path in _files(places, "results*.csv")
         for line, row in _rows(path, REQUIRED_COLUMNS)
     ]
-    found += [
-        _article(path, line, row)
+    results += [
+        _article_result(path, line, row)
         for path in _files(places, "dgx1_scaling.csv")
         for line, row in _rows(path, ("benchmark", "chips", "batch", "minutes_per_epoch", "epochs"))
     ]
-    return tuple(found)
+    return tuple(results)
 
 
 def throughput_rows() -> list[Mapping[str, str]]:
     """The rows of all `throughput*.csv`, as text."""
-    needed = ("source", "system", "framework", "model", "chips", "metric", "value", "unit")
-    return [row for path in _files(folders(), "throughput*.csv") for _, row in _rows(path, needed)]
+    required = ("source", "system", "framework", "model", "chips", "metric", "value", "unit")
+    return [row for path in _files(published_folders(), "throughput*.csv") for _, row in _rows(path, required)]
 
 
 def speedup_rows() -> list[Mapping[str, str]]:
     """The article's table 7, as text."""
-    needed = ("benchmark", "chips_from", "chips_to", "speedup_printed")
-    return [row for _, row in _rows(SHIPPED / "dgx1_speedups.csv", needed)]
+    required = ("benchmark", "chips_from", "chips_to", "speedup_printed")
+    return [row for _, row in _rows(SHIPPED / "dgx1_speedups.csv", required)]
 
 
 def _files(places: Iterable[Path], pattern: str) -> Iterator[Path]:
@@ -115,14 +115,14 @@ def _files(places: Iterable[Path], pattern: str) -> Iterator[Path]:
         yield from sorted(place.glob(pattern))
 
 
-def _rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """(line, row) of a CSV file."""
+def _rows(path: Path, required: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """(line, row) for each row of a CSV file. Raises ValueError for a missing column or a file that is no CSV."""
     try:
         with open(path, newline="", encoding="utf-8") as stream:
             reader = csv.DictReader(stream)
-            missing = [name for name in needed if name not in (reader.fieldnames or ())]
+            missing = [name for name in required if name not in (reader.fieldnames or ())]
             if missing:
-                raise ValueError(f"{path}: no column {', '.join(missing)}; it needs {', '.join(needed)}")
+                raise ValueError(f"{path}: no column {', '.join(missing)}; it needs {', '.join(required)}")
             for row in reader:
                 yield reader.line_num, {name: value or "" for name, value in row.items() if name}
     except (OSError, csv.Error, UnicodeDecodeError) as error:
@@ -134,7 +134,7 @@ def _key(row: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _number(path: Path, line: int, row: Mapping[str, str], name: str) -> float | None:
-    """A cell as a number; empty is None."""
+    """A cell as a number; None for an empty cell. Raises ValueError with file and line for other text."""
     text = row.get(name, "").strip()
     if not text:
         return None
@@ -142,7 +142,7 @@ def _number(path: Path, line: int, row: Mapping[str, str], name: str) -> float |
         value = float(text)
     except ValueError:
         value = math.nan
-    if not 0 <= value <= _MAX:
+    if not 0 <= value <= _LARGEST_NUMBER:
         raise ValueError(f"{path} line {line}: {name} is {text[:40]!r}; give a number from 0 on, or leave it empty")
     return value
 
@@ -152,7 +152,7 @@ def _count(path: Path, line: int, row: Mapping[str, str], name: str) -> int | No
     return None if value is None else int(value)
 
 
-def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[TimedRun]) -> PublishedResult:
+def _round_result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[TimedRun]) -> PublishedResult:
     benchmark = workload_name(row["benchmark"])
     framework, hardware = framework_name(row["framework"], row["system"]), row.get("accelerator", "")
     minutes, epochs = _number(path, line, row, "minutes"), _number(path, line, row, "epochs")
@@ -185,7 +185,7 @@ def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[TimedR
         clock="v0.5" if row["round"] == "v0.5" else "v0.7",
         targets={} if target is None else _targets(benchmark, target, _number(path, line, row, "target_mask")),
         profile="published",
-        labels=() if path == SHIPPED / "results.csv" else (OWN_FILE,),
+        labels=() if path == SHIPPED / "results.csv" else (OWN_FILE_LABEL,),
         score=Score(
             runs_successful=successful if successful is not None else attempts or 1,
             runs_failed=failed,
@@ -197,7 +197,7 @@ def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[TimedR
             epochs=epochs,
             seconds_minimum=min(times, default=None),
             seconds_maximum=max(times, default=None),
-            seconds_deviation=None,
+            seconds_standard_deviation=None,
             samples_per_second=_number(path, line, row, "throughput"),
         ),
         runs=timed,
@@ -207,12 +207,12 @@ def _result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[TimedR
 
 
 def _targets(benchmark: str, target: float, mask: float | None) -> dict[str, float]:
-    found = {_METRICS.get(benchmark, "quality"): target}
-    return {**found, "SEGM": mask} if mask is not None else found
+    targets = {_METRIC_NAMES.get(benchmark, "quality"): target}
+    return {**targets, "SEGM": mask} if mask is not None else targets
 
 
-def _article(path: Path, line: int, row: Mapping[str, str]) -> PublishedResult:
-    """One row of tables 1-6: one time per epoch and one count of epochs, no single runs, no target."""
+def _article_result(path: Path, line: int, row: Mapping[str, str]) -> PublishedResult:
+    """A row of the article's tables 1-6: one time per epoch and one count of epochs, no single runs, no target."""
     benchmark, devices = workload_name(row["benchmark"]), _count(path, line, row, "chips") or 0
     batch, epochs = _count(path, line, row, "batch"), _number(path, line, row, "epochs") or 0.0
     per_device = row.get("batch_basis", "") == "per device"
@@ -247,43 +247,45 @@ def _article(path: Path, line: int, row: Mapping[str, str]) -> PublishedResult:
             epochs=epochs,
             seconds_minimum=None,
             seconds_maximum=None,
-            seconds_deviation=None,
+            seconds_standard_deviation=None,
             samples_per_second=None,
         ),
     )
     return PublishedResult(ARTICLE, "Microway", "dgx1", benchmark, row, measurement)
 
 
-def find(name: str, results: Sequence[PublishedResult] | None = None) -> list[PublishedResult]:
-    """The rows that `ROUND/SUBMITTER/SYSTEM` names, without regard to case; ROUND, or ROUND/SUBMITTER, name all below.
+def find_published_results(name: str, results: Sequence[PublishedResult] | None = None) -> list[PublishedResult]:
+    """The results named by `ROUND/SUBMITTER/SYSTEM`, ignoring case; ROUND or ROUND/SUBMITTER alone name all their systems.
 
     A system may be given by the beginning of its name (`v0.5/NVIDIA/dgx1` is every `dgx1_…` of one node, not `dgx1_n24_…` or
     `dgx1_multi_…`). Raises ValueError with the nearest names for one that does not exist.
     """
-    known = load() if results is None else list(results)
+    known = load_published_results() if results is None else list(results)
     parts = [part for part in name.strip().strip("/").lower().split("/") if part]
-    chosen = [item for item in known if _named(item, parts)]
+    chosen = [item for item in known if _matches_name(item, parts)]
     if chosen and parts:
         return chosen
     names = sorted({item.name for item in known} | {item.round for item in known})
-    near = difflib.get_close_matches(name.lower(), [one.lower() for one in names], n=3, cutoff=0.4)
-    offered = [one for one in names if one.lower() in near] or sorted({item.round for item in known})
+    near = difflib.get_close_matches(name.lower(), [known_name.lower() for known_name in names], n=3, cutoff=0.4)
+    offered = [known_name for known_name in names if known_name.lower() in near] or sorted(
+        {item.round for item in known}
+    )
     raise ValueError(
         f"--to {name}: no such published result; nearest: {', '.join(offered[:3])} (all of them: suite published list)"
     )
 
 
-def _named(item: PublishedResult, parts: Sequence[str]) -> bool:
-    own = [item.round.lower(), item.submitter.lower(), item.system.lower()]
-    if len(parts) > 3 or parts[:2] != own[: len(parts[:2])]:
+def _matches_name(item: PublishedResult, parts: Sequence[str]) -> bool:
+    name_parts = [item.round.lower(), item.submitter.lower(), item.system.lower()]
+    if len(parts) > 3 or parts[:2] != name_parts[: len(parts[:2])]:
         return False
-    if len(parts) < 3 or parts[2] == own[2]:
+    if len(parts) < 3 or parts[2] == name_parts[2]:
         return True
-    rest = own[2].removeprefix(parts[2])
-    return rest != own[2] and rest.startswith(("_", "-", " ")) and not _several_nodes(rest)
+    rest = name_parts[2].removeprefix(parts[2])
+    return rest != name_parts[2] and rest.startswith(("_", "-", " ")) and not _several_nodes(rest)
 
 
 def _several_nodes(rest: str) -> bool:
-    """True for `_n24_ngc19.05` and `_multi_ngc18.11`: a cluster of the same boxes."""
+    """True for name endings such as `_n24_ngc19.05` and `_multi_ngc18.11`: clusters of the named system."""
     word = rest[1:].split("_")[0]
     return word == "multi" or (word[:1] == "n" and word[1:].isdigit())

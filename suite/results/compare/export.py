@@ -1,4 +1,4 @@
-"""A comparison as CSV or JSON, with raw numbers."""
+"""A comparison as CSV or JSON, with unrounded numbers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from suite.results.compare.compare import Comparison, Match
-from suite.results.compare.convergence import Convergence
-from suite.results.compare.ratios import EPOCHS, SAME, TIME, ratio_words
-from suite.results.compare.text import label, result_name
+from suite.results.compare.convergence import Convergence, ReferencePoint
+from suite.results.compare.markdown import label_suffix, result_name
+from suite.results.compare.ratios import EPOCHS, EQUAL_TOLERANCE, TIME, ratio_summary
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.text import csv_cell
 from workloads.api import Json
@@ -22,7 +22,7 @@ CSV_COLUMNS = (
 )
 
 
-def csv_text(comparison: Comparison) -> str:
+def comparison_csv(comparison: Comparison) -> str:
     """One line for each ratio (`kind` ratio), refusal (refused) and verdict on convergence (convergence)."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n", restval="")
@@ -52,7 +52,7 @@ def _lines(comparison: Comparison) -> list[dict[str, object]]:
             }
             values |= {
                 "theirs_value": one.theirs,
-                "verdict": ratio_words(one, *names) + label(one),
+                "verdict": ratio_summary(one, *names) + label_suffix(one),
                 "differences": differs,
             }
             if one.interval is not None:
@@ -85,8 +85,8 @@ def _lines(comparison: Comparison) -> list[dict[str, object]]:
     return lines
 
 
-def json_text(comparison: Comparison) -> str:
-    """Everything, as one JSON object."""
+def comparison_json(comparison: Comparison) -> str:
+    """The whole comparison as one JSON object."""
     theirs = comparison.theirs
     whole: dict[str, Json] = {
         "verification": NOT_VERIFIED,
@@ -112,8 +112,8 @@ def _json_match(match: Match) -> Mapping[str, Json]:
         "differences": [asdict(item) for item in match.differences.known],
         "known_on_one_side": [asdict(item) for item in match.differences.unknown],
         "caveats": list(match.caveats),
-        "verdict": match.pair.verdict if time is not None and abs(time.ratio - 1) >= SAME else None,
-        "ratios": [{**asdict(item), "words": ratio_words(item, *names)} for item in match.ratios],
+        "verdict": match.pair.verdict if time is not None and abs(time.ratio - 1) >= EQUAL_TOLERANCE else None,
+        "ratios": [{**asdict(item), "words": ratio_summary(item, *names)} for item in match.ratios],
         "refused": [asdict(item) for item in match.refused],
     }
 
@@ -128,6 +128,11 @@ def _json_convergence(item: Convergence, comparison: Comparison) -> Mapping[str,
         "most_expected": item.most_expected,
         "max_speedup": item.max_speedup,
         "normalisation": item.normalisation,
-        "reference": asdict(item.reference) if item.reference is not None else None,
+        "reference": _json_reference(item.reference) if item.reference is not None else None,
         "notes": list(item.notes),
     }
+
+
+def _json_reference(point: ReferencePoint) -> Mapping[str, Json]:
+    """The fields of a reference point; its standard deviation keeps the key `deviation` that JSON files already have."""
+    return {"deviation" if name == "standard_deviation" else name: value for name, value in asdict(point).items()}

@@ -1,4 +1,4 @@
-"""A comparison as Markdown (suite.results.compare.data has CSV and JSON)."""
+"""A comparison as Markdown (CSV and JSON: export.py)."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from collections.abc import Sequence
 from suite.results.compare.compare import Comparison, Match, Refusal
 from suite.results.compare.convergence import Convergence
 from suite.results.compare.entries import Entry
-from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, SAME, TIME, Ratio, ratio_words
+from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, EQUAL_TOLERANCE, TIME, Ratio, ratio_summary
 from suite.results.report.report import NOT_VERIFIED
-from suite.results.report.tables import markdown_table, minutes, quantity
-from suite.results.score.bootstrap import count_text
-from suite.results.text import markdown_cell
+from suite.results.report.tables import markdown_table, minutes_text, rate_text
+from suite.results.text import devices_text, markdown_cell
 
 _WIDTH = 118
 _MOST_SOURCES = 5
-_DEMO_WORDS = {
+_PROFILE_NOTICES = {
     "demo": "Both sides are demos and no MLPerf results: generated data, small model, target without relation to MLPerf.",
-    "synthetic": "Both sides train on made-up data: throughput only, no MLPerf results.",
+    "synthetic": "Both sides train on synthetic data: throughput only, no MLPerf results.",
 }
 
 
-def markdown(comparison: Comparison) -> str:
-    """The whole comparison; of each match what differs comes first."""
+def comparison_markdown(comparison: Comparison) -> str:
+    """The whole comparison as Markdown; for each match the differences come first."""
     ours, theirs = comparison.ours, comparison.theirs
     parts = ["# Comparison" if theirs is not None else "# Convergence", NOT_VERIFIED]
     if theirs is not None:
@@ -34,7 +33,7 @@ def markdown(comparison: Comparison) -> str:
     for match in comparison.matches:
         parts += _section(match)
     if comparison.refusals:
-        refused = [f"{things}: {_cell(reason)}" for reason, things in _by_reason(comparison.refusals)]
+        refused = [f"{things}: {_cell(reason)}" for reason, things in _group_by_reason(comparison.refusals)]
         parts += ["## Not compared", _bullets(refused)]
     left_out = [*ours.left_out, *(theirs.left_out if theirs is not None else ())]
     left_out += [f"only in {theirs.name if theirs else ''}: {text}" for text in comparison.unmatched]
@@ -68,20 +67,20 @@ def _section(match: Match) -> list[str]:
     of_ours = f"{ours} ({match.ours.name})"
     of_theirs = theirs if theirs == match.theirs.name else f"{theirs} ({match.theirs.name})"
     parts = [
-        f"## {_cell(item.workload)} on {count_text(item.devices)}{profile}: {_cell(of_ours)} against {_cell(of_theirs)}"
+        f"## {_cell(item.workload)} on {devices_text(item.devices)}{profile}: {_cell(of_ours)} against {_cell(of_theirs)}"
     ]
-    if item.profile in _DEMO_WORDS:
-        parts.append(_wrapped(_DEMO_WORDS[item.profile]))
-    parts += _different(match)
+    if item.profile in _PROFILE_NOTICES:
+        parts.append(_wrapped(_PROFILE_NOTICES[item.profile]))
+    parts += _differences(match)
     if match.caveats:
         parts.append(_bullets([_cell(text) for text in match.caveats]))
     parts.append(
         markdown_table(["", ours, _cell(theirs), "ratio"], [_row(one) for one in match.ratios], [False, *[True] * 3])
     )
-    return [*parts, _bullets([*_said(match), *_not_compared(match)])]
+    return [*parts, _bullets([*_summary_lines(match), *_not_compared(match)])]
 
 
-def _different(match: Match) -> list[str]:
+def _differences(match: Match) -> list[str]:
     known, unknown = match.differences.known, match.differences.unknown
     parts = ["What differs: nothing that both sides say."]
     if known:
@@ -93,30 +92,30 @@ def _different(match: Match) -> list[str]:
     return parts
 
 
-def _said(match: Match) -> list[str]:
-    """Each ratio in words. Where no number of runs can show a difference, that is said once."""
+def _summary_lines(match: Match) -> list[str]:
+    """Each ratio as a sentence. If there are too few runs for any test to be significant, that is said once."""
     time, tests = match.ratio(TIME), [one.variation for one in match.ratios if one.variation is not None]
-    shown = not tests or any(test.can_show for test in tests)
-    said = [_cell(ratio_words(one, *match.names, test=shown)) + label(one) for one in match.ratios]
-    if time is not None and abs(time.ratio - 1) >= SAME:
+    shown = not tests or any(test.can_be_significant for test in tests)
+    said = [_cell(ratio_summary(one, *match.names, test=shown)) + label_suffix(one) for one in match.ratios]
+    if time is not None and abs(time.ratio - 1) >= EQUAL_TOLERANCE:
         said.insert(0, f"ratio of times: {match.pair.verdict}")
-    return said if shown else [*said, tests[0].words]
+    return said if shown else [*said, tests[0].summary]
 
 
 def _not_compared(match: Match) -> list[str]:
-    return [f"not compared: {what}: {_cell(reason)}" for reason, what in _by_reason(match.refused)]
+    return [f"not compared: {what}: {_cell(reason)}" for reason, what in _group_by_reason(match.refused)]
 
 
-def _by_reason(refused: Sequence[Refusal]) -> list[tuple[str, str]]:
-    """(reason, everything that was refused for it)."""
-    found: dict[str, list[str]] = {}
+def _group_by_reason(refused: Sequence[Refusal]) -> list[tuple[str, str]]:
+    """(reason, everything that was refused for that reason)."""
+    subjects: dict[str, list[str]] = {}
     for item in refused:
-        found.setdefault(item.reason, []).append(_cell(item.what))
-    return [(reason, ", ".join(things)) for reason, things in found.items()]
+        subjects.setdefault(item.reason, []).append(_cell(item.what))
+    return [(reason, ", ".join(things)) for reason, things in subjects.items()]
 
 
-def label(item: Ratio) -> str:
-    """What must stand behind the words of a ratio, in brackets."""
+def label_suffix(item: Ratio) -> str:
+    """The label of a ratio in brackets, to append to its sentence."""
     return f" ({item.label})" if item.label else ""
 
 
@@ -127,14 +126,14 @@ def _row(item: Ratio) -> list[str]:
 
 def _value(item: Ratio, value: float) -> str:
     if item.quantity == TIME:
-        return f"{minutes(value)} min"
+        return f"{minutes_text(value)} min"
     if item.quantity == EPOCHS:
         return f"{value:.4g}"
-    return f"{quantity(value)} s" if item.quantity == EPOCH_TIME else f"{quantity(value)}/s"
+    return f"{rate_text(value)} s" if item.quantity == EPOCH_TIME else f"{rate_text(value)}/s"
 
 
 def _convergence(comparison: Comparison) -> list[str]:
-    """Verdicts with their reference points."""
+    """The section on convergence: verdicts with their reference points."""
     parts = ["## Convergence: epochs to target against published runs"]
     texts: list[str] = []
     judged = [item for item in comparison.convergence if item.reference is not None]
@@ -150,7 +149,7 @@ def _convergence(comparison: Comparison) -> list[str]:
     missing = [
         Refusal(result_name(item, comparison), item.reason) for item in comparison.convergence if item.reference is None
     ]
-    texts += [f"not judged: {things}: {_cell(reason)}" for reason, things in _by_reason(missing)]
+    texts += [f"not judged: {things}: {_cell(reason)}" for reason, things in _group_by_reason(missing)]
     return [*parts, _bullets(texts)]
 
 
@@ -161,11 +160,11 @@ def _sources(item: Convergence) -> str:
 
 
 def result_name(item: Convergence, comparison: Comparison) -> str:
-    """The name of a judged result, with its side where both are sets of runs."""
-    found = next(entry for entry in _entries(comparison) if entry.measurement is item.measurement)
-    side = comparison.ours if any(entry is found for entry in comparison.ours.entries) else comparison.theirs
-    prefix = f"{side.name}: " if side is not None and side.name in ("A", "B") else ""
-    return prefix + found.what
+    """The name of a judged result, with `A:` or `B:` if two sets of runs are compared."""
+    judged = next(entry for entry in _entries(comparison) if entry.measurement is item.measurement)
+    owner = comparison.ours if any(entry is judged for entry in comparison.ours.entries) else comparison.theirs
+    prefix = f"{owner.name}: " if owner is not None and owner.name in ("A", "B") else ""
+    return prefix + judged.description
 
 
 def _entries(comparison: Comparison) -> list[Entry]:

@@ -1,0 +1,103 @@
+"""Run inside PyTorch's environment: what trainers and optimizers do to the device."""
+
+import dataclasses
+from unittest import mock
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from suite.common.registry import load_trainer
+from tests.probes.pytorch_optimizers import LinearTrainer
+from tests.probes.pytorch_step import WAITS, Watch
+from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, SHAPES, VARIANTS, Updates
+from tests.workloads.ncf import synthetic_ncf
+from tests.workloads.resnet50 import synthetic_resnet
+from tests.workloads.ssd import synthetic_ssd
+from workloads.api import Facts, ParameterRule, Place
+from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip
+from workloads.ncf.settings import DEMO_MODEL, SETS
+from workloads.ncf.workload import NCF
+
+ALONE = Place(0, 1, range(1), 1, ("cpu",))
+
+
+def waits(optimizer):
+    """Names of the operators of one step that read a value of the device."""
+    workload = Updates(optimizer, "everything")
+    trainer = LinearTrainer(workload, ALONE)
+    trainer.setup(workload.initial_weights(1))
+    with Watch() as watch:
+        trainer.step(workload.batch(0, 0), 0.1)
+    assert len(watch.calls) > 20
+    return [name for name, *_ in watch.calls if name in WAITS]
+
+
+def copies(optimizer):
+    """Names of the operators that bring a value of the host to the device and wait for that."""
+    changes, rules = VARIANTS["everything"]
+    settings = dataclasses.replace(OPTIMIZERS[optimizer], **changes)
+    # PyTorch 2.11 has no fake implementation of this one operator.
+    with FakeTensorMode(), mock.patch.object(torch, "_fused_sgd_") as fused:
+        parameters = {name: torch.zeros(shape, device="cuda", requires_grad=True) for name, shape in SHAPES.items()}
+        for parameter in parameters.values():
+            parameter.grad = torch.zeros_like(parameter)
+        made = build_optimizer(parameters, lambda name: rules.get(name, ParameterRule()), settings)
+        scaler = LossScaler(settings.loss_scaling, torch.device("cuda"))
+        gradients = [parameter.grad for parameter in made.parameters.values()]
+        with Watch() as watch:
+            overflow = scaler.unscale(gradients)
+            clip(gradients, settings.clip_norm)
+            made.step(0.1, overflow)
+            scaler.update(overflow)
+    assert fused.called == (optimizer == "sgd")
+    assert all(call.kwargs["found_inf"] is overflow for call in fused.call_args_list)
+    assert overflow.device.type == "cuda"
+    return [name for name, arguments, keywords, found in watch.calls if is_waiting(name, (*arguments, found), keywords)]
+
+
+def is_waiting(name, tensors, keywords):
+    """Whether the operator copies between host and device and waits for it."""
+    devices = {tensor.device.type for tensor in tensors if isinstance(tensor, torch.Tensor)}
+    return name in ("aten::_to_copy", "aten::copy_") and devices == {"cpu", "cuda"} and not keywords.get("non_blocking")
+
+
+def largest(calls):
+    """Values of the largest tensor that operators gave."""
+    return max((found.numel() for *_, found in calls if isinstance(found, torch.Tensor)), default=0)
+
+
+def constructor(name, workload, weights):
+    """Largest tensors of the constructor, on both kinds of device, and of setup."""
+    found = []
+    for device in ("cpu", "cuda:0"):
+        with Watch() as watch:
+            trainer = load_trainer(name, "pytorch")(workload, dataclasses.replace(ALONE, devices=(device,)))
+        found.append(largest(watch.calls))
+    assert not torch.cuda.is_initialized()
+    trainer = load_trainer(name, "pytorch")(workload, ALONE)
+    with Watch() as watch:
+        trainer.setup(weights, warm_up=False)
+    return [*found, largest(watch.calls)]
+
+
+def constructors():
+    """By workload: values in the largest tensor that the trainer's constructor makes, on the CPU and on CUDA, and its setup."""
+    values = {
+        name: found.value for name, found in SETS["demo"].items() if name not in ("batch_size_global", "lr_scaling")
+    }
+    settings = dataclasses.replace(synthetic_ncf.settings(""), devices=1, model=DEMO_MODEL, hyperparameters=values)
+    users_and_items = {"users": synthetic_ncf.USERS, "items": synthetic_ncf.ITEMS, "min_ratings": 2}
+    ncf = NCF(settings, Facts(20_000, synthetic_ncf.USERS, users_and_items, "synthetic"))
+    resnet, ssd = synthetic_resnet.workload("uneven", "pytorch"), synthetic_ssd.workload("uneven", "pytorch")
+    return {
+        "ncf": constructor("ncf", ncf, ncf.initial_weights(1)),
+        "resnet50": constructor("resnet50", resnet, synthetic_resnet.weights(resnet).items()),
+        "ssd": constructor("ssd", ssd, synthetic_ssd.weights(ssd).items()),
+    }
+
+
+def update(optimizer):
+    """`waits` and `copies`: operators by which an update, clipped and scaled dynamically, reads a value on the host (on
+    the CPU), or brings one to a fake CUDA device and waits for that.
+    """
+    return {"waits": waits(optimizer), "copies": copies(optimizer)}

@@ -1,0 +1,18 @@
+"""What can be said of updates and constructors on a GPU without one: they wait for nothing, they allocate nothing."""
+
+import pytest
+
+from tests.frameworks_probe import probe
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "lars", "adam", "rmsprop"])
+def test_update_clipped_and_scaled_waits_for_nothing(optimizer):
+    found = probe("pytorch", "probes.pytorch_device.update", optimizer)
+    assert found["waits"].tolist() == found["copies"].tolist() == []
+
+
+@pytest.mark.parametrize("workload", ["ncf", "resnet50", "ssd"])
+def test_constructor_makes_no_tensor_and_no_context(workload):
+    on_cpu, on_cuda, in_setup = probe("pytorch", "probes.pytorch_device.constructors")[workload]
+    assert on_cpu == on_cuda == 0
+    assert in_setup > 1_000

@@ -1,0 +1,109 @@
+"""What stands on ModelTrainer: tokens in two shapes, gradients in pieces, the modes; against float64 NumPy."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.frameworks_probe import below, probe, probe_together, relative
+from tests.workloads.frameworks import synthetic_tokens
+from tests.workloads.frameworks.synthetic_tokens import SIZES, Tokens
+
+COMPUTED = "probes.pytorch_model.computed"
+VARIANTS = ("plain", "pieces", "unused", "unused pieces")
+COMPILED = ("compiled", "compiled pieces")
+CLOSE = 3e-6
+"""Of the largest value: fp32 rounds to 6e-8; a softmax over 40 words and six steps add up."""
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return {**probe("pytorch", COMPUTED, *VARIANTS, "dropout"), **probe("pytorch", "probes.pytorch_model.said")}
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return probe_together("pytorch", 2, COMPUTED, *VARIANTS, "dropout")
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    if shutil.which("g++") is None:
+        pytest.skip("torch.compile needs a C++ compiler on a CPU")
+    return probe("pytorch", COMPUTED, *COMPILED)
+
+
+def workload_of(variant, replicas=1):
+    return Tokens(replicas, unused="unused" in variant, pieces=2 if "pieces" in variant else 1)
+
+
+def check(found, workload):
+    """Losses and state after the steps, the passes without an update before them."""
+    state, losses = synthetic_tokens.expected(workload)
+    np.testing.assert_allclose(found["losses"], losses, rtol=CLOSE)
+    values = below(found, "state/")
+    assert set(values) == set(state)
+    for name, value in state.items():
+        assert np.abs(values[name] - value).max() <= CLOSE * max(np.abs(value).max(), 1), name
+    weights = dict(workload.initial_weights(1))
+    passes = [synthetic_tokens.summed(workload, step, weights) for step in range(2)]
+    for mode in ("forward", "forward_backward"):
+        assert found[mode] == pytest.approx(np.mean([loss for loss, _ in passes]), rel=CLOSE)
+    gradients = below(found, "gradient/")
+    assert set(gradients) == set(weights)
+    for name, value in passes[0][1].items():
+        scaled = value * workload.optimizer().loss_scaling.start
+        assert np.abs(gradients[name] - scaled).max() <= CLOSE, name
+    assert found["untouched"]
+    assert found["same"]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_tokens_in_two_shapes_follow_float64(variant, alone):
+    check(below(alone, f"{variant}/"), workload_of(variant))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_two_replicas_follow_float64(variant, pair):
+    for found in pair:
+        check(below(found, f"{variant}/"), workload_of(variant, 2))
+
+
+@pytest.mark.parametrize("variant", COMPILED)
+def test_compiled_models_follow_float64(variant, compiled):
+    check(below(compiled, f"{variant}/"), workload_of(variant))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_outputs_are_the_models(variant, alone):
+    weights, batch = dict(Tokens().initial_weights(1)), Tokens().batch(0)
+    words = np.float64(weights["embedding.weight"])[batch.arrays["source"]]
+    wanted = words @ weights["output.weight"].T + weights["output.bias"]
+    assert relative(alone[f"{variant}/logits"], wanted) <= CLOSE
+
+
+def test_masks_of_dropout_differ_between_replicas_but_not_by_the_warm_up(alone, pair):
+    assert all(found["dropout/same"] for found in (alone, *pair))
+    assert pair[0]["dropout/mask"] == alone["dropout/mask"] != pair[1]["dropout/mask"]
+    assert abs(alone["dropout/losses"] - alone["plain/losses"]).min() > 1e-3
+
+
+def test_setup_warms_up_what_the_mode_is_going_to_do(alone):
+    """Steps, passes with gradients, passes without, evaluations; one of each shape. Training alone has an optimizer."""
+    every = len(SIZES)
+    assert alone["modes/train"][:4].tolist() == [every, 0, 0, every]
+    assert alone["modes/train"][4] > 2 * sum(np.prod(shape) for shape in synthetic_tokens.PARAMETERS.values())
+    assert alone["modes/forward_backward"].tolist() == [0, every, 0, 0, 0]
+    assert alone["modes/forward"].tolist() == [0, 0, every, 0, 0]
+    assert alone["modes/inference"].tolist() == [0, 0, 0, every, 0]
+
+
+def test_batch_that_cannot_be_cut_is_refused_in_one_line(alone):
+    said = str(alone["refused"])
+    assert said.startswith("accumulation_steps=3: a batch of ")
+    assert "type a batch=" in said
+    assert "\n" not in said
+
+
+def test_parameter_without_gradient_is_named_where_every_step_uses_all(alone):
+    assert "never.weight" in str(alone["missing"])

@@ -1,0 +1,183 @@
+"""A workload whose gradients are its batches, to hold optimizers against float64 NumPy; free of frameworks.
+
+The loss of a sample is the sum over parameters of <w, x>, x being the array of the batch under the parameter's name: a step's
+gradient is the sum of all x over weight_global, whatever the weights are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from workloads.api import ArraySpec, Batch, Facts, LossScaling, OptimizerSettings, ParameterRule, Settings, Workload
+from workloads.common import optimizers
+
+SHAPES = {"a.weight": (7, 5), "a.bias": (5,), "b.weight": (4, 3, 2, 2), "b.bias": (4,), "still.weight": (6,)}
+SAMPLES = 6
+"""Of a replica and step."""
+STEPS = 10
+OVERFLOW = 4
+"""The step whose scaled gradient no fp32 number holds, under a dynamic scale; only the last replica's part is so large."""
+HUGE = 1e37
+DYNAMIC = LossScaling("dynamic", start=2.0**10, growth_interval=3, maximum=2.0**11)
+"""Grows after step 2, would exceed the maximum after step 8; an overflow in between."""
+OPTIMIZERS = {
+    "sgd": OptimizerSettings("sgd", momentum=0.9),
+    "lars": OptimizerSettings("lars", momentum=0.9, trust_coefficient=0.02),
+    # Betas that fp32 holds exactly.
+    "adam": OptimizerSettings("adam", beta1=0.875, beta2=0.96875, epsilon=1e-3),
+    "rmsprop": OptimizerSettings("rmsprop", rho=0.875, epsilon=1e-3),
+}
+RULES = {
+    "a.weight": ParameterRule(0.05, adapt=True),
+    "a.bias": ParameterRule(rate_multiple=2.0),
+    "b.weight": ParameterRule(0.05, adapt=True, rate_multiple=0.5),
+    "b.bias": ParameterRule(0.01),
+}
+FROZEN = {"b.weight": ParameterRule(frozen=True), "still.weight": ParameterRule(frozen=True)}
+VARIANTS = {
+    "plain": ({}, {}),
+    "clip": ({"clip_norm": 4.0}, {}),
+    "rules": ({}, RULES),
+    "frozen": ({}, FROZEN),
+    "pieces": ({"accumulation_steps": 3}, {}),
+    "static": ({"loss_scaling": LossScaling("static", 1024.0)}, {}),
+    "dynamic": ({"loss_scaling": DYNAMIC}, {}),
+    "everything": ({"loss_scaling": DYNAMIC, "clip_norm": 4.0, "accumulation_steps": 2}, {**RULES, **FROZEN}),
+}
+"""Name to changes of the optimizer's settings, and rules by parameter."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """`compile` as image workloads have it."""
+
+    compile: str = "off"
+
+
+class Updates(Workload):
+    """One optimizer in one variant."""
+
+    Options = Options
+
+    def __init__(self, optimizer: str, variant: str, replicas: int = 1, compile: str = "off"):
+        settings = Settings(
+            workload="updates", devices=replicas, batch_size_global=replicas * SAMPLES, precision="fp32", nodes=1,
+            cores_per_device=1, device="cpu", mode="train", options={"compile": compile},
+        )  # fmt: skip
+        super().__init__(settings, Facts(100, 100, {}, "synthetic"))
+        changes, self.rules = VARIANTS[variant]
+        self.chosen = dataclasses.replace(OPTIMIZERS[optimizer], **changes)
+
+    @property
+    def samples_per_epoch(self):
+        return 100
+
+    def learning_rate(self, step):
+        return (0.01, 0.1, 0.03)[step % 3]
+
+    def optimizer(self):
+        return self.chosen
+
+    def parameter_rule(self, parameter):
+        return self.rules.get(parameter, ParameterRule())
+
+    def shapes(self):
+        return [{name: ArraySpec((SAMPLES, *shape), "float32") for name, shape in SHAPES.items()}]
+
+    def initial_weights(self, seed):
+        for number, (name, shape) in enumerate(SHAPES.items()):
+            yield name, np.random.default_rng([seed, number]).normal(0, 1, shape).astype(np.float32)
+
+    def open_data(self, place, seed):
+        raise NotImplementedError
+
+    @classmethod
+    def defaults(cls, profile, rules, options):
+        raise NotImplementedError
+
+    @classmethod
+    def read_facts(cls, settings):
+        raise NotImplementedError
+
+    def batch(self, step: int, replica: int) -> Batch:
+        """Norms of gradients on both sides of the variants' `clip_norm`; those of still.weight are 0."""
+        generator = np.random.default_rng([11, step, replica])
+        spread = (0.3, 3.0)[step % 2]
+        arrays = {
+            name: (generator.normal(0.5 * spread, spread, spec.shape) * (name != "still.weight")).astype(np.float32)
+            for name, spec in self.shapes()[0].items()
+        }
+        replicas = self.settings.devices
+        if step == OVERFLOW and self.chosen.loss_scaling.mode == "dynamic" and replica == replicas - 1:
+            arrays["a.bias"][1, 2] = HUGE
+        return Batch(arrays, SAMPLES, SAMPLES * replicas, SAMPLES * replicas)
+
+
+def expected(workload: Updates) -> dict[str, np.ndarray]:
+    """A trainer's state after the steps, in float64."""
+
+    def gradients(step, weights):
+        parts = [workload.batch(step, replica) for replica in range(workload.settings.devices)]
+        return {
+            name: sum(np.float64(part.arrays[name]).sum(0) for part in parts) / parts[0].weight_global
+            for name in weights
+        }
+
+    return follow(workload, dict(workload.initial_weights(1)), gradients, STEPS)
+
+
+def follow(workload: Workload, weights, gradients_of, steps: int) -> dict[str, np.ndarray]:
+    """A trainer's state after steps from `weights`, in float64.
+
+    `gradients_of(step, weights)`: those of the bare loss, summed over replicas.
+    """
+    settings = workload.optimizer()
+    weights = {name: np.float64(value) for name, value in weights.items()}
+    rules = {name: workload.parameter_rule(name) for name in weights}
+    trained = [name for name in weights if not rules[name].frozen]
+    slots = {name: (np.zeros(weights[name].shape), np.zeros(weights[name].shape)) for name in trained}
+    scale, taken = optimizers.LossScale(settings.loss_scaling), 0
+    for step in range(steps):
+        gradients = {name: value for name, value in gradients_of(step, weights).items() if name in trained}
+        with np.errstate(over="ignore"):
+            scaled = {name: np.float32(scale.scale * value) for name, value in gradients.items()}
+        if not scale.update(scaled):
+            continue
+        taken += 1
+        factor = optimizers.clip_factor(gradients, settings.clip_norm) if settings.clip_norm else 1.0
+        for name in trained:
+            rate = workload.learning_rate(step) * rules[name].rate_multiple
+            arrays = (weights[name], *slots[name], factor * gradients[name])
+            weights[name], *slots[name] = _updated(settings, rules[name], rate, taken, *arrays)
+    return {**weights, **_named(settings, slots, taken), **_named_scale(scale)}
+
+
+def _updated(settings, rule, rate, taken, weight, first, second, gradient):
+    """(weight, first slot, second slot) after one step."""
+    if settings.name == "sgd":
+        return *optimizers.sgd(weight, first, gradient, rate, settings.momentum, rule.decay), second
+    if settings.name == "lars":
+        values = (rate, settings.momentum, settings.trust_coefficient, rule)
+        return *optimizers.lars(weight, first, gradient, *values), second
+    if settings.name == "adam":
+        betas = (settings.beta1, settings.beta2)
+        return optimizers.adam(weight, first, second, gradient, rate, taken, betas, settings.epsilon, rule.decay)
+    return *optimizers.rmsprop(weight, first, gradient, rate, settings.rho, settings.epsilon, rule.decay), second
+
+
+def _named(settings, slots, taken):
+    """Slots under the names of a state."""
+    if settings.name == "adam":
+        flat = [np.concatenate([pair[place].reshape(-1) for pair in slots.values()]) for place in range(2)]
+        return {"adam.exp_avg": flat[0], "adam.exp_avg_sq": flat[1], "adam.step": np.array([taken])}
+    kind = "square" if settings.name == "rmsprop" else "velocity"
+    return {f"{kind}.{name}": pair[0] for name, pair in slots.items()}
+
+
+def _named_scale(scale):
+    """The scale under the names of a state, where it is part of one."""
+    if scale.settings.mode != "dynamic":
+        return {}
+    return {"loss_scale": np.array([scale.scale]), "loss_scale.clean_steps": np.array([scale.clean_steps])}

@@ -1,0 +1,247 @@
+"""What PyTorch trainers share: setup without a trace, a step in pieces, modes, evaluation, state.
+
+A trainer of any model gives three methods: the model, the loss of a batch, the outputs for a batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from workloads.api import Array, Arrays, Batch, Place, TrainStats, Workload
+from workloads.common.randomness import stream
+from workloads.frameworks.pytorch.optimizers import LossScaler, Optimizer, build_optimizer, clip
+from workloads.frameworks.pytorch.trainer import PyTorchTrainer
+
+
+class ModelTrainer(PyTorchTrainer):
+    """One device; DistributedDataParallel where there are several. Subclasses give the three methods that come first.
+
+    The optimizer is the workload's (`Workload.optimizer`, `Workload.parameter_rule`). Raises ValueError where a batch cannot be
+    divided into its `accumulation_steps`.
+    """
+
+    memory_format: ClassVar[torch.memory_format] = torch.preserve_format
+
+    def __init__(self, workload: Workload, place: Place) -> None:
+        super().__init__(workload, place)
+        self.updates = workload.optimizer()
+        pieces = self.updates.accumulation_steps
+        for count in {spec.shape[0] for specs in workload.shapes() for spec in specs.values()}:
+            if count % pieces:
+                raise ValueError(
+                    f"accumulation_steps={pieces}: a batch of {count} samples per device does not divide into {pieces} "
+                    f"equal pieces; type a batch=… that gives each device a multiple of {pieces}"
+                )
+
+    # -- for subclasses -------------------------------------------------------------------------------------------
+
+    def build(self) -> nn.Module:
+        """The model; its parameters carry canonical names. It is moved to the device."""
+        raise NotImplementedError
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """This replica's part of the loss (sum of terms / weight_global), a scalar, with its graph.
+
+        Calls `self.called`, the model as training has it (compiled, distributed). `batch` is one piece of a step's batch; its
+        `weight` is that of the whole.
+        """
+        raise NotImplementedError
+
+    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
+        """What `predict` yields for a batch. Calls `self.model`; under autocast already."""
+        raise NotImplementedError
+
+    # -- setup ----------------------------------------------------------------------------------------------------
+
+    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+        """Build, warm up on dummy batches, then reset everything that this changed and load the weights."""
+        self.open_device()
+        self.model = self.build().to(self.device, memory_format=self.memory_format)
+        self.parameters = dict(self.model.named_parameters())
+        self._freeze()
+        trains = self.settings.mode == "train"
+        self.optimizer: Optimizer | None = self.build_optimizer() if trains else None
+        self.scaler = LossScaler(self.updates.loss_scaling, self.device)
+        with_gradients = self.settings.mode in ("train", "forward_backward")
+        self.distributed = self.distribute() if with_gradients and self.place.processes > 1 else None
+        called = self.distributed or self.model
+        self.called = torch.compile(called) if self.settings.options.get("compile") == "on" else called
+        if warm_up:
+            self._warm_up()
+        self._load(weights)
+        # Masks of dropout: others on every replica, the same with and without a warm-up.
+        torch.manual_seed(int(stream(self.settings.seed, "pytorch", self.place.replicas[0])))
+
+    def build_optimizer(self) -> Optimizer:
+        """The workload's, for the parameters that it does not freeze."""
+        return build_optimizer(self.parameters, self.workload.parameter_rule, self.updates)
+
+    def distribute(self) -> DistributedDataParallel | None:
+        """The model with an all-reduce of gradients that overlaps the backward pass; None: `backward` reduces by itself."""
+        every = self.workload.every_step_uses_every_parameter
+        return DistributedDataParallel(
+            self.model,
+            [self.device.index] if self.device.type == "cuda" else None,
+            broadcast_buffers=False,
+            gradient_as_bucket_view=True,
+            static_graph=every and self.updates.accumulation_steps == 1,  # `no_sync` changes what it takes as fixed
+            find_unused_parameters=not every,
+        )
+
+    def _freeze(self) -> None:
+        """Frozen parameters get no gradient. Those that a step may leave out start with one of 0, as the others go on."""
+        for name, parameter in self.parameters.items():
+            if self.workload.parameter_rule(name).frozen:
+                parameter.requires_grad_(False)
+            elif not self.workload.every_step_uses_every_parameter:
+                parameter.grad = torch.zeros_like(parameter)
+
+    def _warm_up(self) -> None:
+        """Every shape once, as the run will compute it: kernels are chosen and compiled. Buffers come out as they went in."""
+        buffers = {name: value.clone() for name, value in self.model.named_buffers()}
+        mode = self.settings.mode
+        for specs in self.workload.shapes() if mode != "inference" else ():
+            batch = self.workload.dummy_batch(specs)
+            if mode == "train":
+                self.step(batch, learning_rate=0.0)
+            elif mode == "forward_backward":
+                self.gradients_alone(batch)
+            else:
+                self.loss_alone(batch)
+        for specs in self.workload.evaluation_shapes() if mode in ("train", "inference") else ():
+            for _ in self.predict([[self.workload.dummy_batch(specs)]]):
+                pass
+        for name, value in self.model.named_buffers():
+            value.copy_(buffers[name])
+
+    @torch.no_grad()
+    def _load(self, weights: Iterable[tuple[str, Array]]) -> None:
+        """Initial values of every parameter, and of other tensors that `weights` names; a fresh optimizer."""
+        tensors, missing = self.tensors(), set(self.parameters)
+        for name, value in weights:
+            tensors[name].copy_(torch.from_numpy(value))
+            missing.discard(name)
+        assert not missing, f"no initial weights of {sorted(missing)}"
+        if self.optimizer is not None:
+            self.optimizer.reset()
+        self.scaler.reset()
+
+    # -- training -------------------------------------------------------------------------------------------------
+
+    def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
+        """One optimizer step per item."""
+        self.model.train()
+        return super().train(steps, first_step)
+
+    def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
+        """The loss of each item, in training mode."""
+        self.model.train()
+        return self._run(self.loss_alone(batch) for (batch,) in steps)
+
+    def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
+        """Loss and gradients of each item, summed over replicas."""
+        self.model.train()
+        return self._run(self.gradients_alone(batch) for (batch,) in steps)
+
+    def step(self, batch: Batch, learning_rate: float) -> torch.Tensor:
+        """Forward, backward and all-reduce, piece by piece; then unscale, clip, update."""
+        assert self.optimizer is not None, f"mode={self.settings.mode} makes no updates"
+        loss = self.backward(batch)
+        gradients = self.gradients()
+        overflow = self.scaler.unscale(gradients)
+        clip(gradients, self.updates.clip_norm)
+        self.optimizer.step(learning_rate, overflow)
+        self.scaler.update(overflow)
+        self.clear_gradients()
+        return loss
+
+    def gradients_alone(self, batch: Batch) -> torch.Tensor:
+        """Loss of a batch after its gradients have been computed, summed over replicas, and dropped."""
+        loss = self.backward(batch)
+        self.clear_gradients()
+        return loss
+
+    @torch.no_grad()
+    def loss_alone(self, batch: Batch) -> torch.Tensor:
+        """Loss of a batch without gradients."""
+        losses = [self.loss(piece) for piece in self.pieces(batch)]
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+    def backward(self, batch: Batch) -> torch.Tensor:
+        """Loss of a batch; its gradients, scaled and summed over replicas, are added to those that are there.
+
+        Replicas wait for each other in the backward pass of the last piece alone.
+        """
+        *held, last = self.pieces(batch)
+        alone = self.distributed.no_sync if self.distributed is not None else contextlib.nullcontext
+        losses = []
+        for piece in held:
+            with alone():
+                losses.append(self._backward(piece))
+        losses.append(self._backward(last))
+        return losses[0] if not held else torch.stack(losses).sum()
+
+    def _backward(self, piece: Batch) -> torch.Tensor:
+        loss = self.loss(piece)
+        # DistributedDataParallel averages gradients where a sum is wanted.
+        self.scaler.scaled(loss, self.place.processes).backward()
+        return loss.detach()
+
+    def pieces(self, batch: Batch) -> list[Batch]:
+        """The equal parts, along the first axis, that the batch is computed in."""
+        count = self.updates.accumulation_steps
+        if count == 1:
+            return [batch]
+        size, rest = divmod(len(next(iter(batch.arrays.values()))), count)
+        assert rest == 0, "checked by the constructor"
+        cuts = [slice(number * size, (number + 1) * size) for number in range(count)]
+        return [replace(batch, arrays={name: array[cut] for name, array in batch.arrays.items()}) for cut in cuts]
+
+    def gradients(self) -> list[torch.Tensor]:
+        """Those that the optimizer will read."""
+        found = {name: value.grad for name, value in self.parameters.items() if value.requires_grad}
+        without = [name for name, gradient in found.items() if gradient is None]
+        assert not without, f"no gradient of {without}: every_step_uses_every_parameter is False of such a workload"
+        return list(found.values())
+
+    def clear_gradients(self) -> None:
+        """All gradients become 0."""
+        self.model.zero_grad(set_to_none=False)
+
+    # -- evaluation and state -------------------------------------------------------------------------------------
+
+    def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
+        """Each batch with its `outputs`."""
+        self.model.eval()
+        try:
+            with torch.inference_mode(), self.autocast():
+                for (batch,) in batches:
+                    yield batch, {name: value.cpu().numpy() for name, value in self.outputs(batch).items()}
+        finally:
+            self.model.train()
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """What of the model belongs to a state: the parameters."""
+        return self.parameters
+
+    def state(self) -> dict[str, Array]:
+        """The model's tensors by name, the optimizer's state, and that of dynamic loss scaling."""
+        of_optimizer = self.optimizer.state() if self.optimizer is not None else {}
+        found = {**self.tensors(), **of_optimizer, **self.scaler.state()}
+        return {name: value.detach().float().cpu().contiguous().numpy().copy() for name, value in found.items()}
+
+    @torch.no_grad()
+    def load_state(self, state: Arrays) -> None:
+        """Inverse of `state`."""
+        for name, value in self.tensors().items():
+            value.copy_(torch.from_numpy(state[name]))
+        if self.optimizer is not None:
+            self.optimizer.load_state(state)
+        self.scaler.load_state(state)

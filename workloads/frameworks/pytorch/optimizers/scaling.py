@@ -1,0 +1,80 @@
+"""Clipping of gradients and scaling of the loss, on the device: the host learns neither a norm nor an overflow."""
+
+from __future__ import annotations
+
+import torch
+
+from workloads.api import Arrays, LossScaling
+
+
+def clip(gradients: list[torch.Tensor], clip_norm: float | None) -> None:
+    """Multiply all gradients by min(1, clip_norm / their global L2 norm), in place; None: nothing.
+
+    torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm, which other frameworks do not.
+    """
+    if clip_norm is None:
+        return
+    norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+    torch._foreach_mul_(gradients, (clip_norm / norm).clamp(max=1.0))
+
+
+class LossScaler:
+    """What the loss is multiplied by; the operators are those of torch.amp.GradScaler, which has no upper limit."""
+
+    def __init__(self, settings: LossScaling, device: torch.device) -> None:
+        assert settings.mode in ("none", "static", "dynamic"), settings.mode
+        assert settings.mode != "dynamic" or settings.start <= settings.maximum, settings
+        self.settings = settings
+        self.dynamic = settings.mode == "dynamic"
+        self.factor = settings.start if settings.mode == "static" else 1.0
+        """none and static."""
+        if self.dynamic:
+            self.scale = torch.full((), settings.start, device=device)
+            self.clean_steps = torch.zeros((), dtype=torch.int32, device=device)
+
+    def scaled(self, loss: torch.Tensor, replicas: int = 1) -> torch.Tensor:
+        """The loss times the scale, and times the replicas where gradients will be averaged though a sum is wanted."""
+        if self.dynamic:
+            return loss * (replicas * self.scale)
+        factor = replicas * self.factor
+        return loss if factor == 1 else loss * factor
+
+    def unscale(self, gradients: list[torch.Tensor]) -> torch.Tensor | None:
+        """Divide gradients, summed over replicas, by the scale, in place.
+
+        Returns, under dynamic scaling, whether any of them is not finite: float32 0 or 1 without axes, on the device.
+        """
+        if self.dynamic:
+            overflow = torch.zeros_like(self.scale)
+            torch._amp_foreach_non_finite_check_and_unscale_(gradients, overflow, self.scale.reciprocal())
+            return overflow
+        if self.factor != 1:
+            torch._foreach_mul_(gradients, 1 / self.factor)
+        return None
+
+    def update(self, overflow: torch.Tensor | None) -> None:
+        """The scale of the next step."""
+        if overflow is None:
+            return
+        values = self.settings
+        torch._amp_update_scale_(
+            self.scale, self.clean_steps, overflow, values.growth_factor, values.backoff_factor, values.growth_interval
+        )
+        self.scale.clamp_(max=values.maximum)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Dynamic scaling: `loss_scale` and `loss_scale.clean_steps`, each (1,)."""
+        if not self.dynamic:
+            return {}
+        return {"loss_scale": self.scale.view(1), "loss_scale.clean_steps": self.clean_steps.view(1)}
+
+    def load_state(self, state: Arrays) -> None:
+        """Inverse of `state`."""
+        for name, tensor in self.state().items():
+            tensor.copy_(torch.from_numpy(state[name]))
+
+    def reset(self) -> None:
+        """As before the first step."""
+        if self.dynamic:
+            self.scale.fill_(self.settings.start)
+            self.clean_steps.zero_()

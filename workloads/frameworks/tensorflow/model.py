@@ -1,0 +1,231 @@
+"""The generic TensorFlow trainer: a subclass gives a model, its loss and its outputs.
+
+Nothing depends on what the model is about: batches have any arrays and any number of shapes, each of which is traced once.
+One process computes a step in one function; several compute gradients, sum them, and update, so that XLA sees all but the
+collectives.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from workloads.api import Array, Arrays, Batch, Place, Workload
+from workloads.frameworks.tensorflow.optimizers import build_optimizer
+from workloads.frameworks.tensorflow.optimizers.scaling import LossScale, clipped
+from workloads.frameworks.tensorflow.trainer import TensorFlowTrainer
+from workloads.frameworks.tensorflow.variables import Model, Tensors
+
+NARROW = {"bf16": tf.bfloat16, "fp16": tf.float16}
+"""Precisions in which activations and the weights' copies are narrower than fp32."""
+Part = tuple[tf.Tensor, Tensors]
+"""A loss and gradients by name."""
+
+
+class ModelTrainer(TensorFlowTrainer):
+    """A model on one device; several processes sum their gradients.
+
+    Subclasses give `inputs`, `evaluation_inputs`, `build_model`, `loss_of` and `outputs_of`. Where the gradients can be had
+    more cheaply than by differentiating `loss_of`, also `gradients_of`.
+    """
+
+    inputs: ClassVar[tuple[str, ...]]
+    """The arrays of a training batch that `loss_of` takes."""
+    evaluation_inputs: ClassVar[tuple[str, ...]]
+    """The arrays of an evaluation batch that `outputs_of` takes."""
+
+    def __init__(self, workload: Workload, place: Place) -> None:
+        super().__init__(workload, place)
+        # XLA: on a CPU 0.4 (ResNet) and 0.7 (SSD) of the speed of oneDNN's operators; on a GPU presumed to be faster.
+        choice = getattr(workload.options, "compile", "auto")
+        self.compiled = self.on_gpu if choice == "auto" else choice == "on"
+        self.dtype = NARROW.get(self.settings.precision, tf.float32)
+        """Of the activations."""
+        self.updates = workload.optimizer()
+        self._check_pieces()
+        self.model: Any = None
+        """What `build_model` gave, once it is built."""
+        self.traces = 0
+        """How often a training step was traced: at most once per shape."""
+        self._traced: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
+
+    def _check_pieces(self) -> None:
+        """Before the clock: every batch can be cut into as many equal pieces as gradients are accumulated over."""
+        count = self.updates.accumulation_steps
+        for specs in self.workload.shapes() if count > 1 else ():
+            size = next(iter(specs.values())).shape[0]
+            if size % count:
+                raise ValueError(
+                    f"gradients are accumulated over {count} pieces, but a device's batch of {size} cannot be cut into "
+                    f"{count} equal ones; choose a batch per device that is a multiple of {count} (batch=per_device:N)"
+                )
+
+    # -- for subclasses -------------------------------------------------------------------------------------------
+
+    def build_model(self) -> Model:
+        """The model, with new variables."""
+        raise NotImplementedError
+
+    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
+        """The loss in training, summed over the samples by their weights; an fp32 scalar."""
+        raise NotImplementedError
+
+    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
+        """What `Workload.measure` takes, in evaluation mode."""
+        raise NotImplementedError
+
+    def gradients_of(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Part:
+        """`loss_of` times `scale`, and the gradients of this times the loss scale, dense, of every trained parameter."""
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(list(self.optimizer.parameters.values()))
+            loss = self.loss_of(*inputs) * scale
+            scaled = self.loss_scale.scaled(loss)
+        found = tape.gradient(scaled, self.optimizer.parameters)
+        return loss, {name: self._dense(name, gradient) for name, gradient in found.items()}
+
+    def _dense(self, name: str, gradient: Any) -> tf.Tensor:
+        """A gradient as a tensor: rows of an embedding are added up; zeros where the trace does not use the parameter."""
+        if gradient is None:
+            assert not self.workload.every_step_uses_every_parameter, f"the loss does not depend on {name}"
+            return tf.zeros(self.optimizer.parameters[name].shape)
+        return tf.convert_to_tensor(gradient)
+
+    # -- setup ----------------------------------------------------------------------------------------------------
+
+    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+        """Build what is not built yet, warm up on dummy batches, load the weights, reset the optimizer."""
+        if self.model is None:
+            self.build()
+        if warm_up:
+            self._warm_up()
+        self.model.load(weights)
+        self.optimizer.reset()
+        self.loss_scale.reset()
+
+    def build(self) -> None:
+        """Variables, and functions, not traced yet."""
+        super().build()
+        self.model = self.build_model()
+        self.optimizer = build_optimizer(self.model, self.workload)
+        self.loss_scale = LossScale(self.updates.loss_scaling)
+        alone = self.strategy is None
+        # Alone a step is one function of three parts; with others the parts are functions, and XLA does not see the sum.
+        part: Any = (lambda python: python) if alone else self._function
+        whole: Any = self._function if alone else functools.partial(tf.function, autograph=False)
+        self._gradients, self._update = part(self._backward), part(self._apply)
+        self._step, self._summed_gradients = whole(self._train), whole(self._reduced)
+        self._loss, self._outputs = self._function(self._forward), self._function(self.outputs_of)
+
+    def _function(self, python: Callable[..., Any]) -> Any:
+        return tf.function(python, autograph=False, jit_compile=self.compiled)
+
+    def _warm_up(self) -> None:
+        """What the run is going to do, once for every shape: kernels are chosen, functions traced."""
+        passes: dict[str, Callable[[Batch], object]] = {
+            "train": functools.partial(self.step, learning_rate=0.0),
+            "forward_backward": self.backward,
+            "forward": self.loss,
+        }
+        if self.settings.mode in passes:
+            for specs in self.workload.shapes():
+                passes[self.settings.mode](self.workload.dummy_batch(specs))
+        for specs in self.workload.evaluation_shapes():
+            self.outputs(self.workload.dummy_batch(specs))
+
+    # -- a step ---------------------------------------------------------------------------------------------------
+
+    def step(self, batch: Batch, learning_rate: float) -> None:
+        """Forward, backward, sum over replicas, update."""
+        scalars = np.array([1 / batch.weight_global, *self.optimizer.scalars(learning_rate)], np.float32)
+        tensors = [tf.constant(scalars), *_tensors(batch, self.inputs)]
+        # The traced function itself: tf.function's look-up by signature costs 0.2 ms a call.
+        shapes = tuple(batch.arrays[name].shape for name in self.inputs)
+        if shapes not in self._traced:
+            self._traced[shapes] = self._step.get_concrete_function(*tensors)
+        self._traced[shapes](*tensors)
+
+    def _train(self, scalars: tf.Tensor, *inputs: tf.Tensor) -> None:
+        """One step; scalars are 1 / weight_global and those of the optimizer."""
+        self.traces += 1
+        gradients = self._reduced(scalars[0], *inputs)
+        self._update(gradients, scalars[1:])
+
+    def _reduced(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
+        """Scaled gradients, summed over pieces and replicas."""
+        gradients = self._gradients(scale, *inputs)
+        summed = self.sum_over_replicas(list(gradients.values()))
+        return dict(zip(gradients, summed, strict=True))
+
+    def _backward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
+        """Scaled gradients of this replica's part of the loss, which is added to `total`."""
+        zeros = {name: tf.zeros(value.shape) for name, value in self.optimizer.parameters.items()}
+        loss, gradients = self._over_pieces(functools.partial(self.gradients_of, scale), zeros, inputs)
+        self.total.assign_add(tf.cast(loss, tf.float64))
+        return gradients
+
+    def _apply(self, gradients: Tensors, scalars: tf.Tensor) -> None:
+        """Unscale, clip and update, on every replica alike; a step whose gradients overflow is not taken."""
+        taken = self.loss_scale.check(gradients)
+        gradients = clipped(self.loss_scale.unscaled(gradients), self.updates.clip_norm)
+        self.optimizer.apply(gradients, scalars, taken)
+        self.loss_scale.advance(taken)
+
+    def _over_pieces(self, compute: Callable[..., Part], zeros: Tensors, inputs: tuple[tf.Tensor, ...]) -> Part:
+        """The sum of `compute(*piece)` over the batch's pieces, one after the other: only one piece's activations live."""
+        count = self.updates.accumulation_steps
+        if count == 1:
+            return compute(*inputs)
+        pieces = [tf.reshape(array, [count, array.shape[0] // count, *array.shape[1:]]) for array in inputs]
+
+        def add(number: tf.Tensor, loss: tf.Tensor, sums: Tensors) -> tuple[tf.Tensor, tf.Tensor, Tensors]:
+            part, more = compute(*(array[number] for array in pieces))
+            return number + 1, loss + part, {name: sums[name] + more[name] for name in sums}
+
+        state = (tf.constant(0), tf.constant(0.0), zeros)
+        _, loss, sums = tf.while_loop(
+            lambda number, *_: number < count, add, state, parallel_iterations=1, maximum_iterations=count
+        )
+        return loss, sums
+
+    # -- the other modes ------------------------------------------------------------------------------------------
+
+    def backward(self, batch: Batch) -> Tensors:
+        """Scaled gradients of a batch, summed over replicas; nothing is updated but running statistics."""
+        # That the function returns them keeps TensorFlow from leaving them out.
+        scale = tf.constant(np.float32(1 / batch.weight_global))
+        gradients: Tensors = self._summed_gradients(scale, *_tensors(batch, self.inputs))
+        return gradients
+
+    def loss(self, batch: Batch) -> None:
+        """Loss of a batch without gradients; running statistics move, as in a step."""
+        self._loss(tf.constant(np.float32(1 / batch.weight_global)), *_tensors(batch, self.inputs))
+
+    def _forward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> None:
+        """Adds this replica's part of the loss to `total`."""
+        loss, _ = self._over_pieces(lambda *piece: (self.loss_of(*piece) * scale, {}), {}, inputs)
+        self.total.assign_add(tf.cast(loss, tf.float64))
+
+    def outputs(self, batch: Batch) -> Tensors:
+        """The model's outputs for an evaluation batch, on the device."""
+        outputs: Tensors = self._outputs(*_tensors(batch, self.evaluation_inputs))
+        return outputs
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Array]:
+        """Parameters and running statistics by name, the optimizer's state, a dynamic loss scale."""
+        return {**self.model.state(), **self.optimizer.state(), **self.loss_scale.state()}
+
+    def load_state(self, state: Arrays) -> None:
+        """Inverse of `state`."""
+        for part in (self.model, self.optimizer, self.loss_scale):
+            part.load_state(state)
+
+
+def _tensors(batch: Batch, names: tuple[str, ...]) -> list[tf.Tensor]:
+    """Arrays of a batch on the device."""
+    return [tf.constant(batch.arrays[name]) for name in names]

@@ -1,0 +1,49 @@
+"""SGD with momentum, and LARS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from workloads.api import ParameterRule
+from workloads.frameworks.tensorflow.optimizers.base import Optimizer, choose
+
+
+class Sgd(Optimizer):
+    """SGD with momentum."""
+
+    kinds = ("velocity",)
+
+    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+        """v ← m·v + (g + d·w), w ← w - rate·v; `scalars` hold the rate."""
+        for name, gradient in gradients.items():
+            self.accumulate(name, self.decayed(name, gradient), self.rate_of(name, scalars[0]), taken)
+
+    def accumulate(self, name: str, update: tf.Tensor, rate: tf.Tensor, taken: tf.Tensor | None) -> None:
+        """v ← m·v + update, w ← w - rate·v, in one operator; a step that is not taken is one of v ← 1·v + 0, w ← w - 0·v."""
+        weight, velocity = self.parameters[name], self.slots["velocity"][name]
+        tf.raw_ops.ResourceApplyMomentum(
+            var=weight.handle, accum=velocity.handle, lr=choose(taken, rate, 0.0),
+            grad=choose(taken, update, 0.0), momentum=choose(taken, float(self.settings.momentum), 1.0),
+        )  # fmt: skip
+
+
+class Lars(Sgd):
+    """LARS: the rate, times a trust ratio for each parameter, is inside the velocity."""
+
+    def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
+        """v ← m·v + rate·ratio·(g + d·w), w ← w - v; `scalars` hold the rate."""
+        one = tf.constant(1.0)
+        for name, gradient in gradients.items():
+            weight, rule = self.parameters[name].read_value(), self.rules[name]
+            rate = self.rate_of(name, scalars[0])
+            scale = rate * self._ratio(weight, gradient, rule) if rule.adapt else rate
+            self.accumulate(name, scale * self.decayed(name, gradient), one, taken)
+
+    def _ratio(self, weight: tf.Tensor, gradient: tf.Tensor, rule: ParameterRule) -> tf.Tensor:
+        """The trust ratio, on the device: nothing waits for it."""
+        of_weight, of_gradient = tf.norm(weight), tf.norm(gradient)
+        coefficient = self.settings.trust_coefficient
+        ratio = coefficient * tf.math.divide_no_nan(of_weight, of_gradient + rule.decay * of_weight)
+        return tf.where((of_weight > 0) & (of_gradient > 0), ratio, 1.0)
