@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def data_root(tmp_path_factory):
+def session_data(tmp_path_factory):
     """Where all runs of a session find generated data, and make it if it is not there."""
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
@@ -41,12 +41,12 @@ def data_root(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def demo_data(data_root):
+def demo_data(session_data):
     """A function from a generated data set's name to its folder, which is not to be changed."""
 
     @functools.cache
     def made(name):
-        registry.load_dataset(name).make_demo(data_root / name)
-        return data_root / name
+        registry.load_dataset(name).make_demo(session_data / name)
+        return session_data / name
 
     return made
