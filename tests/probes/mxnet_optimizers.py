@@ -1,10 +1,4 @@
-"""Run inside MXNet's environment: its optimizers on one and two contexts against NumPy in float64; prints JSON.
-
-By optimizer, case and number of contexts: the largest relative differences of `weights` and `state` over ten steps of
-changing rates (some 0); `unequal` steps, after which the contexts' weights differ; `skipped` steps, which change nothing;
-whether the state `comes_back`; whether a reset optimizer `repeats` the steps bit for bit; how often the host `waits` for a
-device during a step.
-"""
+"""Run inside MXNet's environment: its optimizers on one and two contexts against NumPy in float64."""
 
 import contextlib
 import json
@@ -172,12 +166,11 @@ def case(kind, name, count):
     return found
 
 
-def main():
-    found = {
-        f"{kind}/{name}/{count}": case(kind, name, count) for kind in OPTIMIZERS for name in CASES for count in (1, 2)
-    }
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+def cases():
+    """As JSON, by optimizer, case and number of contexts: the largest relative differences of `weights` and `state` over
+    ten steps of changing rates (some 0); `unequal` steps, after which the contexts' weights differ; `skipped` steps,
+    which change nothing; whether the state `comes_back`; whether a reset optimizer `repeats` the steps bit for bit; how
+    often the host `waits` for a device during a step.
+    """
+    names = [(kind, name, count) for kind in OPTIMIZERS for name in CASES for count in (1, 2)]
+    return {"/".join(map(str, name)): json.dumps(case(*name)) for name in names}

@@ -1,10 +1,4 @@
-"""Run inside MXNet's environment: ModelTrainer and ImageTrainer with small models against NumPy in float64; prints JSON.
-
-`tokens`: a classifier of padded tokens of two lengths, by case and number of contexts: differences of `losses`, `weights` and
-`state` over ten steps, and what a case is about. `modes`: what runs without updates do. `images`: running statistics of a batch
-norm after stretches of steps with images of two sizes, by contexts and pieces. `build`: arrays and key-value stores that exist
-after the constructor and after setup of every workload's trainer.
-"""
+"""Run inside MXNet's environment: ModelTrainer and ImageTrainer with small models against NumPy in float64."""
 
 import contextlib
 import dataclasses
@@ -295,15 +289,16 @@ class Both:
         return len(self.arrays) + len(self.stores)
 
 
-def main():
+def cases():
+    """As JSON: `tokens`, a classifier of padded tokens of two lengths, by case and number of contexts: differences of `losses`,
+    `weights` and `state` over ten steps, and what a case is about. `modes`: what runs without updates do. `images`: running
+    statistics of a batch norm after stretches of steps with images of two sizes, by contexts and pieces. `build`: arrays and
+    key-value stores that exist after the constructor and after setup of every workload's trainer.
+    """
     found = {
         "tokens": {f"{case}/{devices}": tokens_case(case, devices) for case in CASES for devices in (1, 2)},
         "modes": modes(),
         "images": {f"{devices}/{pieces}": pictures(devices, pieces) for devices in (1, 2) for pieces in (1, 2)},
         "build": build(),
     }
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+    return {name: json.dumps(value) for name, value in found.items()}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.workloads.frameworks.mxnet.probes import probe
+from tests.frameworks_probe import probe_json
 
 OPTIMIZERS = ("sgd", "lars", "adam", "rmsprop")
 CASES = ("plain", "clip", "rules", "frozen", "static", "dynamic", "all")
@@ -13,7 +13,7 @@ TOLERANCE = 2e-6
 
 @pytest.fixture(params=[f"{kind}/{case}/{count}" for kind in OPTIMIZERS for case in CASES for count in (1, 2)])
 def found(request):
-    return request.param, probe("mxnet_optimizers.py")[request.param]
+    return request.param, probe_json("mxnet", "probes.mxnet_optimizers.cases")[request.param]
 
 
 def test_ten_steps_follow_numpy_through_changing_rates(found):

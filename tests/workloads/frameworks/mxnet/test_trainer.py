@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.workloads.frameworks.mxnet.probes import probe
+from tests.frameworks_probe import probe_json
 
 CASES = ("sgd", "whole", "lars", "adam", "rmsprop", "frozen", "unused", "dynamic_sgd", "dynamic_adam")
 TOLERANCE = 5e-5
@@ -11,7 +11,7 @@ TOLERANCE = 5e-5
 
 @pytest.fixture(params=[f"{case}/{devices}" for case in CASES for devices in (1, 2)])
 def tokens(request):
-    return request.param, probe("mxnet_trainer.py")["tokens"][request.param]
+    return request.param, probe_json("mxnet", "probes.mxnet_trainer.cases")["tokens"][request.param]
 
 
 def test_tokens_of_two_lengths_follow_numpy(tokens):
@@ -46,7 +46,7 @@ def test_warm_up_leaves_no_trace_and_state_comes_back(tokens):
 
 
 def test_modes_without_updates_change_nothing():
-    found = probe("mxnet_trainer.py")["modes"]
+    found = probe_json("mxnet", "probes.mxnet_trainer.cases")["modes"]
     assert found["forward"] == pytest.approx(found["wanted"], rel=1e-5)
     assert found["forward_backward"] == found["forward"]
     assert found["gradients"] < 1e-5
@@ -54,17 +54,17 @@ def test_modes_without_updates_change_nothing():
 
 
 def test_warm_up_compiles_what_the_mode_runs():
-    found = probe("mxnet_trainer.py")["modes"]
+    found = probe_json("mxnet", "probes.mxnet_trainer.cases")["modes"]
     assert found["programs_forward"] == found["programs_forward_backward"] == [False, False, True, True]
     assert found["programs_inference"] == [False, False]
 
 
 def test_host_waits_for_no_device_during_a_step():
-    assert probe("mxnet_trainer.py")["modes"]["waits"] == []
+    assert probe_json("mxnet", "probes.mxnet_trainer.cases")["modes"]["waits"] == []
 
 
 def test_a_batch_that_does_not_divide_into_pieces_is_refused_in_one_line():
-    message = probe("mxnet_trainer.py")["modes"]["uneven"]
+    message = probe_json("mxnet", "probes.mxnet_trainer.cases")["modes"]["uneven"]
     assert message.startswith("accumulation_steps=3: a device's batch of 4 cannot be cut into 3 equal pieces; type ")
     assert "\n" not in message
 
@@ -72,13 +72,13 @@ def test_a_batch_that_does_not_divide_into_pieces_is_refused_in_one_line():
 @pytest.mark.parametrize("pieces", [1, 2])
 @pytest.mark.parametrize("devices", [1, 2])
 def test_running_variances_are_unbiased_by_each_steps_own_size(devices, pieces):
-    found = probe("mxnet_trainer.py")["images"][f"{devices}/{pieces}"]
+    found = probe_json("mxnet", "probes.mxnet_trainer.cases")["images"][f"{devices}/{pieces}"]
     assert found["difference"] < 2e-6
     assert found["no_trace"]
 
 
 @pytest.mark.parametrize("workload", ["ncf", "resnet50", "ssd"])
 def test_constructors_allocate_nothing(workload):
-    by_constructor, after_setup = probe("mxnet_trainer.py")["build"][workload]
+    by_constructor, after_setup = probe_json("mxnet", "probes.mxnet_trainer.cases")["build"][workload]
     assert by_constructor == 0
     assert after_setup > 100
