@@ -29,7 +29,7 @@ _COMMON = (
         "conf",
         "environments",
         "workloads/__init__.py",
-        "workloads/api.py",
+        "workloads/api",
         "workloads/common",
         "workloads/frameworks",
     ),
