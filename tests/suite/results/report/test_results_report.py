@@ -153,7 +153,7 @@ def test_a_long_name_keeps_its_end(tmp_path):
 def test_a_run_that_failed_early_belongs_to_the_runs_like_it(tmp_path):
     write_run(tmp_path, "ncf-1", 0)
     log = write_run(tmp_path, "ncf-1", 1) / "result_1.txt"
-    log.write_text("\n".join(log.read_text().splitlines()[:8]))  # cut off behind run_start
+    log.write_text("\n".join(log.read_text().splitlines()[:8]))  # cut off after run_start
     (row,) = table(tmp_path)
     assert (row.score.runs_successful, row.score.runs_failed) == (1, 1)
 
