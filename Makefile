@@ -21,13 +21,17 @@ help: ## print this list
 demo: .venv/.ready env-torch ## train NCF on generated data on 1 and 2 devices, from nothing to a speedup table
 	$(RUN) run_suite.py -m workload=ncf profile=demo gpus=1,2
 
+.PHONY: check
+check: lint ## while you work: lint, types, import contracts, and the tests that start no framework; 90 seconds
+	$(RUN) -m pytest -m "not framework and not slow and not full"
+
 .PHONY: test
-test: environments lint ## make all environments, then lint and tests (what .ci/run calls)
+test: environments lint ## before you push, and what .ci/run calls: make all environments, lint, all tests; 9 minutes
 	$(RUN) -m pytest
 
 .PHONY: test-full
-test-full: environments lint ## the same, and train every demo to its target
-	$(RUN) -m pytest -m "full or not full"
+test-full: environments lint ## before a release: the same, train every demo to its target, search new examples
+	$(RUN) -m pytest -m "full or not full" --hypothesis-profile=search
 
 .PHONY: lint
 lint: .venv/.ready-test ## ruff, mypy, import-linter

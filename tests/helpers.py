@@ -8,9 +8,21 @@ import sys
 import time
 from pathlib import Path
 
+from hypothesis import settings
+
 PROJECT = Path(__file__).resolve().parent.parent
 TOY = PROJECT / "tests" / "data" / "toy"
 TOY_RUN = ("workload=toy", "framework=plain", "profile=demo")
+
+PROFILES = {"fixed": {"derandomize": True, "database": None}, "search": {"max_examples": 1000}}
+"""Of hypothesis: the same examples in every run, or others in each (`--hypothesis-profile=search`)."""
+SEARCH_FACTOR = 10
+
+
+def examples(count):
+    """Decorates a test of hypothesis that looks at `count` examples, at ten times as many if it searches."""
+    searching = settings.get_current_profile_name() == "search"
+    return settings(max_examples=count * (SEARCH_FACTOR if searching else 1))
 
 
 def variables(tmp_path, toy=False, **extra):
@@ -18,7 +30,7 @@ def variables(tmp_path, toy=False, **extra):
     values = {**os.environ, "SUITE_LOG_DIR": str(tmp_path / "logs"), "COLUMNS": "200", **extra}
     if toy:
         values["SUITE_DATA_DIR"] = str(tmp_path / "data")
-        values["PYTHONPATH"] = os.pathsep.join((str(TOY), str(PROJECT)))
+        values["PYTHONPATH"] = os.pathsep.join([str(TOY), str(PROJECT)])  # this checkout, wherever .venv was made
     return values
 
 

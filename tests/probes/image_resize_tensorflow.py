@@ -1,19 +1,8 @@
-"""Run inside TensorFlow's environment: our evaluation pixels against `tf.image.resize` of the same decoded image.
-
-    python image_resize_tensorflow.py        prints JSON: for each size, mean and largest absolute difference in 1/255
-
-Also against TensorFlow's own decoding of the same JPEG, with its accurate DCT.
-"""
-
-import json
-import sys
-from pathlib import Path
+"""Run inside TensorFlow's environment: our evaluation pixels against `tf.image.resize` of the same decoded image."""
 
 import numpy as np
 import simplejpeg
 import tensorflow as tf
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common.images.jpeg import Reader
@@ -30,8 +19,11 @@ def reference(pixels, shorter, size):
     return resized[top : top + size, left : left + size]
 
 
-def main():
-    found = []
+def differences():
+    """For each size: `mean` and `largest` absolute difference in 1/255; `decoding`, in how many values TensorFlow's own
+    decoding of the same JPEG differs, with its accurate DCT.
+    """
+    found = {"mean": [], "largest": [], "decoding": []}
     for number, (height, width) in enumerate(SIZES):
         data = simplejpeg.encode_jpeg(synthetic.picture(9, number, height, width), 90, "RGB", "420")
         pixels = Reader().decode(memoryview(data))
@@ -39,10 +31,7 @@ def main():
         central_into(pixels, out, 256)
         difference = np.abs(out - reference(pixels, 256, 224))
         theirs = tf.io.decode_jpeg(data, channels=3, dct_method="INTEGER_ACCURATE").numpy()
-        row = {"size": [height, width], "mean": float(difference.mean()), "largest": float(difference.max())}
-        found.append({**row, "decoding_differs": int((theirs != pixels).sum())})
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+        values = (difference.mean(), difference.max(), (theirs != pixels).sum())
+        for kept, value in zip(found.values(), values, strict=True):
+            kept.append(value)
+    return found

@@ -1,12 +1,6 @@
-"""Run inside PyTorch's environment: what trainers and optimizers do to the device, as JSON on standard output.
-
-`waits` and `copies`: operators by which an update of each optimizer, clipped and scaled dynamically, reads a value on the host
-(on the CPU), or brings one to a fake CUDA device and waits for that. `constructors`: values in the largest tensor that each
-trainer's constructor makes, on the CPU and on CUDA, and that of its setup.
-"""
+"""Run inside PyTorch's environment: what trainers and optimizers do to the device."""
 
 import dataclasses
-import json
 from unittest import mock
 
 import torch
@@ -87,7 +81,7 @@ def constructor(name, workload, weights):
 
 
 def constructors():
-    """Of every workload."""
+    """By workload: values in the largest tensor that the trainer's constructor makes, on the CPU and on CUDA, and its setup."""
     values = {
         name: found.value for name, found in SETS["demo"].items() if name not in ("batch_size_global", "lr_scaling")
     }
@@ -102,6 +96,8 @@ def constructors():
     }
 
 
-if __name__ == "__main__":
-    of_updates = {name: {"waits": waits(name), "copies": copies(name)} for name in OPTIMIZERS}
-    print(json.dumps({"updates": of_updates, "constructors": constructors()}))
+def update(optimizer):
+    """`waits` and `copies`: operators by which an update, clipped and scaled dynamically, reads a value on the host (on
+    the CPU), or brings one to a fake CUDA device and waits for that.
+    """
+    return {"waits": waits(optimizer), "copies": copies(optimizer)}

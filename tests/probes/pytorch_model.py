@@ -1,18 +1,7 @@
-"""Run inside PyTorch's environment: what a translation-like trainer on ModelTrainer computes (synthetic_tokens.py), as .npz.
-
-    python pytorch_model.py OUT.npz VARIANT …
-
-By variant `NAME/…`: `losses`, `state/…` after the steps; `forward` and `forward_backward`, the losses of those passes over the
-first two batches before training, `gradient/…` of the first batch, and whether the passes left the state `untouched`; `logits`
-of the first batch; `mask`, the first random number after setup, and whether setup without a warm-up gives the `same` steps.
-Alone: `modes/MODE`: training steps, passes with and without gradients and evaluations in setup, and values that the optimizer
-holds; `refused`: what is said of a batch that cannot be cut; `missing`: of a parameter that is not used.
-With several processes (RANK, WORLD_SIZE set by the caller) every process writes.
-"""
+"""Run inside PyTorch's environment: what a translation-like trainer on ModelTrainer computes (synthetic_tokens.py)."""
 
 import contextlib
 import os
-import sys
 from unittest import mock
 
 import numpy as np
@@ -144,15 +133,18 @@ def missing():
     return ""
 
 
-def main():
-    out, *names = sys.argv[1:]
-    found = {f"{name}/{key}": value for name in names for key, value in compute(name).items()}
-    if PROCESSES == 1:
-        for mode in ("train", "forward_backward", "forward", "inference"):
-            found[f"modes/{mode}"] = warmed_up(mode)
-        found["refused"], found["missing"] = refused(), missing()
-    np.savez(out, **found)
+def computed(*names):
+    """By variant `NAME/…`: `losses`, `state/…` after the steps; `forward` and `forward_backward`, the losses of those
+    passes over the first two batches before training, `gradient/…` of the first batch, and whether the passes left the
+    state `untouched`; `logits` of the first batch; `mask`, the first random number after setup, and whether setup without
+    a warm-up gives the `same` steps.
+    """
+    return {f"{name}/{key}": value for name in names for key, value in compute(name).items()}
 
 
-if __name__ == "__main__":
-    main()
+def said():
+    """`modes/MODE`: training steps, passes with and without gradients and evaluations in setup, and values that the optimizer
+    holds; `refused`: what is said of a batch that cannot be cut; `missing`: of a parameter that is not used.
+    """
+    modes = {f"modes/{mode}": warmed_up(mode) for mode in ("train", "forward_backward", "forward", "inference")}
+    return {**modes, "refused": refused(), "missing": missing()}

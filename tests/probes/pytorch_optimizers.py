@@ -1,21 +1,12 @@
-"""Run inside PyTorch's environment: states after steps of every optimizer and variant (synthetic_updates.py), as .npz.
-
-    python pytorch_optimizers.py OUT.npz CASE …          CASE: OPTIMIZER-VARIANT
-
-Under `CASE/…`: what `state()` gives after the steps; in the middle the state is saved, everything set up again, and the state
-loaded. `CASE/fresh/…`: the state after setup with warm-up. `CASE/before/…` and `CASE/skipped/…`: the state before and after the
-step that overflows. With several processes (RANK, WORLD_SIZE set by the caller) every process writes.
-"""
-
-import os
-import sys
+"""Run inside PyTorch's environment: states after steps of every optimizer and variant (synthetic_updates.py)."""
 
 import numpy as np
 import torch
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
+from tests.probes.image_trainers import place_here
 from tests.workloads.frameworks import synthetic_updates
-from workloads.api import Place
 from workloads.frameworks.pytorch.model import ModelTrainer
 
 
@@ -44,14 +35,15 @@ class LinearTrainer(ModelTrainer):
         return self.called({name: self.to_device(array) for name, array in batch.arrays.items()}) / batch.weight_global
 
 
-def states(case, process, processes):
+def states(case):
     """After setup, around the overflow, and after the steps."""
-    workload = synthetic_updates.Updates(*case.split("-"), processes)
-    trainer = LinearTrainer(workload, Place(process, processes, range(process, process + 1), processes, ("cpu",)))
+    place = place_here()
+    workload = synthetic_updates.Updates(*case.split("-"), place.processes)
+    trainer = LinearTrainer(workload, place)
     weights = list(workload.initial_weights(1))
     trainer.setup(weights)
     kept = {"fresh": trainer.state()}
-    steps = [[workload.batch(step, process)] for step in range(synthetic_updates.STEPS)]
+    steps = [[workload.batch(step, place.process)] for step in range(synthetic_updates.STEPS)]
     overflow, half = synthetic_updates.OVERFLOW, synthetic_updates.STEPS // 2
     trainer.train(steps[:overflow], 0)
     kept["before"] = trainer.state()
@@ -64,12 +56,29 @@ def states(case, process, processes):
     return {**found, **trainer.state()}
 
 
-def main():
-    out, *cases = sys.argv[1:]
-    process, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    found = {f"{case}/{name}": value for case in cases for name, value in states(case, process, processes).items()}
-    np.savez(out, **found)
+def reduced(case):
+    """Values summed over replicas in one step."""
+    place, sizes = place_here(), []
+    workload = synthetic_updates.Updates(*case.split("-"), place.processes)
+    trainer = LinearTrainer(workload, place)
+    trainer.setup(workload.initial_weights(1), warm_up=False)
+
+    def count(_, bucket):
+        sizes.append(bucket.buffer().numel())
+        return allreduce_hook(None, bucket)
+
+    trainer.distributed.register_comm_hook(None, count)
+    trainer.step(workload.batch(0, place.process), 0.1)
+    return sum(sizes)
 
 
-if __name__ == "__main__":
-    main()
+def computed(*cases):
+    """Under `CASE/…` (OPTIMIZER-VARIANT): what `state()` gives after the steps; in the middle the state is saved,
+    everything set up again, and the state loaded. `CASE/fresh/…`: the state after setup with warm-up. `CASE/before/…` and
+    `CASE/skipped/…`: the state before and after the step that overflows. With several processes `CASE/reduced`: the
+    values that an all-reduce of gradients sums in one step.
+    """
+    found = {f"{case}/{name}": value for case in cases for name, value in states(case).items()}
+    if place_here().processes > 1:
+        found |= {f"{case}/reduced": np.array(reduced(case)) for case in cases}
+    return found

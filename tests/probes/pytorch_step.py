@@ -1,24 +1,16 @@
-"""Run inside PyTorch's environment: which operators a training step of an image model calls, as JSON on standard output.
-
-    python pytorch_step.py WORKLOAD PRECISION
-
-`waits`: how often a value is read by the host; `convolutions`: type of each, and whether input, weight and output lie
-channels-last; `copies`: blocking copies from host to device by an optimizer's step on a made-up CUDA device, by optimizer.
-"""
+"""Run inside PyTorch's environment: which operators a training step of an image model calls."""
 
 import importlib
-import json
-import sys
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from suite.common.registry import load_trainer
-from workloads.api import ParameterRule, Place
+from tests.probes.image_trainers import SYNTHETIC, place_here
+from workloads.api import ParameterRule
 from workloads.frameworks.pytorch.optimizers import Lars
 
-MADE_UP = {"resnet50": "resnet50.resnet_made_up", "ssd": "ssd.ssd_made_up"}
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::is_nonzero")
 
 
@@ -40,24 +32,27 @@ def channels_last(tensor):
 
 
 def step(workload, precision):
-    """Of one training step on the CPU."""
-    made_up = importlib.import_module(f"tests.workloads.{MADE_UP[workload]}")
-    made = made_up.workload("uneven", "pytorch", precision=precision)
-    trainer = load_trainer(workload, "pytorch")(made, Place(0, 1, range(1), 1, ("cpu",)))
-    trainer.setup(made_up.weights(made).items(), warm_up=False)
-    batch = made_up.batch(made, 0)
+    """Of one training step on the CPU: `waits`, what reads values to the host; `types` of the convolutions, and
+    `channels_last`, whether their input, weight and output lie so.
+    """
+    synthetic = importlib.import_module(SYNTHETIC[workload])
+    made = synthetic.workload("uneven", "pytorch", precision=precision)
+    trainer = load_trainer(workload, "pytorch")(made, place_here())
+    trainer.setup(synthetic.weights(made).items(), warm_up=False)
+    batch = synthetic.batch(made, 0)
     with Watch() as watch:
         trainer.step(batch, 0.1)
     trainer.close()
     convolutions = [(*arguments[:2], found) for name, arguments, _, found in watch.calls if name == "aten::convolution"]
     return {
         "waits": [name for name, *_ in watch.calls if name in WAITS],
-        "convolutions": [[str(tensors[0].dtype), *map(channels_last, tensors)] for tensors in convolutions],
+        "types": [str(tensors[0].dtype) for tensors in convolutions],
+        "channels_last": [list(map(channels_last, tensors)) for tensors in convolutions],
     }
 
 
 def copies_of_lars():
-    """Names of the operators that bring a value of the host to the device and wait for that."""
+    """`copies`: what brings a value of the host to a synthetic CUDA device in an optimizer's step, and waits for that."""
     with FakeTensorMode():
         parameters = {name: torch.zeros(3, 3, device="cuda") for name in ("weight", "bias")}
         for parameter in parameters.values():
@@ -65,7 +60,7 @@ def copies_of_lars():
         optimizer = Lars(parameters, lambda name: ParameterRule(1e-4, name == "weight"), 0.9, 0.001)
         with Watch() as watch:
             optimizer.step(0.1)
-    return [
+    copies = [
         name
         for name, arguments, keywords, found in watch.calls
         if name in ("aten::_to_copy", "aten::copy_")
@@ -73,7 +68,4 @@ def copies_of_lars():
         == {tensor.device.type for tensor in (*arguments, found) if isinstance(tensor, torch.Tensor)}
         and not keywords.get("non_blocking")
     ]
-
-
-if __name__ == "__main__":
-    print(json.dumps({**step(*sys.argv[1:3]), "copies": copies_of_lars()}))
+    return {"copies": copies}

@@ -1,14 +1,6 @@
-"""Run inside TensorFlow's environment: ResNet's trainer with gradients in pieces, and on images of two sizes, as .npz.
-
-    python tensorflow_images.py OUT.npz
-
-`pieces/KIND` for `plain` and `compiled`: running statistics, flat, after a step at rate 0 in two pieces of three images;
-`halves`: after passes over both halves, one after the other. `gradient/pieces`, `gradient/halves`: the stem's, likewise.
-`sizes/losses` of images of two sizes in turn, `sizes/traces` of the step.
-"""
+"""Run inside TensorFlow's environment: ResNet's trainer with gradients in pieces, and on images of two sizes."""
 
 import dataclasses
-import sys
 
 import numpy as np
 
@@ -58,7 +50,10 @@ def half(batch, first):
 
 
 def in_pieces():
-    """Statistics and gradients in pieces and in halves."""
+    """`pieces/KIND` for `plain` and `compiled`: running statistics, flat, after a step at rate 0 in two pieces of three
+    images; `halves`: after passes over both halves, one after the other. `gradient/pieces KIND`, `gradient/halves`: the
+    stem's, likewise.
+    """
     found = {}
     for name, compiled in (("plain", "off"), ("compiled", "on")):
         trainer = trainer_of(InPieces, compiled, pieces=2)
@@ -72,7 +67,7 @@ def in_pieces():
 
 
 def of_two_sizes():
-    """Losses of steps on images of both sizes."""
+    """`losses` of steps on images of both sizes in turn, `traces` of the step."""
     trainer = trainer_of(TwoSizes)
     batches = []
     for height, width in SIZES:
@@ -81,8 +76,4 @@ def of_two_sizes():
         image = np.random.default_rng(height).integers(0, 256, spec.shape, np.uint8)
         batches.append(dataclasses.replace(batch, arrays={**batch.arrays, "image": image}))
     losses = [trainer.train([[batches[number % 2]]], number).loss for number in range(4)]
-    return {"sizes/losses": losses, "sizes/traces": trainer.traces}
-
-
-if __name__ == "__main__":
-    np.savez(sys.argv[1], **in_pieces(), **of_two_sizes())
+    return {"losses": losses, "traces": trainer.traces}

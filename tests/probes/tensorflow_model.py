@@ -1,17 +1,7 @@
-"""Run inside TensorFlow's environment: what a translation-like trainer on ModelTrainer computes (synthetic_tokens.py), as .npz.
-
-    python tensorflow_model.py OUT.npz
-
-By variant `NAME/…`: `losses`, `state/…` after the steps, `traces`; `forward` and `forward_backward`, the losses of those passes
-over the first two batches before training, `gradient/…` of the first batch, and whether the passes left the state `untouched`;
-`logits` of the first batch. `modes/MODE`: training steps, passes with and without gradients and evaluations in setup.
-`refused`: what is said of a batch that cannot be cut; `missing`: of a parameter that is not used. With several processes (RANK,
-WORLD_SIZE set by the caller) every process writes, and computes one variant.
-"""
+"""Run inside TensorFlow's environment: what a translation-like trainer on ModelTrainer computes (synthetic_tokens.py)."""
 
 import contextlib
 import os
-import sys
 from unittest import mock
 
 import numpy as np
@@ -112,15 +102,17 @@ def missing():
     return ""
 
 
-def main():
-    names = VARIANTS if PROCESSES == 1 else ["plain"]
-    found = {f"{name}/{key}": value for name in names for key, value in compute(**VARIANTS[name]).items()}
-    if PROCESSES == 1:
-        for mode in ("train", "forward_backward", "forward", "inference"):
-            found[f"modes/{mode}"] = warmed_up(mode)
-        found["refused"], found["missing"] = refused(), missing()
-    np.savez(sys.argv[1], **found)
+def computed(*names):
+    """By variant `NAME/…`: `losses`, `state/…` after the steps, `traces`; `forward` and `forward_backward`, the losses of those
+    passes over the first two batches before training, `gradient/…` of the first batch, and whether the passes left the state
+    `untouched`; `logits` of the first batch.
+    """
+    return {f"{name}/{key}": value for name in names for key, value in compute(**VARIANTS[name]).items()}
 
 
-if __name__ == "__main__":
-    main()
+def said():
+    """`modes/MODE`: training steps, passes with and without gradients and evaluations in setup; `refused`: what is said of a
+    batch that cannot be cut; `missing`: of a parameter that is not used.
+    """
+    modes = {f"modes/{mode}": warmed_up(mode) for mode in ("train", "forward_backward", "forward", "inference")}
+    return {**modes, "refused": refused(), "missing": missing()}

@@ -1,20 +1,9 @@
-"""Run inside TensorFlow's environment: states after steps of every optimizer and variant (synthetic_updates.py), as .npz.
+"""Run inside TensorFlow's environment: states after steps of every optimizer and variant (synthetic_updates.py)."""
 
-    python tensorflow_optimizers.py OUT.npz CASE …          CASE: OPTIMIZER-VARIANT or OPTIMIZER-VARIANT-compiled
-
-Under `CASE/…`: what `state()` gives after the steps; in the middle the state is saved, everything set up again, and the state
-loaded. `CASE/fresh/…`: the state after setup with warm-up. With several processes (RANK, WORLD_SIZE set by the caller) every
-process writes.
-"""
-
-import os
-import sys
-
-import numpy as np
 import tensorflow as tf
 
+from tests.probes.image_trainers import place_here
 from tests.workloads.frameworks import synthetic_updates
-from workloads.api import Place
 from workloads.frameworks.tensorflow.model import ModelTrainer
 from workloads.frameworks.tensorflow.variables import Model
 
@@ -45,17 +34,17 @@ def join_once():
     tf.distribute.MultiWorkerMirroredStrategy = shared
 
 
-def states(case, process, processes):
+def states(case):
     """After setup, and after the steps."""
     optimizer, variant, *compiled = case.split("-")
-    workload = synthetic_updates.Updates(optimizer, variant, processes, "on" if compiled else "off")
-    place = Place(process, processes, range(process, process + 1), processes, ("cpu",))
+    place = place_here()
+    workload = synthetic_updates.Updates(optimizer, variant, place.processes, "on" if compiled else "off")
     trainer = LinearTrainer(workload, place)
     weights = list(workload.initial_weights(1))
     trainer.setup(weights)
     fresh = trainer.state()
     steps, half = (
-        [[workload.batch(step, process)] for step in range(synthetic_updates.STEPS)],
+        [[workload.batch(step, place.process)] for step in range(synthetic_updates.STEPS)],
         synthetic_updates.STEPS // 2,
     )
     trainer.train(steps[:half], 0)
@@ -66,13 +55,10 @@ def states(case, process, processes):
     return {**{f"fresh/{name}": value for name, value in fresh.items()}, **trainer.state()}
 
 
-def main():
-    out, *cases = sys.argv[1:]
-    process, processes = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    join_once()
-    found = {f"{case}/{name}": value for case in cases for name, value in states(case, process, processes).items()}
-    np.savez(out, **found)
-
-
-if __name__ == "__main__":
-    main()
+def computed(*cases):
+    """Under `CASE/…` (OPTIMIZER-VARIANT or OPTIMIZER-VARIANT-compiled): what `state()` gives after the steps; in the middle the
+    state is saved, everything set up again, and the state loaded. `CASE/fresh/…`: the state after setup with warm-up.
+    """
+    if place_here().processes > 1:
+        join_once()
+    return {f"{case}/{name}": value for case in cases for name, value in states(case).items()}

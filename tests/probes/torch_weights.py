@@ -1,11 +1,5 @@
-"""Run in PyTorch's environment: torchvision's ResNet-34 as torch.save writes it, and made-up files as torch.load reads them.
+"""Run in PyTorch's environment: torchvision's ResNet-34 as torch.save writes it, synthetic files as torch.load reads them."""
 
-    python torch_weights.py FOLDER
-
-Writes resnet34-{pickles,zip,channels_last,parameters}.pth and resnet34.npz; made-NAME.npz of each made-NAME.pth.
-"""
-
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +12,9 @@ def arrays(state):
     return {name: value.detach().numpy() for name, value in state.items()}
 
 
-def main():
-    folder = Path(sys.argv[1])
+def write(folder):
+    """Writes resnet34-{pickles,zip,channels_last,parameters}.pth and resnet34.npz; made-NAME.npz of each made-NAME.pth."""
+    folder = Path(folder)
     torch.manual_seed(1)
     model = torchvision.models.resnet34()
     for name, value in model.named_buffers():
@@ -38,7 +33,4 @@ def main():
     for path in folder.glob("made-*.pth"):
         found = torch.load(path, weights_only=False)
         np.savez(path.with_suffix(".npz"), **arrays(found))
-
-
-if __name__ == "__main__":
-    main()
+    return {}

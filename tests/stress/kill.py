@@ -31,7 +31,10 @@ LONGEST_SECONDS = 4.0
 
 def environment(scratch, **extra):
     """Variables of a sweep; extra ones are those of its first attempt."""
-    path = {"PYTHONPATH": str(PROJECT / "tests" / "data" / "toy"), "SUITE_DATA_DIR": str(scratch / "data")}
+    path = {
+        "PYTHONPATH": os.pathsep.join([str(PROJECT / "tests" / "data" / "toy"), str(PROJECT)]),
+        "SUITE_DATA_DIR": str(scratch / "data"),
+    }
     return {**os.environ, **path, **extra}
 
 

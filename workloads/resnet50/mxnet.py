@@ -5,14 +5,11 @@ Shapes: B images of a replica, S pixels of a side, K classes. Parameters and bat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import ModuleType
 
-import mxnet as mx
-
+from workloads.frameworks.mxnet.graphs import Inputs, Tensor
 from workloads.frameworks.mxnet.images import ImageTrainer
-from workloads.frameworks.mxnet.layers import ImageModel, Inputs, Tensor
-from workloads.frameworks.mxnet.optimizers import Lars, Optimizer
+from workloads.frameworks.mxnet.layers import ImageModel
 from workloads.resnet50 import network
 from workloads.resnet50.workload import ResNet50
 
@@ -53,15 +50,6 @@ class ResNetTrainer(ImageTrainer):
     workload: ResNet50
 
     def build_model(self, half: bool, on_cpu: bool) -> ResNet:
-        """See ImageTrainer."""
+        """With the set's label smoothing."""
         smoothing = float(self.settings.hyperparameters["label_smoothing"])
         return ResNet(self.workload.network, smoothing, half, on_cpu)
-
-    def build_optimizer(self, flats: Sequence[mx.nd.NDArray], gradients: Sequence[mx.nd.NDArray]) -> Optimizer:
-        """LARS where the set wants it."""
-        if not self.workload.uses_lars:
-            return super().build_optimizer(flats, gradients)
-        momentum, coefficient = (
-            float(self.settings.hyperparameters[name]) for name in ("momentum", "lars_coefficient")
-        )
-        return Lars(self.shapes, self.workload.parameter_rule, flats, gradients, momentum, coefficient, self.loss_scale)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from workloads.frameworks.mxnet.graphs import Inputs, Tensor
 from workloads.frameworks.mxnet.images import ImageTrainer
-from workloads.frameworks.mxnet.layers import BLOCK, ImageModel, Inputs, Tensor
+from workloads.frameworks.mxnet.layers import BLOCK, ImageModel
 from workloads.ssd import network
 from workloads.ssd.workload import SSD
 
@@ -27,8 +28,9 @@ class Detector(ImageModel):
         self.layers, self.priors = layers, priors
 
     def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """See `detection_loss`."""
-        return detection_loss(F, *self.outputs(F, inputs), inputs["offset"], inputs["label"], self.priors)
+        """`detection_loss` of the model's outputs."""
+        offsets, logits = self.outputs(F, inputs)
+        return detection_loss(F, offsets, logits, inputs["offset"], inputs["label"], self.priors)
 
     def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
         """Offsets (B, 4, P) and logits (B, C + 1, P)."""
@@ -95,5 +97,5 @@ class SSDTrainer(ImageTrainer):
     workload: SSD
 
     def build_model(self, half: bool, on_cpu: bool) -> Detector:
-        """See ImageTrainer."""
+        """With a prediction for each of the workload's priors."""
         return Detector(self.workload.network, len(self.workload.priors), half, on_cpu)

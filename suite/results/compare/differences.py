@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from suite.results.compare.entries import Entry
 from suite.results.score.measurement import Measurement
+from workloads.api import LoggedSettings, field_names
 
 BLEU_WORKLOADS = ("gnmt", "transformer")
 """Some logs hold BLEU as a fraction, some in points."""
@@ -39,7 +40,8 @@ UNKNOWN = "unknown"
 def differences(ours: Entry, theirs: Entry) -> Differences:
     """The properties that differ between two results; those that neither states are left out."""
     differing = [
-        Difference(name, text(ours) or UNKNOWN, text(theirs) or UNKNOWN) for name, text in _COMPARED_PROPERTIES.items()
+        Difference(name, text(ours) or UNKNOWN, text(theirs) or UNKNOWN)
+        for name, text in {**_COMPARED_PROPERTIES, **_OTHER_SETTINGS}.items()
     ]
     differing = [item for item in differing if item.ours != item.theirs and _really_differs(item, ours, theirs)]
     differing += _hyperparameter_differences(ours.measurement, theirs.measurement)
@@ -154,12 +156,31 @@ _COMPARED_PROPERTIES: Mapping[str, Callable[[Entry], str]] = {
     "hyperparameter set": lambda entry: entry.hyperparameter_set,
 }
 """Property to its text for one result, in the order in which differences are shown."""
+_COVERED = (
+    *("targets", "clock", "rules", "dataset", "batch_size_global", "batch_rule", "lr_scaling", "precision", "device"),
+    *("cores_per_device", "framework", "profile", "stop", "mode", "hyperparameter_set", "workload", "devices"),
+)
+"""Settings whose differences the properties above show, and what two results must share to be compared."""
+
+
+def _setting_text(name: str) -> Callable[[Entry], str]:
+    """The text of a setting for one result; empty where it is not known."""
+    return lambda entry: "" if entry.group is None else str(getattr(entry.group, name))
+
+
+_OTHER_SETTINGS: Mapping[str, Callable[[Entry], str]] = {
+    name.replace("_", " "): _setting_text(name)
+    for name in field_names(LoggedSettings, row=True)
+    if name not in _COVERED
+}
+"""Every other setting that distinguishes rows."""
 _ONLY_IN_OUR_LOGS = (
     "data fingerprint",
     "batch rule",
     "learning-rate scaling",
     "cores per device",
     "hyperparameter set",
+    *_OTHER_SETTINGS,
 )
 """Properties that only our logs state: left out where one of the results does not have them."""
 

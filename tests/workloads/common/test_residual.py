@@ -1,13 +1,11 @@
 """Residual trunks: torchvision's names and shapes for every depth, counts, strides, maps of images that are not square."""
 
-import json
 import math
-import subprocess
 
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import command
+from tests.frameworks_probe import probe_json
 from workloads.common import residual
 from workloads.common.residual import BLOCKS, Convolution, build_trunk
 
@@ -36,10 +34,7 @@ def test_every_depth_has_the_published_parameters(depth):
 
 @pytest.fixture(scope="module")
 def torchvisions():
-    done = subprocess.run(
-        command("pytorch", "residual_torchvision.py", *map(str, BLOCKS)), capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
+    return probe_json("pytorch", "probes.residual_torchvision.trunks", *BLOCKS)
 
 
 @pytest.mark.parametrize("depth", BLOCKS)

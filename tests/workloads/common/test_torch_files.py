@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.frameworks_probe import command, run
+from tests.frameworks_probe import probe
 from tests.workloads.common import synthetic_torch_files as made
 from tests.workloads.common.synthetic_torch_files import Call, Named, Reference
 from workloads.common import torch_files, torch_pickle
@@ -91,7 +91,7 @@ def by_torch(tmp_path_factory):
     folder = tmp_path_factory.mktemp("torch")
     for form, data in FORMS.items():
         (folder / f"made-{form}.pth").write_bytes(data)
-    run(command("pytorch", "torch_weights.py", str(folder)))
+    probe("pytorch", "probes.torch_weights.write", str(folder))
     yield folder
     for path in folder.glob("resnet34*"):
         path.unlink()

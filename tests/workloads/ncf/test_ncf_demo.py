@@ -16,10 +16,8 @@ TARGET = 0.635
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("data") / "ml-demo"
-    MLDemo().make_demo(path)
-    return path
+def folder(demo_data) -> Path:
+    return demo_data("ml-demo")
 
 
 def hr_at_10(folder: Path, scores, seed: int) -> float:

@@ -4,76 +4,69 @@ The reference is float64 NumPy (neumf_numpy.py), so that no framework is measure
 """
 
 import functools
-import json
-import os
-import subprocess
 
 import numpy as np
 import pytest
 
 from suite.common import registry
 from suite.config.compose import compose
-from suite.environments.environment import resolve
 from suite.launch.base import place_of
 from suite.plan.jobs import choose, make_job
-from tests.helpers import PROJECT
+from tests.frameworks_probe import begin_chosen, probe, probe_together
 from tests.workloads.ncf import neumf_numpy
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+TRAINED = "probes.ncf_trainers.trained"
 BATCH = 45_001
 """Ten steps per epoch of the demo, the last one short and odd."""
-
-
-def make_run(framework, folder, *overrides):
-    """A RunSpec of the NCF demo as the controller would make it."""
-    arguments = ("workload=ncf", f"framework={framework}", "profile=demo", "seed=7")
-    # Without scaling: a large learning rate turns rounding of fp32 into different ReLU masks within ten steps.
-    arguments += (f"batch=global:{BATCH}", "lr_scaling=none", *overrides)
-    config = compose(arguments).jobs[0].config
-    choice = choose(config)
-    recipe = registry.load_dataset("ml-demo")
-    from suite.common.paths import data_root
-
-    if not recipe.is_prepared(data_root() / "ml-demo"):
-        recipe.make_demo(data_root() / "ml-demo")
-    run = make_job(choice, config, "job", folder).run(0, False)
-    run.write(folder / f"{framework}.json")
-    return run
+EPOCH = 10
 
 
 @functools.cache
-def probe(framework, folder):
-    """The probe's arrays of one framework."""
-    run = make_run(framework, folder)
-    environment = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"])
-    out = folder / f"{framework}.npz"
-    command = environment.command(
-        str(PROJECT / "tests/probes/ncf_probe.py"), str(folder / f"{framework}.json"), str(out)
-    )
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=900, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    with np.load(out) as arrays:
-        return run, dict(arrays)
+def make_run(framework, folder, devices=1):
+    """A RunSpec of the NCF demo as the controller would make it, and where it is written."""
+    arguments = ("workload=ncf", f"framework={framework}", "profile=demo", "seed=7", f"gpus={devices}")
+    # Without scaling: a large learning rate turns rounding of fp32 into different ReLU masks within ten steps.
+    arguments += (f"batch=global:{BATCH}", "lr_scaling=none", "oversubscribe=true")
+    config = compose(arguments).jobs[0].config
+    run = make_job(choose(config), config, "job", folder).run(0, False)
+    path = folder / f"{framework}-{devices}.json"
+    run.write(path)
+    return run, str(path)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("probes")
+def folder(tmp_path_factory, demo_data, request):
+    """Where the runs are written; every framework begins with what the chosen tests will ask of it."""
+    folder = tmp_path_factory.mktemp("probes")
+    demo_data("ml-demo")
+    begin_chosen(request, lambda framework: (framework, TRAINED, make_run(framework, folder)[1]))
+    return folder
+
+
+def trained(framework, folder):
+    """What a trainer computes on one device."""
+    return probe(framework, TRAINED, make_run(framework, folder)[1])
+
+
+@functools.cache
+def trained_on_two(framework, folder):
+    """What it computes on two: one process drives both in MXNet."""
+    count = 1 if framework == "mxnet" else 2
+    return probe_together(framework, count, TRAINED, make_run(framework, folder, 2)[1])[0]
 
 
 @functools.cache
 def reference(folder):
     """Losses of two epochs in float64, from the same weights and batches."""
-    run = make_run("pytorch", folder)
+    run, _ = make_run("pytorch", folder)
     workload = registry.load_workload("ncf")(run.settings, run.facts)
     weights = dict(workload.initial_weights(run.settings.seed))
     values = run.settings.hyperparameters
     adam = neumf_numpy.Adam(weights, values["learning_rate"], values["beta1"], values["beta2"], values["epsilon"])
     losses = []
     data = workload.open_data(place_of(run, 0, 1), run.settings.seed)
-    for (batch,) in data.train(0, 2 * workload.steps_per_epoch):
+    for (batch,) in data.train(0, 2 * EPOCH):
         losses.append(neumf_numpy.loss(adam.weights, batch.arrays, batch.weight_global))
         adam.step(neumf_numpy.gradient(adam.weights, batch.arrays, batch.weight_global))
     data.close()
@@ -82,7 +75,7 @@ def reference(folder):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_same_weights_give_the_same_logits(framework, folder):
-    _, found = probe(framework, folder)
+    found = trained(framework, folder)
     weights, _, _ = reference(folder)
     users = np.repeat(found["users"], found["items"].shape[1])
     expected = neumf_numpy.logits(weights, users, found["items"].ravel()).reshape(found["logits"].shape)
@@ -92,34 +85,38 @@ def test_same_weights_give_the_same_logits(framework, folder):
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_twenty_adam_steps_have_the_same_loss(framework, folder):
-    _, found = probe(framework, folder)
+    found = trained(framework, folder)
     _, losses, final = reference(folder)
-    assert len(losses) == 20
+    assert len(found["losses"]) == len(losses) == 20
     np.testing.assert_allclose(found["losses"], losses, rtol=2e-6)
     assert np.abs(found["mlp_user"] - final["mlp_user"]).mean() < 1e-4 * np.abs(final["mlp_user"]).mean()
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_warm_up_leaves_no_trace_and_a_state_can_be_loaded(framework, folder):
-    _, found = probe(framework, folder)
-    without, with_warm_up, trained, loaded, after_another_step = found["digests"]
-    assert without == with_warm_up
-    assert trained == loaded
-    assert trained == after_another_step, "training reached a state that had been given away"
-    assert trained != without
-
-
-def test_tensorflow_traces_one_function_per_shape(folder):
-    run, found = probe("tensorflow", folder)
-    workload = registry.load_workload("ncf")(run.settings, run.facts)
-    assert 1 <= int(found["traces"]) <= len(workload.shapes()) == 2
+def test_one_device_computes_what_two_compute(framework, folder):
+    one, two = trained(framework, folder)["losses"], trained_on_two(framework, folder)["losses"]
+    np.testing.assert_allclose(two, one, rtol=2e-6)
+    assert two[:EPOCH].mean() == pytest.approx(one[:EPOCH].mean(), rel=1e-6)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_hashed_randomness_is_the_same_in_every_environment(framework):
-    environment = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"])
-    done = subprocess.run(
-        environment.command(str(PROJECT / "tests/golden/randomness.py")), capture_output=True, text=True, timeout=900
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == json.loads((PROJECT / "tests/golden/randomness.json").read_text())
+def test_the_frameworks_compute_one_loss(framework, folder):
+    wanted = trained("pytorch", folder)["losses"][:EPOCH].mean()
+    for found in (trained(framework, folder), trained_on_two(framework, folder)):
+        assert found["losses"][:EPOCH].mean() == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_warm_up_leaves_no_trace_and_a_state_can_be_loaded(framework, folder):
+    without, with_warm_up, after_steps, loaded, after_another_step = trained(framework, folder)["digests"]
+    assert without == with_warm_up
+    assert after_steps == loaded
+    assert after_steps == after_another_step, "training reached a state that had been given away"
+    assert after_steps != without
+
+
+def test_tensorflow_traces_one_function_per_shape(folder):
+    run, _ = make_run("tensorflow", folder)
+    workload = registry.load_workload("ncf")(run.settings, run.facts)
+    assert workload.steps_per_epoch == EPOCH
+    assert 1 <= int(trained("tensorflow", folder)["traces"]) <= len(workload.shapes()) == 2

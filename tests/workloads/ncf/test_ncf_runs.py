@@ -106,33 +106,6 @@ def test_run_json_holds_what_was_decided(demos):
         assert run["environment"]["python"]
 
 
-@pytest.fixture(scope="module")
-def ten_steps(tmp_path_factory):
-    """Ten steps, the last one short and odd, of every framework on one and two devices."""
-    tmp_path = tmp_path_factory.mktemp("ten")
-    arguments = ("-m", *DEMO, f"framework={','.join(FRAMEWORKS)}", "gpus=1,2", "oversubscribe=true", "seed=7")
-    arguments += ("stop=steps:10", "batch=global:45001", "lr_scaling=none")
-    done = run_suite(tmp_path, *arguments, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    losses = {}
-    for folder in run_folders(tmp_path):
-        run = json.loads((folder / "run.json").read_text())
-        row = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
-        assert row["samples"] == 5 * 83_545  # one epoch: nine whole batches and a short one
-        losses[run["settings"]["framework"], run["settings"]["devices"]] = row["loss"]
-    return losses
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_one_device_computes_what_two_compute(ten_steps, framework):
-    assert ten_steps[framework, 1] == pytest.approx(ten_steps[framework, 2], rel=1e-6)
-
-
-def test_the_frameworks_compute_one_loss(ten_steps):
-    for loss in ten_steps.values():
-        assert loss == pytest.approx(ten_steps["pytorch", 1], rel=1e-6)
-
-
 @pytest.mark.parametrize("controller_looks", ["at once", "when all are gone"])
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])
 def test_a_killed_process_ends_the_run_within_ten_seconds_and_is_named(tmp_path, framework, controller_looks):
@@ -184,7 +157,7 @@ def is_pending(pid, number):
     return any(mask >> number - 1 & 1 for mask in masks)
 
 
-def test_reference_run_on_made_up_tensors(tmp_path):
+def test_reference_run_on_synthetic_tensors(tmp_path):
     """The full model: 31,832,577 parameters, throughput only."""
     arguments = ("workload=ncf", "profile=synthetic", "device=cpu", "batch=global:4096", "stop=steps:2")
     done = run_suite(tmp_path, *arguments)
@@ -196,11 +169,19 @@ def test_reference_run_on_made_up_tensors(tmp_path):
     assert "eval_accuracy" not in found
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_loss_that_is_no_number_ends_the_run(tmp_path, framework):
-    done = run_suite(tmp_path, *DEMO, f"framework={framework}", "workload.learning_rate=1e30", "stop=epochs:2")
+@pytest.fixture(scope="module")
+def diverged(tmp_path_factory):
+    """A sweep over the frameworks, at a learning rate that no weight survives."""
+    tmp_path = tmp_path_factory.mktemp("diverged")
+    arguments = (f"framework={','.join(FRAMEWORKS)}", "gpus=1", "workload.learning_rate=1e30", "stop=epochs:2")
+    done = run_suite(tmp_path, "-m", *DEMO, *arguments)
     assert done.returncode == 1, done.stdout + done.stderr
-    folder = only(run_folders(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_loss_that_is_no_number_ends_the_run(diverged, framework):
+    folder = only((diverged / "logs").glob(f"*/ncf-{framework}-*/run_0"))
     assert status(folder)["status"] == "failed"
     assert "the loss is" in status(folder)["reason"]
     last = events(folder / "result_0.txt")[-1]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from suite.common import registry
-from suite.common.paths import data_root
 from suite.config.compose import compose
 from suite.plan.settings import resolve_settings
 from tests.workloads.ncf import neumf_numpy
@@ -26,10 +25,8 @@ def workload_of(*overrides, facts=None):
 
 
 @pytest.fixture(scope="module")
-def demo():
-    recipe = registry.load_dataset("ml-demo")
-    if not recipe.is_prepared(data_root() / "ml-demo"):
-        recipe.make_demo(data_root() / "ml-demo")
+def demo(demo_data):
+    demo_data("ml-demo")
     return workload_of("profile=demo", "seed=5")
 
 

@@ -25,10 +25,8 @@ GOLDEN_IMAGES = [(split, index) for split in ("train", "val") for index in range
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "imagenet-demo"
-    ImageNetDemo().make_demo(folder)
-    return folder
+def prepared(demo_data) -> Path:
+    return demo_data("imagenet-demo")
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 from tests.helpers import events, only, run_suite, status, suite
+from workloads.resnet50 import demo
+from workloads.resnet50.demo import ImageNetDemo
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 DEMO = ("workload=resnet50", "profile=demo")
@@ -67,7 +69,8 @@ def test_report_has_a_row_for_each(epoch, tmp_path):
         (("workload.hyperparameter_set=nvidia",), "did you mean"),
     ],
 )
-def test_a_mistake_is_one_line(tmp_path, overrides, words):
+def test_a_mistake_is_one_line(tmp_path, demo_data, overrides, words):
+    demo_data("imagenet-demo")
     done = run_suite(tmp_path, *DEMO, *overrides, timeout=300)
     assert done.returncode == 2
     assert words in done.stderr
@@ -81,22 +84,30 @@ def test_reference_without_data_says_what_to_type(tmp_path):
     assert "suite data prepare imagenet --from" in done.stderr
 
 
-def test_an_image_damaged_after_preparation_ends_the_run_with_its_name(tmp_path):
-    data = {"SUITE_DATA_DIR": str(tmp_path / "data")}
-    assert suite(tmp_path, "data", "make-demo", "imagenet-demo", **data).returncode == 0
+@pytest.fixture
+def few_images(tmp_path, monkeypatch):
+    """A data folder whose demo has 64 images to train with: two steps an epoch; one image was damaged after preparation."""
+    monkeypatch.setattr(demo, "SIZES", {"train": 64, "val": 20})
+    ImageNetDemo().make_demo(tmp_path / "data" / "imagenet-demo")
     image = sorted((tmp_path / "data").glob("imagenet-demo/images/train/*/*.JPEG"))[7]
     content = image.read_bytes()
     image.write_bytes(content[: len(content) // 2] + b"\0" * (len(content) - len(content) // 2))
-    done = run_suite(tmp_path, *DEMO, "stop=epochs:1", "seed=1", f"output={tmp_path / 'out'}", **data)
+    return tmp_path / "data", image
+
+
+def test_an_image_damaged_after_preparation_ends_the_run_with_its_name(tmp_path, few_images):
+    folder, image = few_images
+    run = (*DEMO, "stop=epochs:1", "seed=1")
+    done = run_suite(tmp_path, *run, f"output={tmp_path / 'out'}", SUITE_DATA_DIR=str(folder))
     assert done.returncode != 0
     found = status(only((tmp_path / "out").glob("*/run_0")))
     assert found["status"] == "failed"
     assert image.name in found["reason"]
-    skipped = run_suite(
-        tmp_path, *DEMO, "stop=epochs:1", "seed=1", "data.skip_bad=true", f"output={tmp_path / 'skip'}", **data
-    )
+    output = f"output={tmp_path / 'skip'}"
+    skipped = run_suite(tmp_path, *run, "data.skip_bad=true", output, SUITE_DATA_DIR=str(folder))
     assert skipped.returncode == 0, skipped.stdout + skipped.stderr
     assert status(only((tmp_path / "skip").glob("*/run_0")))["status"] == "success"
+    assert only(metrics(only((tmp_path / "skip").glob("*/run_0"))))["samples"] == 64
 
 
 @pytest.mark.full

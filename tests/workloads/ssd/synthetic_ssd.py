@@ -6,7 +6,8 @@ import dataclasses
 
 import numpy as np
 
-from workloads.api import Batch, Facts, Settings
+from tests.workloads import synthetic
+from workloads.api import Batch, Facts
 from workloads.common.randomness import bits, integers, normal, stream
 from workloads.ssd import network
 from workloads.ssd.priors import shapes_per_cell
@@ -19,10 +20,6 @@ CASES = {
     "uneven": {"model": {**DEMO_MODEL, "image_size": 100, "map_sizes": [13, 7, 4, 2]}, "classes": 7, "batch": 4},
 }
 """Name to model, classes and images per step. `uneven`: maps of odd sizes show every padding mistake."""
-IMAGES = 96
-LEFT_OUT = ("batch_size_global", "lr_scaling")
-"""Of a set: what is no hyperparameter of the workload."""
-STEPS = 10
 RATE, DECAY = 5e-4, 0.05
 """Steps so small that rounding does not grow much; a decay so large that leaving it out shows."""
 HEADS = 0.2
@@ -32,57 +29,42 @@ POSITIVES = 12
 
 
 def workload(case: str, framework: str, devices: int = 1, compile: str = "", **changes: object) -> SSD:
-    """The workload of a case, without warm-up, at one rate.
-
-    `compile` is off unless given, but for MXNet, where it is what users have.
-    """
+    """The workload of a case, without warm-up, at one rate."""
     chosen = CASES[case]
-    values = {name: setting.value for name, setting in SETS["reference"].items() if name not in LEFT_OUT}
-    values |= {"learning_rate": RATE, "weight_decay": DECAY, "warmup_steps": 0}
-    settings = Settings(
-        workload="ssd", framework=framework, profile="demo", rules="v0.7", clock="v0.7", device="cpu",
-        devices=devices, nodes=1, cores_per_device=1, oversubscribe=False, precision="fp32",
-        batch_size_global=chosen["batch"], batch_rule="set", lr_scaling="none", seed=0, stop="target", mode="train",
-        dataset="coco-demo", data_dir="", model=chosen["model"], targets={"map": 0.23},
-        hyperparameter_set="reference", hyperparameters=values, hyperparameter_sources={},
-        options={"evaluation_batch_size": chosen["batch"], "compile": compile or ("auto" if framework == "mxnet" else "off")},
+    values = synthetic.hyperparameters(SETS["reference"], learning_rate=RATE, weight_decay=DECAY, warmup_steps=0)
+    settings = synthetic.settings(
+        "ssd", framework=framework, devices=devices, batch_size_global=chosen["batch"], dataset="coco-demo",
+        model=chosen["model"], targets={"map": 0.23}, hyperparameter_set="reference", hyperparameters=values,
+        options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
     )  # fmt: skip
-    facts = Facts(IMAGES, IMAGES, {"classes": chosen["classes"]}, "synthetic")
+    facts = Facts(synthetic.IMAGES, synthetic.IMAGES, {"classes": chosen["classes"]}, "synthetic")
     return SSD(dataclasses.replace(settings, **changes), facts)
 
 
 def weights(made: SSD) -> dict[str, np.ndarray]:
-    """Initial weights with shaken batch-norm scales and shifts."""
-    found = {}
-    for name, value in made.initial_weights(7):
-        if name.startswith(("box", "class")):
-            value = HEADS * value
-        noise = normal(bits(stream(7, f"shake/{name}"), np.arange(value.size))).reshape(value.shape)
-        found[name] = (value if value.ndim > 1 else value + 0.2 * noise).astype(np.float32)
-    return found
+    """Initial weights with smaller heads, and with shaken batch-norm scales and shifts."""
+    drawn = made.initial_weights(7)
+    return synthetic.shaken(
+        (name, HEADS * value if name.startswith(("box", "class")) else value) for name, value in drawn
+    )
 
 
 def statistics(made: SSD) -> dict[str, np.ndarray]:
     """Running statistics as after training: means around 0, variances around 1."""
     found = {}
     for name, shape in network.statistics(made.network).items():
-        noise = normal(bits(stream(7, f"statistics/{name}"), np.arange(shape[0])))
+        noise = synthetic.noise(f"statistics/{name}", shape)
         found[name] = (0.1 * noise if name.endswith("mean") else np.exp(0.3 * noise)).astype(np.float32)
     return found
 
 
 def batch(made: SSD, step: int, replica: int = 0) -> Batch:
     """One replica's smooth random images (B, S, S, 3) of a step, with synthetic targets of their priors."""
-    settings = made.settings
-    size, count = int(settings.model["image_size"]), made.images_per_replica
-    first = step * settings.batch_size_global + replica * count
-    numbers = np.arange(first, first + count)
-    coarse = integers(bits(stream(3, "images"), numbers[:, None], np.arange(8 * 8 * 3)), 256).reshape(count, 8, 8, 3)
-    index = np.arange(size) * 8 // size
-    fine = integers(bits(stream(4, "images"), numbers[:, None], np.arange(size * size * 3)), 40)
-    image = np.clip(coarse[:, index][:, :, index] + fine.reshape(count, size, size, 3) - 20, 0, 255).astype(np.uint8)
+    settings, count = made.settings, made.images_per_replica
+    numbers = synthetic.numbers_of(settings, step, replica, count)
     offset, label = targets(numbers, made)
-    arrays = {"image": image, "offset": offset, "label": label, "number": numbers, "valid": np.ones(count, bool)}
+    arrays = {"image": synthetic.pictures(numbers, int(settings.model["image_size"])), "offset": offset, "label": label}
+    arrays |= {"number": numbers, "valid": np.ones(count, bool)}
     arrays |= {"width": np.full(count, 640, np.int32), "height": np.full(count, 480, np.int32)}
     return Batch(arrays, float(count), float(settings.batch_size_global), settings.batch_size_global)
 

@@ -14,7 +14,7 @@ from suite.common.runspec import read_run
 from suite.config.compose import compose
 from suite.plan.resume import identity
 from suite.plan.settings import resolve_settings
-from tests.frameworks_probe import command, run
+from tests.frameworks_probe import probe
 from tests.helpers import events, only, run_suite, suite
 from tests.workloads.common import synthetic_torch_files as made
 from tests.workloads.common.coco import synthetic_coco
@@ -429,13 +429,12 @@ def test_a_reference_run(tmp_path, file):
 def test_weights_and_statistics_arrive(tmp_path, file, framework):
     """In a trainer whose trunk is a part of ResNet-34."""
     resolved(tmp_path, file)
-    out = tmp_path / "state.npz"
-    run(command(framework, "ssd_backbone_probe.py", framework, str(tmp_path / "coco2017"), digest_of(file), str(out)))
+    data = str(tmp_path / "coco2017")
+    state = probe(framework, "probes.ssd_backbone_probe.state", framework, data, digest_of(file))
     small = synthetic_ssd.workload("steps", framework)
     shapes, drawn = backbone.shapes(small.network), dict(small.initial_weights(3))
     assert len([name for name in shapes if "running" in name]) == 2 * 11
-    with np.load(out) as state:
-        for name, value in drawn.items():
-            assert np.array_equal(state[name], ARRAYS[name] if name in shapes else value), name
-        for name in network.statistics(small.network):
-            assert np.array_equal(state[name], ARRAYS[name]), name
+    for name, value in drawn.items():
+        assert np.array_equal(state[name], ARRAYS[name] if name in shapes else value), name
+    for name in network.statistics(small.network):
+        assert np.array_equal(state[name], ARRAYS[name]), name

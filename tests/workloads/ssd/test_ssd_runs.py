@@ -1,4 +1,4 @@
-"""SSD in real processes: made-up batches, refusals; with the marker `full` the demo to its target."""
+"""SSD in real processes: synthetic batches, refusals; with the marker `full` the demo to its target."""
 
 import json
 
@@ -9,12 +9,20 @@ from tests.helpers import events, only, run_suite, status, suite
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_synthetic_steps_run(tmp_path, framework):
-    chosen = ("workload=ssd", f"framework={framework}", "profile=synthetic", "device=cpu", "batch=global:2")
-    done = run_suite(tmp_path, *chosen, "stop=steps:2", timeout=300)
+@pytest.fixture(scope="module")
+def synthetic(tmp_path_factory):
+    """Two steps of the full model in every framework."""
+    tmp_path = tmp_path_factory.mktemp("synthetic")
+    chosen = ("workload=ssd", f"framework={','.join(FRAMEWORKS)}", "gpus=1", "profile=synthetic", "device=cpu")
+    sizes = ("batch=global:2", "workload.evaluation_batch_size=2", "stop=steps:2")
+    done = run_suite(tmp_path, "-m", *chosen, *sizes, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
-    folder = only((tmp_path / "logs").glob("*/*/run_0"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_synthetic_steps_run(synthetic, framework):
+    folder = only((synthetic / "logs").glob(f"*/ssd-{framework}-*/run_0"))
     found = {key: value for key, value, _ in events(folder / "result_0.txt")}
     assert status(folder)["status"] == "success"
     assert found["suite_run"]["labels"][:2] == ["synthetic", "cpu"]
@@ -28,7 +36,8 @@ def test_synthetic_steps_run(tmp_path, framework):
         (("profile=demo", "gpus=3", "oversubscribe=true"), "3 devices"),
     ],
 )
-def test_what_is_not_there_is_refused_in_one_line(tmp_path, overrides, words):
+def test_what_is_not_there_is_refused_in_one_line(tmp_path, demo_data, overrides, words):
+    demo_data("coco-demo")
     done = run_suite(tmp_path, "workload=ssd", *overrides, timeout=60)
     assert done.returncode == 2
     assert words in done.stderr

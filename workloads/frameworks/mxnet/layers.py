@@ -5,18 +5,16 @@ Shapes: B images of a replica, S pixels of a side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from workloads.api import Array
+from workloads.frameworks.mxnet.flat import Shapes
+from workloads.frameworks.mxnet.graphs import Inputs, Model, Tensor
 
-Shapes = Mapping[str, tuple[int, ...]]
-Tensor = Any
-"""A symbol, or an array where operators are called one by one."""
-Inputs = Mapping[str, Tensor]
 Layer = Any
 """A workload's network.Convolution, with `norm` (None: it has a bias instead of a batch norm) and `padding`."""
 Block = Any
@@ -26,17 +24,14 @@ BLOCK = 16
 """Channels that oneDNN puts together with AVX-512."""
 
 
-class ImageModel:
-    """A network as functions of `F`, which is `mxnet.sym` or `mxnet.nd`, and of inputs by name.
+class ImageModel(Model):
+    """A convolutional network. Its input is `image`, uint8 (B, S, S, 3).
 
-    Inputs: every parameter and statistic, `image` uint8 (B, S, S, 3), `targets`, and what normalises images: `scale`
-    (3, 3, 1, 1) and `shift` (3,). Weights of a convolution are `<name>.weight`, of a batch norm `<name>.weight` and so on.
+    Constants normalise images: `scale` (3, 3, 1, 1) and `shift` (3,). Weights of a convolution are `<name>.weight`, of a batch
+    norm `<name>.weight` and so on.
     """
 
-    targets: tuple[str, ...]
-    """What a training batch has beside `image`."""
-    results: tuple[str, ...]
-    """Names of what `outputs` returns."""
+    inputs = ("image",)
     scale: tuple[float, ...]
     shift: tuple[float, ...]
     """Pixels of 0 … 255 times the scale plus the shift are the network's input."""
@@ -47,14 +42,6 @@ class ImageModel:
     def __init__(self, shapes: Shapes, statistics: Shapes, half: bool, on_cpu: bool) -> None:
         self.shapes, self.statistics = shapes, statistics
         self.dtype, self.on_cpu = "float16" if half else "float32", on_cpu
-
-    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """Sum of the images' losses, fp32 (1,)."""
-        raise NotImplementedError
-
-    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """`results`, fp32, each of B images."""
-        raise NotImplementedError
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
@@ -117,7 +104,7 @@ def _keeps_blocks(layer: Layer) -> bool:
     create a primitive descriptor iterator"), without it takes a reference kernel, 100 times as long. A stem's three inputs do
     not matter.
     """
-    return layer.inputs == 3 or layer.inputs % BLOCK == 0 or layer.outputs % BLOCK != 0
+    return bool(layer.inputs == 3 or layer.inputs % BLOCK == 0 or layer.outputs % BLOCK != 0)
 
 
 def rectified(F: ModuleType, x: Tensor) -> Tensor:

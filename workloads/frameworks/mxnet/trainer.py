@@ -1,4 +1,4 @@
-"""What every MXNet trainer shares: contexts, key-value store, bounded queue of steps, errors, sum of gradients, a sharded Adam.
+"""What every MXNet trainer shares: contexts, bounded queue of steps, reading of results, errors.
 
 One process drives every replica, one context each. MXNet's engine is asynchronous: calls only enqueue work, each
 context's worker computes it in order, and errors appear where a result is read.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 import mxnet as mx
 import numpy as np
@@ -60,13 +60,13 @@ class MXNetTrainer(Trainer):
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """One optimizer step per item."""
         rate = self.workload.learning_rate
-        return self._run(self.step(batches, rate(number)) for number, batches in enumerate(steps, first_step))
+        return self.run(self.step(batches, rate(number)) for number, batches in enumerate(steps, first_step))
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """The loss of each item."""
-        return self._run(self.loss(batches) for batches in steps)
+        return self.run(self.loss(batches) for batches in steps)
 
-    def _run(self, steps: Iterator[list[mx.nd.NDArray]]) -> TrainStats:
+    def run(self, steps: Iterator[list[mx.nd.NDArray]]) -> TrainStats:
         """Enqueue the steps; the loss is read QUEUED_STEPS later, when others keep the devices busy."""
         queued: deque[list[mx.nd.NDArray]] = deque()
         total, count = 0.0, 0
@@ -109,110 +109,6 @@ class MXNetTrainer(Trainer):
         """Let the engine finish."""
         with memory_errors():
             mx.nd.waitall()
-
-
-class GradientSum:
-    """Sums flat gradients, one per context, in place; each context sums one segment for all."""
-
-    def __init__(self, gradients: Sequence[mx.nd.NDArray]) -> None:
-        size, count = gradients[0].size, len(gradients)
-        self.store = mx.kv.create("device") if count > 1 else None
-        segments = [slice(size * number // count, size * (number + 1) // count) for number in range(count)]
-        self.segments = [[vector[segment] for vector in gradients] for segment in segments]
-        if self.store is not None:
-            for owner, parts in enumerate(self.segments):
-                self.store.init(owner, parts[owner])
-
-    def reduce(self) -> None:
-        """Enqueue the sum; afterwards every context has it in place of its own gradient."""
-        if self.store is not None:
-            for owner, parts in enumerate(self.segments):
-                self.store.push(owner, parts)
-            for owner, parts in enumerate(self.segments):
-                self.store.pull(owner, out=parts)
-
-
-class ShardedAdam:
-    """Adam on flat vectors, one per context, all equal; each context updates one segment for all.
-
-    A key-value store sums a segment's gradients for its owner; the owner updates its part of the weights and copies it
-    to the others: each gradient is summed once, each weight updated once, each moment stored once. Epsilon is added to
-    √(v / (1 - β2^t)), as PyTorch does; MXNet's operator adds it to √v, so its learning rate and its epsilon both carry
-    the correction. The operator computes 1 - β in float32, which for 0.999 is 4.7e-5 off; that factor stays in the
-    moments and is taken out by the same two numbers.
-    """
-
-    def __init__(
-        self,
-        weights: Sequence[mx.nd.NDArray],
-        gradients: Sequence[mx.nd.NDArray],
-        betas: tuple[float, float],
-        epsilon: float,
-    ) -> None:
-        self.betas, self.epsilon, self.steps = betas, epsilon, 0
-        size, count = weights[0].size, len(weights)
-        self.store = mx.kv.create("device") if count > 1 else None
-        segments = [slice(size * owner // count, size * (owner + 1) // count) for owner in range(count)]
-        self.weights = [[vector[segment] for vector in weights] for segment in segments]
-        self.gradients = [[vector[segment] for vector in gradients] for segment in segments]
-        self.moments = [[mx.nd.zeros_like(parts[owner]) for _ in range(2)] for owner, parts in enumerate(self.weights)]
-        if self.store is not None:
-            for owner, parts in enumerate(self.gradients):
-                self.store.init(owner, parts[owner])
-
-    def step(self, learning_rate: float) -> None:
-        """Enqueue the sum of the gradients, one update, and the copies to all contexts."""
-        self.steps += 1
-        beta1, beta2 = self.betas
-        # What a constant gradient of 1 would have made of each moment.
-        sum1, sum2 = (
-            (1 - beta**self.steps) / (1 - beta) * float(np.float32(1) - np.float32(beta)) for beta in self.betas
-        )
-        rate, epsilon = learning_rate * math.sqrt(sum2) / sum1, self.epsilon * math.sqrt(sum2)
-        constants = {"lr": rate, "beta1": beta1, "beta2": beta2, "epsilon": epsilon, "wd": 0.0}
-        # In phases: all segments of a context are one vector to the engine, so each loop runs on all contexts at once.
-        owners = range(len(self.weights))
-        if self.store is not None:
-            for owner in owners:
-                self.store.push(owner, self.gradients[owner])
-            for owner in owners:
-                self.store.pull(owner, out=self.gradients[owner][owner])
-        for owner in owners:
-            weight, gradient = self.weights[owner][owner], self.gradients[owner][owner]
-            mx.nd.adam_update(weight, gradient, *self.moments[owner], **constants, out=weight)
-        for owner in owners:
-            for other in owners:
-                if other != owner:
-                    self.weights[owner][owner].copyto(self.weights[owner][other])
-
-    def state(self) -> dict[str, Array]:
-        """Moments as flat vectors in the order of the weights, and the number of steps, float32 (1,)."""
-        mean, square = (np.concatenate([pair[kind].asnumpy() for pair in self.moments]) for kind in range(2))
-        return {"adam.exp_avg": mean, "adam.exp_avg_sq": square, "adam.step": np.array([self.steps], np.float32)}
-
-    def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
-        self.steps, first = int(state["adam.step"][0]), 0
-        for mean, square in self.moments:
-            mean[:] = state["adam.exp_avg"][first : first + mean.size]
-            square[:] = state["adam.exp_avg_sq"][first : first + mean.size]
-            first += mean.size
-
-    def reset(self) -> None:
-        """As before the first step."""
-        self.steps = 0
-        for moment in (moment for pair in self.moments for moment in pair):
-            moment[:] = 0.0
-
-
-def views(flat: mx.nd.NDArray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, mx.nd.NDArray]:
-    """Name to its part of a flat vector, in its shape."""
-    found, first = {}, 0
-    for name, shape in shapes.items():
-        stop = first + math.prod(shape)
-        found[name] = flat[first:stop].reshape(shape)
-        first = stop
-    return found
 
 
 @contextlib.contextmanager

@@ -38,10 +38,8 @@ PER_CLASS = 100
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("data") / "coco-demo"
-    CocoDemo().make_demo(folder)
-    return folder
+def prepared(demo_data) -> Path:
+    return demo_data("coco-demo")
 
 
 @pytest.fixture(scope="module")

@@ -5,46 +5,32 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import command, relative, run
+from tests.frameworks_probe import below, probe, probe_together, relative
 from tests.workloads.frameworks import synthetic_tokens
 from tests.workloads.frameworks.synthetic_tokens import SIZES, Tokens
 
+COMPUTED = "probes.pytorch_model.computed"
 VARIANTS = ("plain", "pieces", "unused", "unused pieces")
 COMPILED = ("compiled", "compiled pieces")
 CLOSE = 3e-6
 """Of the largest value: fp32 rounds to 6e-8; a softmax over 40 words and six steps add up."""
 
 
-def load(path):
-    with np.load(path) as arrays:
-        return dict(arrays)
+@pytest.fixture(scope="module")
+def alone():
+    return {**probe("pytorch", COMPUTED, *VARIANTS, "dropout"), **probe("pytorch", "probes.pytorch_model.said")}
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    out = tmp_path_factory.mktemp("model") / "alone.npz"
-    run(command("pytorch", "pytorch_model.py", str(out), *VARIANTS, "dropout"))
-    return load(out)
+def pair():
+    return probe_together("pytorch", 2, COMPUTED, *VARIANTS, "dropout")
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    outs = [tmp_path_factory.mktemp("model") / f"{rank}.npz" for rank in range(2)]
-    run(*(command("pytorch", "pytorch_model.py", str(out), *VARIANTS, "dropout") for out in outs))
-    return [load(out) for out in outs]
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
+def compiled():
     if shutil.which("g++") is None:
         pytest.skip("torch.compile needs a C++ compiler on a CPU")
-    out = tmp_path_factory.mktemp("model") / "compiled.npz"
-    run(command("pytorch", "pytorch_model.py", str(out), *COMPILED), timeout=1200)
-    return load(out)
-
-
-def part(found, prefix):
-    return {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
+    return probe("pytorch", COMPUTED, *COMPILED)
 
 
 def workload_of(variant, replicas=1):
@@ -55,7 +41,7 @@ def check(found, workload):
     """Losses and state after the steps, the passes without an update before them."""
     state, losses = synthetic_tokens.expected(workload)
     np.testing.assert_allclose(found["losses"], losses, rtol=CLOSE)
-    values = part(found, "state/")
+    values = below(found, "state/")
     assert set(values) == set(state)
     for name, value in state.items():
         assert np.abs(values[name] - value).max() <= CLOSE * max(np.abs(value).max(), 1), name
@@ -63,7 +49,7 @@ def check(found, workload):
     passes = [synthetic_tokens.summed(workload, step, weights) for step in range(2)]
     for mode in ("forward", "forward_backward"):
         assert found[mode] == pytest.approx(np.mean([loss for loss, _ in passes]), rel=CLOSE)
-    gradients = part(found, "gradient/")
+    gradients = below(found, "gradient/")
     assert set(gradients) == set(weights)
     for name, value in passes[0][1].items():
         scaled = value * workload.optimizer().loss_scaling.start
@@ -74,18 +60,18 @@ def check(found, workload):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_tokens_in_two_shapes_follow_float64(variant, alone):
-    check(part(alone, f"{variant}/"), workload_of(variant))
+    check(below(alone, f"{variant}/"), workload_of(variant))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_two_replicas_follow_float64(variant, pair):
     for found in pair:
-        check(part(found, f"{variant}/"), workload_of(variant, 2))
+        check(below(found, f"{variant}/"), workload_of(variant, 2))
 
 
 @pytest.mark.parametrize("variant", COMPILED)
 def test_compiled_models_follow_float64(variant, compiled):
-    check(part(compiled, f"{variant}/"), workload_of(variant))
+    check(below(compiled, f"{variant}/"), workload_of(variant))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -1,40 +1,38 @@
 """Every optimizer, in every variant of clipping, rules, accumulation and loss scaling, against float64 NumPy."""
 
+import math
+
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import command, run
+from tests.frameworks_probe import probe, probe_together
 from tests.workloads.frameworks import synthetic_updates
-from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, OVERFLOW, STEPS, VARIANTS, Updates
+from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, OVERFLOW, SHAPES, STEPS, VARIANTS, Updates
 
+COMPUTED = "probes.pytorch_optimizers.computed"
 ALL = [f"{optimizer}-{variant}" for optimizer in OPTIMIZERS for variant in VARIANTS]
 DYNAMIC = [case for case in ALL if case.endswith(("dynamic", "everything"))]
 TOLERANCE = 3e-6
 """Of the largest value of an array: fp32 rounds to 6e-8, ten steps of sums over samples, norms and velocities add up."""
 
 
-def load(path):
+def by_case(arrays):
     """The probe's arrays by case."""
     found = {}
-    with np.load(path) as arrays:
-        for key in arrays.files:
-            case, _, name = key.partition("/")
-            found.setdefault(case, {})[name] = arrays[key]
+    for key, value in arrays.items():
+        case, _, name = key.partition("/")
+        found.setdefault(case, {})[name] = value
     return found
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    out = tmp_path_factory.mktemp("optimizers") / "alone.npz"
-    run(command("pytorch", "pytorch_optimizers.py", str(out), *ALL))
-    return load(out)
+def alone():
+    return by_case(probe("pytorch", COMPUTED, *ALL))
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    outs = [tmp_path_factory.mktemp("optimizers") / f"{rank}.npz" for rank in range(2)]
-    run(*(command("pytorch", "pytorch_optimizers.py", str(out), *ALL) for out in outs))
-    return [load(out) for out in outs]
+def pair():
+    return [by_case(found) for found in probe_together("pytorch", 2, COMPUTED, *ALL)]
 
 
 def workload_of(case, replicas=1):
@@ -69,9 +67,17 @@ def test_ten_steps_follow_float64(case, alone):
 def test_two_replicas_follow_float64_and_have_one_state(case, pair):
     wanted = synthetic_updates.expected(workload_of(case, 2))
     for found in pair:
-        check(part(found[case], ""), wanted)
+        check({name: value for name, value in part(found[case], "").items() if name != "reduced"}, wanted)
     for name, value in pair[0][case].items():
         np.testing.assert_array_equal(value, pair[1][case][name])
+
+
+@pytest.mark.parametrize("case", ALL)
+def test_one_all_reduce_in_each_step_without_frozen_parameters(case, pair):
+    """However many pieces it is computed in."""
+    rules = workload_of(case).parameter_rule
+    trained = sum(math.prod(shape) for name, shape in SHAPES.items() if not rules(name).frozen)
+    assert all(found[case]["reduced"] == trained for found in pair)
 
 
 @pytest.mark.parametrize("case", DYNAMIC)

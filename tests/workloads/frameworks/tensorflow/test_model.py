@@ -3,43 +3,31 @@
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import command, relative, run
+from tests.frameworks_probe import below, probe, probe_together, relative
 from tests.workloads.frameworks import synthetic_tokens
 from tests.workloads.frameworks.synthetic_tokens import SIZES, Tokens
 
+COMPUTED = "probes.tensorflow_model.computed"
 VARIANTS = ("plain", "compiled", "pieces", "pieces compiled", "unused")
 CLOSE = 3e-6
 """Of the largest value: fp32 rounds to 6e-8; a softmax over 40 words and six steps add up."""
 
 
-def load(path):
-    with np.load(path) as arrays:
-        return dict(arrays)
+@pytest.fixture(scope="module")
+def alone():
+    return {**probe("tensorflow", COMPUTED, *VARIANTS), **probe("tensorflow", "probes.tensorflow_model.said")}
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    out = tmp_path_factory.mktemp("model") / "alone.npz"
-    run(command("tensorflow", "tensorflow_model.py", str(out)))
-    return load(out)
-
-
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    outs = [tmp_path_factory.mktemp("model") / f"{rank}.npz" for rank in range(2)]
-    run(*(command("tensorflow", "tensorflow_model.py", str(out)) for out in outs))
-    return [load(out) for out in outs]
-
-
-def part(found, prefix):
-    return {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
+def pair():
+    return probe_together("tensorflow", 2, COMPUTED, "plain")
 
 
 def check(found, workload):
     """Losses and state after the steps, the passes without an update before them."""
     state, losses = synthetic_tokens.expected(workload)
     np.testing.assert_allclose(found["losses"], losses, rtol=CLOSE)
-    values = part(found, "state/")
+    values = below(found, "state/")
     assert set(values) == set(state)
     for name, value in state.items():
         assert np.abs(values[name] - value).max() <= CLOSE * max(np.abs(value).max(), 1), name
@@ -47,7 +35,7 @@ def check(found, workload):
     passes = [synthetic_tokens.summed(workload, step, weights) for step in range(2)]
     for mode in ("forward", "forward_backward"):
         assert found[mode] == pytest.approx(np.mean([loss for loss, _ in passes]), rel=CLOSE)
-    gradients = part(found, "gradient/")
+    gradients = below(found, "gradient/")
     assert set(gradients) == set(weights)
     for name, value in passes[0][1].items():
         scaled = value * workload.optimizer().loss_scaling.start
@@ -57,14 +45,14 @@ def check(found, workload):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_tokens_in_two_shapes_follow_float64(variant, alone):
-    found = part(alone, f"{variant}/")
+    found = below(alone, f"{variant}/")
     check(found, Tokens(unused=variant == "unused"))
     assert found["traces"] == len(SIZES)
 
 
 def test_two_replicas_follow_float64(pair):
     for found in pair:
-        check(part(found, "plain/"), Tokens(replicas=2))
+        check(below(found, "plain/"), Tokens(replicas=2))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

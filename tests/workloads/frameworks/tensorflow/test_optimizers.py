@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from tests.frameworks_probe import command, run
+from tests.frameworks_probe import probe, probe_together
 from tests.workloads.frameworks import synthetic_updates
 from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, OVERFLOW, STEPS, VARIANTS, Updates
 
+COMPUTED = "probes.tensorflow_optimizers.computed"
 ALL = [f"{optimizer}-{variant}" for optimizer in OPTIMIZERS for variant in VARIANTS]
 COMPILED = [f"{optimizer}-everything-compiled" for optimizer in OPTIMIZERS]
 ON_TWO = [f"{optimizer}-{variant}" for optimizer in ("sgd", "adam") for variant in ("plain", "dynamic", "everything")]
@@ -14,28 +15,23 @@ TOLERANCE = 3e-6
 """Of the largest value of an array: fp32 rounds to 6e-8, ten steps of sums over samples, norms and velocities add up."""
 
 
-def load(path):
+def by_case(arrays):
     """The probe's arrays by case."""
     found = {}
-    with np.load(path) as arrays:
-        for key in arrays.files:
-            case, _, name = key.partition("/")
-            found.setdefault(case, {})[name] = arrays[key]
+    for key, value in arrays.items():
+        case, _, name = key.partition("/")
+        found.setdefault(case, {})[name] = value
     return found
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    out = tmp_path_factory.mktemp("optimizers") / "alone.npz"
-    run(command("tensorflow", "tensorflow_optimizers.py", str(out), *ALL, *COMPILED))
-    return load(out)
+def alone():
+    return by_case(probe("tensorflow", COMPUTED, *ALL, *COMPILED))
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory):
-    outs = [tmp_path_factory.mktemp("optimizers") / f"{rank}.npz" for rank in range(2)]
-    run(*(command("tensorflow", "tensorflow_optimizers.py", str(out), *ON_TWO) for out in outs))
-    return [load(out) for out in outs]
+def pair():
+    return [by_case(found) for found in probe_together("tensorflow", 2, COMPUTED, *ON_TWO)]
 
 
 def workload_of(case, replicas=1):

@@ -1,23 +1,21 @@
 """Clock v0.5 times setup: a trainer's constructor leaves variables, tensors and the device's context to it."""
 
-import json
-import os
-import subprocess
-
 import pytest
 
-from tests.frameworks_probe import command
-from tests.helpers import PROJECT
+from tests.frameworks_probe import below, probe_together
+
+WORKLOADS = ("ncf", "resnet50", "ssd")
 
 
-@pytest.mark.parametrize("workload", ["ncf", "resnet50", "ssd"])
-def test_constructor_holds_nothing_on_the_device(workload):
-    done = subprocess.run(
-        command("tensorflow", "tensorflow_setup.py", workload),
-        capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(PROJECT)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout.splitlines()[-1])
+@pytest.fixture(scope="module")
+def holdings():
+    (found,) = probe_together("tensorflow", 1, "probes.tensorflow_setup.holdings", *WORKLOADS)
+    return found
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_constructor_holds_nothing_on_the_device(holdings, workload):
+    found = below(holdings, f"{workload}/")
     assert (found["constructed"], found["started"]) == (0, False)
     # Seen where they are: a parameter, two moments or a velocity, and the loss.
     assert found["built"] > 20

@@ -1,0 +1,69 @@
+"""Image workloads in TensorFlow: compiled as plain, 1×1 convolutions as products or not, narrow precisions near fp32."""
+
+import numpy as np
+import pytest
+
+from tests.frameworks_probe import below, probe, relative
+from tests.workloads.ssd import ssd_loss_numpy, synthetic_ssd
+
+WORKLOADS = ("resnet50", "ssd")
+VARIANTS = [(workload, variant) for workload in WORKLOADS for variant in ("fp32", "compiled", "bf16", "fp16")]
+VARIANTS.append(("resnet50", "convolutions"))
+LOSSES = {"resnet50": 1e-3, "ssd": 1e-4}
+NEAR = {("resnet50", "bf16"): 2e-2, ("resnet50", "fp16"): 4e-3, ("ssd", "bf16"): 3e-2, ("ssd", "fp16"): 4e-3}
+NEAR_LOSSES = {"resnet50": 1e-2, "ssd": 2e-2}
+
+
+def trained(workload, variant):
+    """What the trainer computes."""
+    return probe("tensorflow", "probes.tensorflow_variants.trained", workload, variant)
+
+
+def differences(workload, variant):
+    """From fp32, as a fraction of the largest value: of every output; of the losses; of the stem's running variance."""
+    found, wanted = trained(workload, variant), trained(workload, "fp32")
+    outputs = [relative(value, wanted[f"outputs/{name}"]) for name, value in below(found, "outputs/").items()]
+    assert len(outputs) == {"resnet50": 1, "ssd": 2}[workload]
+    return outputs, *(relative(found[name], wanted[name]) for name in ("losses", "state/bn1.running_var"))
+
+
+@pytest.mark.parametrize(
+    ("workload", "variant"), [("resnet50", "compiled"), ("resnet50", "convolutions"), ("ssd", "compiled")]
+)
+def test_fp32_is_the_same_however_it_is_computed(workload, variant):
+    outputs, losses, variance = differences(workload, variant)
+    assert max(outputs) < 1e-5
+    assert losses < LOSSES[workload]
+    assert variance < 1e-3
+
+
+@pytest.mark.parametrize(("workload", "variant"), NEAR)
+def test_narrow_precisions_compute_narrow_and_keep_weights_in_fp32(workload, variant):
+    found, (outputs, losses, _) = trained(workload, variant), differences(workload, variant)
+    assert found["narrow"]
+    assert found["dtypes"] == ["float32"]
+    assert all(value.dtype == np.float32 for value in below(found, "outputs/").values())
+    assert 1e-5 < min(outputs) <= max(outputs) < NEAR[workload, variant]
+    assert losses < NEAR_LOSSES[workload]
+
+
+@pytest.mark.parametrize(("workload", "variant"), VARIANTS)
+def test_a_step_is_traced_once(workload, variant):
+    assert trained(workload, variant)["traces"] == 1
+
+
+@pytest.mark.parametrize("variant", ["fp32", "compiled", "bf16", "fp16"])
+def test_a_step_without_positives_has_no_loss_and_breaks_nothing(variant):
+    found = trained("ssd", variant)
+    assert found["empty"] == 0
+    assert np.isfinite(found["after_empty"])
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_of_equal_negatives_the_lower_priors_count(static):
+    made = synthetic_ssd.outputs()
+    arrays = (np.zeros_like(made["logits"]), made["offsets"], made["labels"], made["wanted"])
+    _, by_logits, _ = ssd_loss_numpy.loss_and_gradients(*arrays)
+    found = probe("tensorflow", "probes.tensorflow_variants.gradient_of_equal_logits", static)["gradient"]
+    np.testing.assert_array_equal(found != 0, by_logits != 0)
+    assert relative(found, by_logits) <= 1e-6

@@ -1,0 +1,32 @@
+"""Hashed randomness, images and what detection makes of them are the same in every framework's environment."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.frameworks_probe import probe
+
+HERE = [None, *(pytest.param(name, marks=pytest.mark.framework) for name in ("pytorch", "tensorflow", "mxnet"))]
+"""The controller's environment, then those of the frameworks."""
+
+
+def computed(framework, function):
+    """What a function below tests/golden gives in an environment."""
+    if framework is None:
+        module, _, name = function.rpartition(".")
+        return getattr(importlib.import_module(f"tests.golden.{module}"), name)()
+    return probe(framework, f"golden.{function}")
+
+
+@pytest.mark.parametrize("golden", ["randomness", "images", "detection"])
+@pytest.mark.parametrize("framework", HERE)
+def test_digests(framework, golden):
+    found = {name: str(digest) for name, digest in computed(framework, f"{golden}.digests").items()}
+    assert found == json.loads(Path(__file__).with_name(f"{golden}.json").read_text())
+
+
+@pytest.mark.parametrize("framework", HERE)
+def test_images_are_decoded_in_parts(framework):
+    assert computed(framework, "images.library")["crops"]

@@ -1,0 +1,58 @@
+"""Run inside a framework's environment: SSD's loss of synthetic outputs, and its gradients; the images' mean."""
+
+import numpy as np
+
+from tests.workloads.ssd import synthetic_ssd
+
+
+def of_pytorch():
+    """`loss`, `by_logits`, `by_offsets`."""
+    import torch
+
+    from workloads.ssd.pytorch import detection_loss
+
+    outputs = synthetic_ssd.outputs()
+    logits, offsets = (torch.from_numpy(outputs[name]).requires_grad_() for name in ("logits", "offsets"))
+    labels = torch.from_numpy(outputs["labels"]).long()
+    loss = detection_loss(offsets, logits, torch.from_numpy(outputs["wanted"]), labels) / len(labels)
+    loss.backward()
+    return {"loss": loss.item(), "by_logits": logits.grad.numpy(), "by_offsets": offsets.grad.numpy()}
+
+
+def of_tensorflow():
+    """The same; sorting all priors or only as many as are wanted must not matter."""
+    import tensorflow as tf
+
+    from workloads.ssd.tensorflow import detection_loss
+
+    outputs = synthetic_ssd.outputs()
+    offsets, wanted, labels = (tf.constant(outputs[name]) for name in ("offsets", "wanted", "labels"))
+    logits = tf.transpose(tf.constant(outputs["logits"]), [0, 2, 1])
+    found = []
+    for static in (False, True):
+        with tf.GradientTape() as tape:
+            tape.watch([logits, offsets])
+            loss = detection_loss(offsets, logits, wanted, labels, static) / len(labels)
+        by_logits, by_offsets = tape.gradient(loss, [logits, offsets])
+        found.append([loss.numpy(), tf.transpose(by_logits, [0, 2, 1]).numpy(), by_offsets.numpy()])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
+    return dict(zip(("loss", "by_logits", "by_offsets"), found[0], strict=True))
+
+
+def of_mxnet():
+    """The same."""
+    import mxnet as mx
+
+    from workloads.ssd.mxnet import detection_loss
+
+    outputs = synthetic_ssd.outputs()
+    logits, offsets, wanted, labels = (
+        mx.nd.array(outputs[name], dtype=outputs[name].dtype) for name in ("logits", "offsets", "wanted", "labels")
+    )
+    for array in (logits, offsets):
+        array.attach_grad()
+    with mx.autograd.record():
+        loss = detection_loss(mx.nd, offsets, logits, wanted, labels, labels.shape[1]) / len(labels)
+    loss.backward()
+    return {"loss": loss.asscalar(), "by_logits": logits.grad.asnumpy(), "by_offsets": offsets.grad.asnumpy()}

@@ -1,0 +1,66 @@
+"""Run inside TensorFlow's environment: the case `uneven` of image workloads in every way that the trainer can compute it."""
+
+import dataclasses
+import importlib
+
+import numpy as np
+import tensorflow as tf
+
+from suite.common.registry import load_trainer
+from tests.probes.image_trainers import SYNTHETIC, place_here, under
+from tests.workloads.ssd import synthetic_ssd
+
+VARIANTS = {
+    "fp32": ("fp32", "off"),
+    "compiled": ("fp32", "on"),
+    "convolutions": ("fp32", "off"),
+    "bf16": ("bf16", "off"),
+    "fp16": ("fp16", "off"),
+}
+"""Name to precision and `compile`. `convolutions`: 1×1 convolutions are computed as such, not as products."""
+
+
+def trained(name, variant):
+    """`losses` of three steps, `outputs/…` before them, `state/…` of batch norm's after them, `traces`, `narrow` (whether a
+    parameter is used in a narrower type), `dtypes` of the state; of SSD `empty` (the loss of a fourth step, whose images have
+    no positives) and `after_empty` (that of the next).
+    """
+    precision, compiled = VARIANTS[variant]
+    module = importlib.import_module(SYNTHETIC[name])
+    workload = module.workload("uneven", "tensorflow", compile=compiled, precision=precision)
+    trainer = load_trainer(name, "tensorflow")(workload, place_here())
+    if variant == "convolutions":
+        trainer.build()
+        trainer.model.as_products = False
+    trainer.setup(module.weights(workload).items())
+    steps = [[module.batch(workload, number)] for number in range(3)]
+    outputs = next(trainer.predict(steps[:1]))[1]
+    losses = [trainer.train([step], number).loss for number, step in enumerate(steps)]
+    state = trainer.state()
+    found = {**under("outputs", outputs), **under("state", {name: state[name] for name in state if "running" in name})}
+    found |= {"losses": losses, "dtypes": sorted({str(value.dtype) for value in state.values()})}
+    if name == "ssd":
+        empty = without_positives(steps[0][0])
+        found["empty"], found["after_empty"] = (trainer.train([[one]], 3).loss for one in (empty, steps[0][0]))
+    found |= {"narrow": trainer.model.parameter("conv1.weight").dtype.size < 4, "traces": trainer.traces}
+    trainer.close()
+    return found
+
+
+def without_positives(batch):
+    """The batch with nothing but background."""
+    nothing = {name: np.zeros_like(batch.arrays[name]) for name in ("offset", "label")}
+    return dataclasses.replace(batch, arrays={**batch.arrays, **nothing})
+
+
+def gradient_of_equal_logits(static):
+    """`gradient` of SSD's loss by logits (B, C + 1, P), all of them 0."""
+    from workloads.ssd.tensorflow import detection_loss
+
+    made = synthetic_ssd.outputs()
+    offsets, wanted, labels = (tf.constant(made[name]) for name in ("offsets", "wanted", "labels"))
+    logits = tf.zeros_like(tf.transpose(made["logits"], [0, 2, 1]))
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        loss = detection_loss(offsets, logits, wanted, labels, static) / len(labels)
+    return {"gradient": tf.transpose(tape.gradient(loss, logits), [0, 2, 1]).numpy()}

@@ -1,0 +1,150 @@
+"""Run inside PyTorch's environment: the cases of image workloads by torchvision's models in float64.
+
+An independent reference: its ResNet, PyTorch's cross-entropy or SSD's loss in NumPy, the optimizers in NumPy
+(workloads/common/optimizers.py).
+"""
+
+import importlib
+
+import numpy as np
+import torch
+from torch import nn
+from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet
+
+from tests.probes.image_trainers import ONE_STEP, SYNTHETIC, batches, under
+from tests.workloads.ssd import ssd_loss_numpy
+from workloads.common import optimizers
+from workloads.resnet50 import network as resnet
+from workloads.ssd import network as ssd
+
+
+class Classifier(nn.Module):
+    """torchvision's ResNet and its loss."""
+
+    def __init__(self, workload):
+        super().__init__()
+        blocks, self.workload = list(workload.settings.model["blocks"]), workload
+        self.model = ResNet(Bottleneck, blocks, num_classes=workload.network.classes)
+        assert shapes(self) == resnet.shapes(workload.network)
+
+    def forward(self, batch):
+        """`logits` (B, K)."""
+        images = torch.from_numpy(np.float64(batch.arrays["image"]) - resnet.MEAN).permute(0, 3, 1, 2)
+        return {"logits": self.model(images)}
+
+    def backward(self, batch):
+        """The loss; gradients are kept in the parameters."""
+        smoothing = self.workload.settings.hyperparameters["label_smoothing"]
+        label, logits = torch.from_numpy(batch.arrays["label"]).long(), self(batch)["logits"]
+        loss = nn.functional.cross_entropy(logits, label, label_smoothing=smoothing)
+        loss.backward()
+        return loss.item()
+
+
+class Detector(nn.Module):
+    """torchvision's ResNet up to `layer3`, whose stride is taken away as the reference does it, then plain convolutions."""
+
+    def __init__(self, workload):
+        super().__init__()
+        model, self.classes, self.channels = workload.settings.model, workload.network.classes, [256]
+        whole = ResNet(BasicBlock, [*model["blocks"], 1])
+        whole.layer3[0].conv1.stride = whole.layer3[0].downsample[0].stride = (1, 1)
+        self.model = nn.Module()
+        for name in ("conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3"):
+            setattr(self.model, name, getattr(whole, name))
+        for number, (between, outputs, stride, padding) in enumerate(model["extras"], 1):
+            extra = nn.Sequential()
+            extra.add_module("conv1", nn.Conv2d(self.channels[-1], between, 1))
+            extra.add_module("relu1", nn.ReLU())
+            extra.add_module("conv2", nn.Conv2d(between, outputs, 3, stride=stride, padding=padding))
+            extra.add_module("relu2", nn.ReLU())
+            setattr(self.model, f"extra{number}", extra)
+            self.channels.append(outputs)
+        for number, (channels, ratios) in enumerate(zip(self.channels, model["ratios"], strict=True), 1):
+            boxes = 2 + 2 * len(ratios)
+            setattr(self.model, f"box{number}", nn.Conv2d(channels, 4 * boxes, 3, padding=1))
+            setattr(self.model, f"class{number}", nn.Conv2d(channels, (self.classes + 1) * boxes, 3, padding=1))
+        assert shapes(self) == ssd.shapes(workload.network)
+
+    def forward(self, batch):
+        """`offsets` (B, 4, P) and `logits` (B, K + 1, P); maps from fine to coarse."""
+        model, pixels = self.model, np.float64(batch.arrays["image"]) / 255
+        images = torch.from_numpy((pixels - ssd.MEAN) / ssd.DEVIATION).permute(0, 3, 1, 2).contiguous()
+        x = model.maxpool(model.relu(model.bn1(model.conv1(images))))
+        maps = [model.layer3(model.layer2(model.layer1(x)))]
+        for number in range(1, len(self.channels)):
+            maps.append(getattr(model, f"extra{number}")(maps[-1]))
+        offsets, logits = [], []
+        for number, one in enumerate(maps, 1):
+            offsets.append(getattr(model, f"box{number}")(one).view(one.shape[0], 4, -1))
+            logits.append(getattr(model, f"class{number}")(one).view(one.shape[0], self.classes + 1, -1))
+        return {"offsets": torch.cat(offsets, 2), "logits": torch.cat(logits, 2)}
+
+    def backward(self, batch):
+        """The loss; gradients are kept in the parameters."""
+        outputs = self(batch)
+        logits, offsets = outputs["logits"], outputs["offsets"]
+        loss, *by_outputs = ssd_loss_numpy.loss_and_gradients(
+            logits.detach().numpy(), offsets.detach().numpy(), batch.arrays["label"], batch.arrays["offset"]
+        )
+        torch.autograd.backward([logits, offsets], list(map(torch.from_numpy, by_outputs)))
+        return loss
+
+
+MODELS = {"resnet50": Classifier, "ssd": Detector}
+
+
+def shapes(model):
+    """Of every parameter."""
+    return {name: tuple(value.shape) for name, value in model.model.named_parameters()}
+
+
+def load(model, values):
+    """Parameters and statistics by name; those that are missing stay."""
+    arrays = {name: torch.from_numpy(np.float64(value)) for name, value in values.items()}
+    model.model.load_state_dict(arrays, strict=False)
+
+
+def update(workload, step, weights, velocities, gradients):
+    """The optimizer's step in NumPy, in place."""
+    values, rate = workload.settings.hyperparameters, workload.learning_rate(step)
+    momentum = float(values["momentum"])
+    for name, weight in weights.items():
+        rule, arrays = workload.parameter_rule(name), (weight, velocities[name], gradients[name])
+        if "lars_coefficient" in values and workload.uses_lars:
+            found = optimizers.lars(*arrays, rate, momentum, values["lars_coefficient"], rule)
+        else:
+            found = optimizers.sgd(*arrays, rate, momentum, rule.decay)
+        weights[name], velocities[name] = found
+
+
+def trained(name, case):
+    """Outputs, losses, gradients and states as image_trainers.py gives them."""
+    torch.set_num_threads(1)
+    module = importlib.import_module(SYNTHETIC[name])
+    workload = module.workload(case, "pytorch")
+    model, steps = MODELS[name](workload).double(), batches(module, workload, case, [0])
+    weights = {name: np.float64(value) for name, value in module.weights(workload).items()}
+    load(model, {**weights, **module.statistics(workload)})
+    with torch.no_grad():
+        outputs = {name: value.numpy() for name, value in model.eval()(steps[0][0]).items()}
+    model.train()
+    for one in model.modules():
+        if isinstance(one, nn.BatchNorm2d):
+            one.reset_running_stats()
+    load(model, weights)
+    found, losses, states = under("outputs", outputs), [], {}
+    velocities = {name: np.zeros_like(value) for name, value in weights.items()}
+    for step, (batch,) in enumerate(steps):
+        model.zero_grad()
+        losses.append(model.backward(batch))
+        gradients = {name: value.grad.numpy().copy() for name, value in model.model.named_parameters()}
+        update(workload, step, weights, velocities, gradients)
+        load(model, weights)
+        statistics = {name: value.numpy().copy() for name, value in model.model.named_buffers() if "running" in name}
+        states = {**weights, **statistics, **{f"velocity.{name}": value for name, value in velocities.items()}}
+        if step == 0:
+            found |= under("gradient", gradients)
+            found |= under("first", states) if case != ONE_STEP else {}
+    found |= under("state", states) if case != ONE_STEP else {}
+    return {**found, "losses": np.array(losses)}

@@ -1,0 +1,68 @@
+"""What the synthetic cases of several workloads share: settings, places, shaken weights, smooth images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from workloads.api import HyperparameterSet, Place, Settings
+from workloads.common.randomness import bits, integers, normal, stream
+
+IMAGES = 96
+"""Of a data set: few enough that every schedule ends within the steps of a case."""
+
+
+def settings(workload: str, **changes: object) -> Settings:
+    """Settings of a workload's demo in fp32 on one core, without data."""
+    values = {
+        **{"framework": "pytorch", "profile": "demo", "rules": "v0.7", "clock": "v0.7", "device": "cpu"},
+        **{"devices": 1, "nodes": 1, "cores_per_device": 1, "precision": "fp32"},
+        **{"batch_rule": "set", "lr_scaling": "none", "hyperparameter_set": "demo"},
+    }
+    return Settings(workload=workload, **{**values, **changes})
+
+
+def hyperparameters(chosen: HyperparameterSet, **changes: object) -> dict[str, object]:
+    """The values of a set, without those that are settings of a run; some changed."""
+    values = {name: found.value for name, found in chosen.items() if name not in ("batch_size_global", "lr_scaling")}
+    return {**values, **changes}
+
+
+def compiled(framework: str, compile: str) -> str:
+    """Off unless given, but for MXNet, where it is what users have."""
+    return compile or ("auto" if framework == "mxnet" else "off")
+
+
+def place(process: int, replicas: range, total: int) -> Place:
+    """A place on CPU devices."""
+    return Place(process, -(-total // len(replicas)), replicas, total, ("cpu",) * len(replicas))
+
+
+def noise(label: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Normal values of `shape`, by hash."""
+    return normal(bits(stream(7, label), np.arange(int(np.prod(shape))))).reshape(shape)
+
+
+def shaken(weights: Iterable[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Weights by name; batch-norm scales and shifts, and biases, are moved away from where they start."""
+    found = {}
+    for name, value in weights:
+        moved = value if value.ndim > 1 else value + 0.2 * noise(f"shake/{name}", value.shape)
+        found[name] = moved.astype(np.float32)
+    return found
+
+
+def pictures(numbers: np.ndarray, size: int) -> np.ndarray:
+    """Smooth random images (B, S, S, 3) uint8 with these numbers (B,) of a data set."""
+    coarse = integers(bits(stream(3, "images"), numbers[:, None], np.arange(8 * 8 * 3)), 256)
+    fine = integers(bits(stream(4, "images"), numbers[:, None], np.arange(size * size * 3)), 40)
+    index = np.arange(size) * 8 // size
+    large = coarse.reshape(-1, 8, 8, 3)[:, index][:, :, index]
+    return np.clip(large + fine.reshape(-1, size, size, 3) - 20, 0, 255).astype(np.uint8)
+
+
+def numbers_of(settings: Settings, step: int, replica: int, count: int) -> np.ndarray:
+    """Numbers of the `count` images that a replica has in a step."""
+    first = step * settings.batch_size_global + replica * count
+    return np.arange(first, first + count)

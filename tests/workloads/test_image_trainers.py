@@ -1,0 +1,144 @@
+"""The three frameworks compute one thing for each image workload: outputs, losses, state from the same weights and batches.
+
+The reference is torchvision's own model in float64 (tests/probes/torchvision_models.py). What a workload alone has is tested
+in its folder.
+"""
+
+import numpy as np
+import pytest
+
+from tests.frameworks_probe import begin_chosen, below, probe, probe_together, relative
+
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+TRAINED = "probes.image_trainers.trained"
+WORKLOADS = ("resnet50", "ssd")
+CASES = [("resnet50", "full"), ("resnet50", "sgd"), ("resnet50", "lars"), ("ssd", "full"), ("ssd", "steps")]
+"""With a reference in float64."""
+STEPPED = [case for case in CASES if "full" not in case]
+UNEVEN = [(workload, "uneven") for workload in WORKLOADS]
+SHAPES = {
+    "resnet50": {"logits": (2, 1000)},
+    "ssd": {"offsets": (2, 4, 8732), "logits": (2, 81, 8732)},
+}
+"""Of the case `full`."""
+LOSS_LIMIT = {"resnet50": 1e-3, "ssd": 1e-5}
+NEAR_ONE_DEVICE = {"resnet50": 0.5, "ssd": 0.2}
+
+
+def trained(workload, framework, case):
+    """What a trainer computes."""
+    return probe(framework, TRAINED, workload, framework, case)
+
+
+def reference(workload, case):
+    """What torchvision computes in float64."""
+    return probe("pytorch", "probes.torchvision_models.trained", workload, case)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def all_at_once(request):
+    """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
+    begin_chosen(request, lambda workload, framework, case: (framework, TRAINED, workload, framework, case))
+
+
+@pytest.mark.parametrize(("workload", "case"), CASES)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_outputs_are_those_of_float64(workload, case, framework):
+    found, wanted = (below(one, "outputs/") for one in (trained(workload, framework, case), reference(workload, case)))
+    assert found.keys() == wanted.keys() == SHAPES[workload].keys()
+    for name, output in found.items():
+        assert output.dtype == np.float32
+        assert output.shape == (SHAPES[workload][name] if case == "full" else wanted[name].shape)
+        assert relative(output, wanted[name]) <= 1e-5
+
+
+@pytest.mark.parametrize(("workload", "case"), CASES)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_loss_of_a_batch_is_that_of_float64(workload, case, framework):
+    found, wanted = trained(workload, framework, case), reference(workload, case)
+    assert found["losses"][0] == pytest.approx(wanted["losses"][0], rel=LOSS_LIMIT[workload])
+    assert found["training_loss"] == pytest.approx(wanted["losses"][0], rel=LOSS_LIMIT[workload])
+
+
+@pytest.mark.parametrize(("workload", "case"), STEPPED)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_ten_steps_follow_float64(workload, case, framework):
+    found, wanted = trained(workload, framework, case), reference(workload, case)
+    assert len(found["losses"]) == len(wanted["losses"]) == 10
+    np.testing.assert_allclose(found["losses"][:3], wanted["losses"][:3], rtol=1e-4)
+    np.testing.assert_allclose(found["losses"], wanted["losses"], rtol=1e-3)
+
+
+@pytest.mark.parametrize(("workload", "case"), STEPPED)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_state_has_every_parameter_velocity_and_statistic(workload, case, framework):
+    found, wanted = (below(one, "state/") for one in (trained(workload, framework, case), reference(workload, case)))
+    assert {name: value.shape for name, value in found.items()} == {n: value.shape for n, value in wanted.items()}
+    # The stem's statistics hardly depend on what training made of the weights.
+    for kind in ("mean", "var"):
+        assert relative(found[f"bn1.running_{kind}"], wanted[f"bn1.running_{kind}"]) < 5e-3
+
+
+@pytest.mark.parametrize(("workload", "case"), [*CASES, *UNEVEN])
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_warm_up_leaves_no_trace_and_state_comes_back(workload, case, framework):
+    digests = trained(workload, framework, case)["digests"]
+    assert digests[0] == digests[1]
+    assert digests[2] == digests[3]
+    assert digests[0] != digests[2]
+
+
+@pytest.mark.parametrize(("workload", "case"), CASES)
+def test_gradients_in_float64(workload, case):
+    """Every parameter's, in PyTorch."""
+    found, wanted = (below(one, "gradient/") for one in (trained(workload, "pytorch", case), reference(workload, case)))
+    assert found.keys() == wanted.keys()
+    for name, gradient in wanted.items():
+        assert relative(found[name], gradient) <= 1e-5, name
+
+
+@pytest.mark.parametrize(("workload", "case"), UNEVEN)
+@pytest.mark.parametrize("framework", FRAMEWORKS[1:])
+def test_odd_sizes_and_narrow_layers_agree_with_pytorch(workload, case, framework):
+    """Maps of odd sizes show every padding mistake; 24 channels are not whole blocks of oneDNN's."""
+    found, wanted = trained(workload, framework, case), trained(workload, "pytorch", case)
+    for name, output in below(wanted, "outputs/").items():
+        assert relative(found[f"outputs/{name}"], output) <= 1e-5
+    np.testing.assert_allclose(found["losses"][:3], wanted["losses"][:3], rtol=1e-4)
+    for name, velocity in below(wanted, "first/velocity.").items():
+        difference = found[f"first/velocity.{name}"] - velocity
+        assert np.linalg.norm(difference) <= 1e-2 * np.linalg.norm(velocity), name
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_mxnet_computes_the_same_without_its_graph(workload):
+    """`compile=off` calls the same operators one by one."""
+    found = probe("mxnet", TRAINED, workload, "mxnet", "uneven", 1, "off")
+    wanted = trained(workload, "mxnet", "uneven")
+    np.testing.assert_allclose(found["outputs/logits"], wanted["outputs/logits"], rtol=1e-5, atol=1e-5)
+    assert relative(found["outputs/logits"], wanted["outputs/logits"]) <= 1e-5
+    np.testing.assert_allclose(found["losses"][:3], wanted["losses"][:3], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("workload", "case"), [*CASES, *UNEVEN])
+def test_tensorflow_traces_the_step_once(workload, case):
+    assert trained(workload, "tensorflow", case)["traces"] == 1
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_two_devices_train(workload, framework):
+    """Batch norm sees half of the images on each device, so losses are near those of one device, not equal."""
+    processes = 1 if framework == "mxnet" else 2
+    arguments = (TRAINED, workload, framework, "uneven", 2)
+    two, *others = probe_together(framework, processes, *arguments)
+    one = trained(workload, framework, "uneven")
+    assert np.isfinite(two["losses"]).all()
+    assert two["losses"][0] == pytest.approx(one["losses"][0], rel=NEAR_ONE_DEVICE[workload])
+    assert two["digests"][0] == two["digests"][1]
+    assert two["digests"][2] == two["digests"][3]
+    for other in others:
+        assert two["digests"][2] == other["digests"][2]  # parameters, velocities and averaged statistics
+    # The halves' mean is the mean of the whole.
+    assert relative(two["first/bn1.running_mean"], one["first/bn1.running_mean"]) < 1e-5
+    assert relative(two["state/bn1.running_mean"], one["state/bn1.running_mean"]) < 0.05

@@ -1,0 +1,90 @@
+"""Models as functions of `F`, which is `mxnet.sym` or `mxnet.nd`, and their compiled graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+import mxnet as mx
+
+from workloads.api import Array
+from workloads.frameworks.mxnet.flat import Shapes
+
+Tensor = Any
+"""A symbol, or an array where operators are called one by one."""
+Inputs = Mapping[str, Tensor]
+
+
+class Model:
+    """What a trainer needs of a network. The functions take a batch's arrays, the arguments and the constants by name."""
+
+    shapes: Shapes
+    """Parameters, under their canonical names."""
+    statistics: Shapes = {}
+    """What the training pass moves beside parameters: running means and variances."""
+    inputs: tuple[str, ...]
+    """What a batch has for `outputs` and `loss`; the first axis counts samples."""
+    targets: tuple[str, ...] = ()
+    """What a training batch has beside them, for `loss`."""
+    results: tuple[str, ...]
+    """Names of what `outputs` returns."""
+
+    def arguments(self, shapes: Shapes) -> Shapes:
+        """What the functions take of the trained parameters, as they lie in a flat vector: one by one, unless a model takes
+        neighbours as one."""
+        return shapes
+
+    def constants(self) -> dict[str, Array]:
+        """Arrays that never change."""
+        return {}
+
+    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
+        """Sum of the samples' losses, fp32 (1,)."""
+        raise NotImplementedError
+
+    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """`results`, fp32; the first axis of each counts samples."""
+        raise NotImplementedError
+
+    def graph(self, training: bool) -> mx.sym.Symbol:
+        """The loss, or the outputs, as a symbol."""
+        names = [*self.arguments(self.shapes), *self.statistics, *self.constants(), *self.inputs, *self.targets]
+        inputs = {name: mx.sym.var(name) for name in names}
+        return self.loss(mx.sym, inputs) if training else mx.sym.Group(self.outputs(mx.sym, inputs))
+
+
+class Graphs:
+    """A model's two functions, compiled for each set of shapes with memory planned once, or operator by operator.
+
+    A graph for several shapes in turn would plan its memory again at every change.
+    """
+
+    def __init__(self, model: Model, compiled: bool) -> None:
+        self.model, self.compiled = model, compiled
+        self.programs: dict[tuple[bool, tuple[Any, ...]], tuple[mx.nd.CachedOp, list[str]]] = {}
+
+    def __call__(self, training: bool, arguments: Inputs, data: Inputs) -> list[mx.nd.NDArray]:
+        """The loss, or the outputs, of a batch's arrays `data`; `arguments` lie at the same place in every call."""
+        inputs = {**arguments, **data}
+        if not self.compiled:
+            return [self.model.loss(mx.nd, inputs)] if training else self.model.outputs(mx.nd, inputs)
+        program, names = self._program(training, data)
+        found = program(*(inputs[name] for name in names))
+        return found if isinstance(found, list) else [found]
+
+    def _program(self, training: bool, data: Inputs) -> tuple[mx.nd.CachedOp, list[str]]:
+        """The graph for these shapes, and the names of its inputs in order."""
+        key = training, tuple(array.shape for array in data.values())
+        if key not in self.programs:
+            graph = self.model.graph(training)
+            names = graph.list_inputs()
+            of_batch = [number for number, name in enumerate(names) if name in data]
+            flags = {
+                "data_indices": tuple(of_batch),
+                "param_indices": tuple(number for number in range(len(names)) if number not in of_batch),
+                "static_alloc": True,
+                "static_shape": True,
+            }
+            self.programs[key] = mx.nd.CachedOp(graph, list(flags.items())), names
+        return self.programs[key]

@@ -1,0 +1,211 @@
+"""The generic trainer: a model on every context, setup, pieces of a batch, the step, predictions, state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import mxnet as mx
+
+from workloads.api import Array, Arrays, Batch, Place, TrainStats, Workload
+from workloads.frameworks.mxnet.flat import Layout, total, views
+from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model
+from workloads.frameworks.mxnet.optimizers import build_optimizer
+from workloads.frameworks.mxnet.trainer import MXNetTrainer, memory_errors
+
+
+class Replica:
+    """Parameters, gradients and constants on one context; frozen parameters have no gradient."""
+
+    def __init__(self, model: Model, layout: Layout, adds: bool, context: mx.Context) -> None:
+        self.context = context
+        self.flat, self.gradient = (mx.nd.zeros((total(layout.shapes),), ctx=context) for _ in range(2))
+        frozen = {name: mx.nd.zeros(shape, ctx=context) for name, shape in layout.frozen.items()}
+        self.parameters = {**views(self.flat, layout.shapes), **frozen}
+        """All, by canonical name."""
+        shapes = model.arguments(layout.shapes)
+        trained, gradients = views(self.flat, shapes), views(self.gradient, shapes)
+        mx.autograd.mark_variables(
+            list(trained.values()), list(gradients.values()), grad_reqs="add" if adds else "write"
+        )
+        constants = {name: mx.nd.array(value, ctx=context) for name, value in model.constants().items()}
+        self._arguments = {**trained, **frozen, **constants}
+
+    def arguments(self, training: bool) -> Inputs:
+        """What the model takes beside a batch."""
+        return self._arguments
+
+
+class ModelTrainer(MXNetTrainer):
+    """A model on every device of this process. Subclasses give `build_model`."""
+
+    workload: Any
+
+    def __init__(self, workload: Workload, place: Place) -> None:
+        super().__init__(workload, place)
+        self.update_settings = workload.optimizer()
+        self._check_pieces()
+
+    def _check_pieces(self) -> None:
+        """Raise ValueError where a batch cannot be cut into the pieces whose gradients are summed."""
+        pieces = self.update_settings.accumulation_steps
+        counts = {spec.shape[0] for specs in self.workload.shapes() for spec in specs.values()}
+        for count in sorted(counts):
+            if count % pieces:
+                raise ValueError(
+                    f"accumulation_steps={pieces}: a device's batch of {count} cannot be cut into {pieces} equal pieces; "
+                    f"type a batch of which each device has a multiple of {pieces}"
+                )
+
+    # -- for subclasses -------------------------------------------------------------------------------------------
+
+    def build_model(self, half: bool, on_cpu: bool) -> Model:
+        """The model: in float16 if `half`, and with what a CPU computes faster if `on_cpu`."""
+        raise NotImplementedError
+
+    def build_replica(self, context: mx.Context) -> Replica:
+        """Allocate what a context holds."""
+        return Replica(self.model, self.layout, self.adds_gradients, context)
+
+    def host_arrays(self, batch: Batch, training: bool) -> Arrays:
+        """What a batch has for the model, on the host."""
+        names = (*self.model.inputs, *self.model.targets) if training else self.model.inputs
+        return {name: batch.arrays[name] for name in names}
+
+    def piece_size(self, samples: int, training: bool) -> int:
+        """Samples that the model computes at once, of those of a batch."""
+        return samples // self.update_settings.accumulation_steps if training else samples
+
+    def divisor(self, batch: Batch) -> float:
+        """What the sum of losses is divided by."""
+        return batch.weight_global
+
+    @property
+    def adds_gradients(self) -> bool:
+        """Whether gradients are added to zeros, instead of written once: those of several pieces, or of parameters that a step
+        may leave out."""
+        return self.update_settings.accumulation_steps > 1 or not self.workload.every_step_uses_every_parameter
+
+    # -- setup ----------------------------------------------------------------------------------------------------
+
+    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+        """Build and allocate, warm up on dummy batches, then load the weights and reset the optimizer."""
+        with memory_errors():
+            self.build()
+            if warm_up:
+                self._warm_up()
+            self.load_weights(weights)
+            self.optimizer.reset()
+            mx.nd.waitall()
+
+    def build(self) -> None:
+        """The model, what each context holds, and the optimizer."""
+        self.model = self.build_model(self.settings.precision == "fp16", self.contexts[0].device_type == "cpu")
+        self.layout = Layout.of(self.model.shapes, self.workload.parameter_rule)
+        compiles = self.settings.options.get("compile", "auto") != "off"
+        self.graphs = Graphs(self.model, compiles and self.workload.every_step_uses_every_parameter)
+        self.replicas: Sequence[Replica] = [self.build_replica(context) for context in self.contexts]
+        flats, gradients = ([getattr(one, name) for one in self.replicas] for name in ("flat", "gradient"))
+        self.optimizer = build_optimizer(self.update_settings, self.layout, flats, gradients)
+
+    def _warm_up(self) -> None:
+        """What the run's mode does, once for every shape: of training, and of evaluation on each context."""
+        mode, dummy = self.settings.mode, self.workload.dummy_batch
+        for specs in self.workload.shapes() if mode != "inference" else ():
+            batches = [dummy(specs)] * len(self.replicas)
+            if mode == "train":
+                self.step(batches, learning_rate=0.0)
+            elif mode == "forward_backward":
+                self.gradients(batches)
+            else:
+                self.loss(batches)
+        for specs in self.workload.evaluation_shapes():
+            for _ in self.predict([[dummy(specs)] * len(self.replicas)]):
+                pass
+
+    def load_weights(self, weights: Iterable[tuple[str, Array]]) -> None:
+        """Write parameters by name on every context."""
+        for name, value in weights:
+            for replica in self.replicas:
+                replica.parameters[name][:] = value
+
+    # -- training -------------------------------------------------------------------------------------------------
+
+    def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
+        """Enqueue one optimizer step; returns each replica's part of the loss (1,)."""
+        losses = self.backward(batches)
+        self.optimizer.reduce()
+        self.optimizer.unscale()
+        self.optimizer.clip()
+        self.optimizer.update(learning_rate)
+        return losses
+
+    def gradients(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
+        """The same without an update: the next backward pass clears the gradients."""
+        losses = self.backward(batches)
+        self.optimizer.reduce()
+        return losses
+
+    def backward(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
+        """Each replica's part of the loss; its gradients then lie in its flat vector."""
+        return [self._backward(number, batch) for number, batch in enumerate(batches)]
+
+    def _backward(self, number: int, batch: Batch) -> mx.nd.NDArray:
+        """Forward and backward of a batch's pieces on one context."""
+        replica, divisor, losses = self.replicas[number], self.divisor(batch), []
+        if self.adds_gradients:
+            mx.nd.zeros_like(replica.gradient, out=replica.gradient)
+        for data in self.pieces(replica, batch, training=True):
+            with mx.autograd.record():
+                (loss,) = self.call(replica, data, training=True)
+            loss.backward(self.optimizer.loss_scale.seed(number, divisor))
+            losses.append(loss.detach())
+        return mx.nd.add_n(*losses) / divisor
+
+    def pieces(self, replica: Replica, batch: Batch, training: bool) -> Iterator[Inputs]:
+        """A batch's arrays on the replica's context, cut along the first axis."""
+        host = self.host_arrays(batch, training)
+        data = {name: self.to_device(array, replica.context) for name, array in host.items()}
+        samples = len(next(iter(host.values())))
+        size = self.piece_size(samples, training)
+        if size == samples:
+            yield data
+            return
+        for first in range(0, samples, size):
+            yield {name: array[first : min(first + size, samples)] for name, array in data.items()}
+
+    def call(self, replica: Replica, data: Inputs, training: bool) -> list[mx.nd.NDArray]:
+        """The loss (1,), or the model's outputs, of a piece."""
+        return self.graphs(training, replica.arguments(training), data)
+
+    def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
+        """Losses of the replicas from a training pass without gradients."""
+        found = []
+        for replica, batch in zip(self.replicas, batches, strict=True):
+            with mx.autograd.train_mode():
+                losses = [self.call(replica, data, training=True)[0] for data in self.pieces(replica, batch, True)]
+            found.append(mx.nd.add_n(*losses) / self.divisor(batch))
+        return found
+
+    def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
+        """Loss and gradients of each item, summed over replicas, without an update."""
+        return self.run(self.gradients(batches) for batches in steps)
+
+    # -- evaluation and state -------------------------------------------------------------------------------------
+
+    def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
+        """The model's outputs by name, in pieces."""
+        local = self.replicas[replica]
+        found = [self.call(local, data, training=False) for data in self.pieces(local, batch, training=False)]
+        return {name: list(parts) for name, parts in zip(self.model.results, zip(*found, strict=True), strict=True)}
+
+    def state(self) -> dict[str, Array]:
+        """Parameters by name, and the optimizer's state."""
+        with memory_errors():
+            parameters = self.replicas[0].parameters
+            return {**{name: array.asnumpy() for name, array in parameters.items()}, **self.optimizer.state()}
+
+    def load_state(self, state: Arrays) -> None:
+        """Inverse of `state`."""
+        self.load_weights((name, state[name]) for name in self.replicas[0].parameters)
+        self.optimizer.load_state(state)

@@ -1,0 +1,164 @@
+"""SGD with momentum, and LARS, by MXNet's own operators (workloads/common/optimizers.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import mxnet as mx
+import numpy as np
+
+from workloads.api import Array, Arrays, OptimizerSettings
+from workloads.frameworks.mxnet.flat import Layout, views
+from workloads.frameworks.mxnet.optimizers.base import Optimizer
+
+
+class Momentum(Optimizer):
+    """Buffers of velocities, with the opposite sign, as MXNet's operators want them. Velocities start at 0."""
+
+    def __init__(
+        self,
+        settings: OptimizerSettings,
+        layout: Layout,
+        weights: Sequence[mx.nd.NDArray],
+        gradients: Sequence[mx.nd.NDArray],
+    ) -> None:
+        super().__init__(settings, layout, weights, gradients)
+        self.buffers = [mx.nd.zeros_like(vector) for vector in weights]
+        self.vectors = list(zip(weights, self.gradients, self.buffers, strict=True))
+
+    def mutable(self) -> list[list[mx.nd.NDArray]]:
+        """Weights and buffers."""
+        return [[weights, buffers] for weights, _, buffers in self.vectors]
+
+    def scale(self, name: str) -> float:
+        """A parameter's buffer holds -scale · velocity."""
+        return 1.0
+
+    def state(self) -> dict[str, Array]:
+        """Velocities under `velocity.<parameter>`."""
+        buffers = views(self.buffers[0].asnumpy(), self.layout.shapes)
+        found = {f"velocity.{name}": 0.0 - part / np.float32(self.scale(name)) for name, part in buffers.items()}
+        return {**found, **super().state()}
+
+    def load_state(self, state: Arrays) -> None:
+        """Inverse of `state`."""
+        self.reset()
+        super().load_state(state)
+        for vector in self.buffers:
+            for name, buffer in views(vector, self.layout.shapes).items():
+                buffer[:] = 0.0 - state[f"velocity.{name}"] * np.float32(self.scale(name))
+
+    def reset(self) -> None:
+        """As before the first step."""
+        super().reset()
+        for buffer in self.buffers:
+            buffer[:] = 0.0
+
+
+class Sgd(Momentum):
+    """v ← m·v + (g + d·w), w ← w - rate·v, in one operator.
+
+    MXNet's operator keeps rate·v, which a change of the rate must not touch: the buffer holds -rate·v of the last rate, and
+    the momentum of the next step carries the quotient of the two rates. While the rate is 0 the buffer keeps its scale.
+    """
+
+    _last_rate = 1.0
+
+    def scale(self, name: str) -> float:
+        """The parameter's last rate that was not 0."""
+        return self._last_rate * self.layout.rules[name].rate_multiple
+
+    def apply(self, rate: float) -> None:
+        """One operator for each rule and context."""
+        scale = rate or self._last_rate
+        momentum = self.settings.momentum * scale / self._last_rate
+        for rule, part in self.layout.stretches():
+            constants = {"lr": scale * rule.rate_multiple, "momentum": momentum, "wd": rule.decay}
+            for weights, gradients, buffers in self.vectors:
+                weight, gradient = weights[part], gradients[part]
+                out = weight if rate else gradient  # at rate 0 the new weights are thrown away
+                mx.nd.sgd_mom_update(
+                    weight, gradient, buffers[part], rescale_grad=self.loss_scale.rescale, **constants, out=out
+                )
+        self._last_rate = scale
+
+    def reset(self) -> None:
+        """As before the first step."""
+        super().reset()
+        self._last_rate = 1.0
+
+
+class SkippingSgd(Momentum):
+    """SGD under dynamic loss scaling: the buffer holds -v, so that a skipped step leaves it as it is whatever the rate does."""
+
+    def apply(self, rate: float) -> None:
+        """The buffer by SGD's operator at rate 1, whose weights are thrown away; then the weights."""
+        constants = {"lr": 1.0, "momentum": self.settings.momentum, "rescale_grad": self.loss_scale.rescale}
+        for rule, part in self.layout.stretches():
+            for weights, gradients, buffers in self.vectors:
+                weight, gradient, buffer = weights[part], gradients[part], buffers[part]
+                mx.nd.sgd_mom_update(weight, gradient, buffer, wd=rule.decay, **constants, out=gradient)
+                weight += (rate * rule.rate_multiple) * buffer
+
+
+class Lars(Momentum):
+    """v ← m·v + rate·ratio·(g + d·w), w ← w - v: MXNet's operators as they are, but for the norms.
+
+    `multi_sum_sq` adds up in float32 one by one, 2e-3 off for a large layer; the scalar product is not.
+    """
+
+    def __init__(
+        self,
+        settings: OptimizerSettings,
+        layout: Layout,
+        weights: Sequence[mx.nd.NDArray],
+        gradients: Sequence[mx.nd.NDArray],
+    ) -> None:
+        super().__init__(settings, layout, weights, gradients)
+        rules = {name: rule for name, rule in layout.rules.items() if rule.adapt and not rule.frozen}
+        adapted = [name for name in layout.shapes if name in rules]
+        self.adapted = [
+            [tuple(views(vector, layout.shapes)[name] for vector in vectors) for name in adapted]
+            for vectors in self.vectors
+        ]
+        decays, multiples = ([getattr(rules[name], kind) for name in adapted] for kind in ("decay", "rate_multiple"))
+        self.decays, self.multiples = (
+            [mx.nd.array(values, ctx=vector.context) for vector in weights] if adapted else []
+            for values in (decays, multiples)
+        )
+
+    def apply(self, rate: float) -> None:
+        """Parameters with a trust ratio one by one, the others together."""
+        constants = {"momentum": self.settings.momentum, "rescale_grad": self.loss_scale.rescale}
+        for number, (weights, gradients, buffers) in enumerate(self.vectors):
+            if self.adapted[number]:
+                self._adapted_step(number, rate, constants)
+            for rule, part in self.layout.stretches():
+                if not rule.adapt:
+                    weight, own = weights[part], {"lr": rate * rule.rate_multiple, "wd": rule.decay}
+                    mx.nd.sgd_mom_update(weight, gradients[part], buffers[part], **own, **constants, out=weight)
+
+    def _adapted_step(self, number: int, rate: float, constants: Mapping[str, float]) -> None:
+        """Update those of a context that have a trust ratio, which is computed on the device."""
+        adapted, decays = self.adapted[number], self.decays[number]
+        squares = [mx.nd.concat(*map(_square, group), dim=0) for group in list(zip(*adapted, strict=True))[:2]]
+        rates = mx.nd.multi_lars(
+            self.multiples[number] * rate,
+            *squares,
+            decays,
+            eta=self.settings.trust_coefficient,
+            eps=0.0,
+            rescale_grad=self.loss_scale.rescale,
+        )
+        # One parameter a call: the operator strides through all that it is given at once, which caches do not bear.
+        for place, (weight, gradient, buffer) in enumerate(adapted):
+            part = slice(place, place + 1)
+            mx.nd.preloaded_multi_sgd_mom_update(
+                weight, gradient, buffer, rates[part], decays[part], num_weights=1, **constants, out=weight
+            )
+
+
+def _square(array: mx.nd.NDArray) -> mx.nd.NDArray:
+    """Sum of squares (1,)."""
+    vector = array.reshape((-1,))
+    return mx.nd.dot(vector, vector)

@@ -1,0 +1,67 @@
+"""RMSprop (workloads/common/optimizers.py). MXNet's own operator adds epsilon below the root, so it is composed here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import mxnet as mx
+
+from workloads.api import Array, Arrays, OptimizerSettings, ParameterRule
+from workloads.frameworks.mxnet.flat import Layout, views
+from workloads.frameworks.mxnet.optimizers.base import Optimizer
+
+
+class RmsProp(Optimizer):
+    """s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε), with s from 0."""
+
+    def __init__(
+        self,
+        settings: OptimizerSettings,
+        layout: Layout,
+        weights: Sequence[mx.nd.NDArray],
+        gradients: Sequence[mx.nd.NDArray],
+    ) -> None:
+        super().__init__(settings, layout, weights, gradients)
+        self.squares = [mx.nd.zeros_like(vector) for vector in weights]
+
+    def mutable(self) -> list[list[mx.nd.NDArray]]:
+        """Weights and means of squares."""
+        return [list(pair) for pair in zip(self.weights, self.squares, strict=True)]
+
+    def apply(self, rate: float) -> None:
+        """In place, one rule after the other."""
+        for vectors in zip(self.weights, self.gradients, self.squares, strict=True):
+            for rule, part in self.layout.stretches():
+                self._apply(rule, rate * rule.rate_multiple, *(vector[part] for vector in vectors))
+
+    def _apply(
+        self, rule: ParameterRule, rate: float, weight: mx.nd.NDArray, gradient: mx.nd.NDArray, square: mx.nd.NDArray
+    ) -> None:
+        rho = self.settings.rho
+        if self.loss_scale.rescale != 1:
+            gradient *= self.loss_scale.rescale
+        if rule.decay:
+            gradient += rule.decay * weight
+        square *= rho
+        square += (1 - rho) * mx.nd.square(gradient)
+        gradient *= rate
+        gradient /= mx.nd.sqrt(square) + self.settings.epsilon
+        weight -= gradient
+
+    def state(self) -> dict[str, Array]:
+        """Means of squares under `square.<parameter>`."""
+        squares = views(self.squares[0].asnumpy(), self.layout.shapes)
+        return {**{f"square.{name}": part.copy() for name, part in squares.items()}, **super().state()}
+
+    def load_state(self, state: Arrays) -> None:
+        """Inverse of `state`."""
+        super().load_state(state)
+        for vector in self.squares:
+            for name, square in views(vector, self.layout.shapes).items():
+                square[:] = state[f"square.{name}"]
+
+    def reset(self) -> None:
+        """As before the first step."""
+        super().reset()
+        for square in self.squares:
+            square[:] = 0.0
