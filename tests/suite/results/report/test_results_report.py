@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from suite.commands import report as command
+from suite.commands import report
 from suite.results.logs.collect import collect
 from suite.results.report.report import CSV_COLUMNS, report_csv, report_text
 from suite.results.score.groups import rows
@@ -282,14 +282,14 @@ def test_csv_has_raw_numbers_with_units_in_their_names(tmp_path):
 def test_command_writes_and_prints(tmp_path, capsys):
     write_run(tmp_path / "logs", "a")
     parser = argparse.ArgumentParser()
-    command.configure(parser)
+    report.configure(parser)
     out = tmp_path / "out.csv"
-    assert command.run(parser.parse_args([str(tmp_path / "logs"), "--format", "csv", "--output", str(out)])) == 0
+    assert report.run(parser.parse_args([str(tmp_path / "logs"), "--format", "csv", "--output", str(out)])) == 0
     assert out.read_text().startswith("profile,workload,")
-    assert command.run(parser.parse_args([str(tmp_path / "logs")])) == 0
+    assert report.run(parser.parse_args([str(tmp_path / "logs")])) == 0
     assert capsys.readouterr().out == report_text([tmp_path / "logs"])
     with pytest.raises(ValueError, match="cannot be written"):
-        command.run(parser.parse_args([str(tmp_path / "logs"), "--output", str(tmp_path / "no" / "x.md")]))
+        report.run(parser.parse_args([str(tmp_path / "logs"), "--output", str(tmp_path / "no" / "x.md")]))
 
 
 def test_reading_does_not_import_pandas():
