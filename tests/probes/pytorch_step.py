@@ -3,7 +3,7 @@
     python pytorch_step.py WORKLOAD PRECISION
 
 `waits`: how often a value is read by the host; `convolutions`: type of each, and whether input, weight and output lie
-channels-last; `copies`: blocking copies from host to device by an optimizer's step on a made-up CUDA device, by optimizer.
+channels-last.
 """
 
 import importlib
@@ -11,14 +11,12 @@ import json
 import sys
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from suite.common.registry import load_trainer
-from workloads.api import ParameterRule, Place
-from workloads.frameworks.pytorch.optimizers import Lars
+from workloads.api import Place
 
-MADE_UP = {"resnet50": "resnet50.resnet_made_up", "ssd": "ssd.ssd_made_up"}
+SYNTHETIC = {"resnet50": "resnet50.synthetic_resnet", "ssd": "ssd.synthetic_ssd"}
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::is_nonzero")
 
 
@@ -41,11 +39,11 @@ def channels_last(tensor):
 
 def step(workload, precision):
     """Of one training step on the CPU."""
-    made_up = importlib.import_module(f"tests.workloads.{MADE_UP[workload]}")
-    made = made_up.workload("uneven", "pytorch", precision=precision)
+    synthetic = importlib.import_module(f"tests.workloads.{SYNTHETIC[workload]}")
+    made = synthetic.workload("uneven", "pytorch", precision=precision)
     trainer = load_trainer(workload, "pytorch")(made, Place(0, 1, range(1), 1, ("cpu",)))
-    trainer.setup(made_up.weights(made).items(), warm_up=False)
-    batch = made_up.batch(made, 0)
+    trainer.setup(synthetic.weights(made).items(), warm_up=False)
+    batch = synthetic.batch(made, 0)
     with Watch() as watch:
         trainer.step(batch, 0.1)
     trainer.close()
@@ -56,24 +54,5 @@ def step(workload, precision):
     }
 
 
-def copies_of_lars():
-    """Names of the operators that bring a value of the host to the device and wait for that."""
-    with FakeTensorMode():
-        parameters = {name: torch.zeros(3, 3, device="cuda") for name in ("weight", "bias")}
-        for parameter in parameters.values():
-            parameter.grad = torch.zeros_like(parameter)
-        optimizer = Lars(parameters, lambda name: ParameterRule(1e-4, name == "weight"), 0.9, 0.001)
-        with Watch() as watch:
-            optimizer.step(0.1)
-    return [
-        name
-        for name, arguments, keywords, found in watch.calls
-        if name in ("aten::_to_copy", "aten::copy_")
-        and {"cpu", "cuda"}
-        == {tensor.device.type for tensor in (*arguments, found) if isinstance(tensor, torch.Tensor)}
-        and not keywords.get("non_blocking")
-    ]
-
-
 if __name__ == "__main__":
-    print(json.dumps({**step(*sys.argv[1:3]), "copies": copies_of_lars()}))
+    print(json.dumps(step(*sys.argv[1:3])))

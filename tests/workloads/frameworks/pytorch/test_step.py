@@ -39,7 +39,3 @@ def test_convolutions_are_channels_last_and_narrow(workload, precision):
     found = probe(workload, precision)["convolutions"]
     assert len(found) > 10
     assert found == [[TYPES[precision], True, True, True]] * len(found)
-
-
-def test_lars_copies_nothing_to_the_device():
-    assert probe("resnet50", "fp32")["copies"] == []
