@@ -3,13 +3,10 @@
 import importlib
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from suite.common.registry import load_trainer
 from tests.probes.image_trainers import SYNTHETIC, place_here
-from workloads.api import ParameterRule
-from workloads.frameworks.pytorch.optimizers import Lars
 
 WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal", "aten::is_nonzero")
 
@@ -49,23 +46,3 @@ def step(workload, precision):
         "types": [str(tensors[0].dtype) for tensors in convolutions],
         "channels_last": [list(map(channels_last, tensors)) for tensors in convolutions],
     }
-
-
-def copies_of_lars():
-    """`copies`: what brings a value of the host to a synthetic CUDA device in an optimizer's step, and waits for that."""
-    with FakeTensorMode():
-        parameters = {name: torch.zeros(3, 3, device="cuda") for name in ("weight", "bias")}
-        for parameter in parameters.values():
-            parameter.grad = torch.zeros_like(parameter)
-        optimizer = Lars(parameters, lambda name: ParameterRule(1e-4, name == "weight"), 0.9, 0.001)
-        with Watch() as watch:
-            optimizer.step(0.1)
-    copies = [
-        name
-        for name, arguments, keywords, found in watch.calls
-        if name in ("aten::_to_copy", "aten::copy_")
-        and {"cpu", "cuda"}
-        == {tensor.device.type for tensor in (*arguments, found) if isinstance(tensor, torch.Tensor)}
-        and not keywords.get("non_blocking")
-    ]
-    return {"copies": copies}

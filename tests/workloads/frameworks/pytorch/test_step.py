@@ -27,7 +27,3 @@ def test_convolutions_are_channels_last_and_narrow(workload, precision):
     assert found["channels_last"].shape[0] > 10
     assert found["channels_last"].all()
     assert set(found["types"]) == {TYPES[precision]}
-
-
-def test_lars_copies_nothing_to_the_device():
-    assert probe("pytorch", "probes.pytorch_step.copies_of_lars")["copies"].tolist() == []
