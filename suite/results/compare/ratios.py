@@ -39,7 +39,7 @@ class Ratio:
 def ratios(ours: Measurement, theirs: Measurement, pair: ScalingPair, refused: set[str], label: str) -> list[Ratio]:
     """Ratios of all quantities that both measurements have, except the refused ones; `label` is for the time per epoch.
 
-    `pair` is the speedup from `theirs` to `ours` (suite.results.score.scaling.compare).
+    `pair` is the speedup from `theirs` to `ours` (suite.results.score.scaling.scaling_pair).
     """
     comparable: list[Ratio] = []
     both, one, other = ours.to_target and theirs.to_target, ours.score, theirs.score

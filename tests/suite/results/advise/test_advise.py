@@ -195,7 +195,7 @@ def test_profiles_never_mix(tmp_path):
     assert done.stdout.count("nothing to choose from") == 2
 
 
-def test_families_with_one_heading_are_told_apart(tmp_path):
+def test_families_with_one_heading_are_distinguished(tmp_path):
     for precision in ("fp32", "bf16"):
         for devices in (1, 2):
             write_run(tmp_path, f"{precision}{devices}", devices=devices, precision=precision)
