@@ -3,7 +3,7 @@
     python benchmarks/detections.py [--images 4952] [--cores 2] [--kinds trained,undecided,scattered]
 
 8,732 priors, 81 classes, in batches of 32 through `Workload.measure`, as an evaluation does it: one thread of one process,
-pinned to `--cores` cores. Outputs are made up batch by batch, outside the clock. Every image is measured, nothing is
+pinned to `--cores` cores. Synthetic outputs are made batch by batch, outside the clock. Every image is measured, nothing is
 extrapolated:
 
 trained     objects as in COCO (7 in an image), found by the priors that match them; misses, confused classes, false alarms
@@ -198,7 +198,7 @@ def main() -> None:
     sizes = {"priors": len(workload.priors), "classes": CLASSES + 1, "target_seconds": TARGET_SECONDS}
     loads = {"before": round(load, 2), "after": round(os.getloadavg()[0], 2)}
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    labels = {"outputs": "made up", "numpy": np.__version__, "date": date, "load_average": loads, "git": git_state()}
+    labels = {"outputs": "synthetic", "numpy": np.__version__, "date": date, "load_average": loads, "git": git_state()}
     print(json.dumps({**head, **sizes, **labels, "results": results, "average_precision": precision}, indent=1))
 
 

@@ -1,10 +1,10 @@
-"""What reading images costs: training fed by the pipeline against the same training on made-up batches, on CPU cores.
+"""What reading images costs: training fed by the pipeline against the same training on synthetic batches, on CPU cores.
 
     python benchmarks/image_feeding.py [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32]
                                        [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
 
 Full-size models; the pipeline shares the cores with training. Images are JPEGs made for this in the data set's own layout:
-500 x 375 pixels for ResNet-50, 640 x 480 with boxes for SSD. `share`: images/s fed over images/s on made-up batches, the
+500 x 375 pixels for ResNet-50, 640 x 480 with boxes for SSD. `share`: images/s fed over images/s on synthetic batches, the
 median over rounds of ratios within a round; at least 0.95 is wanted where the pipeline alone is faster than training. A block
 begins and ends with as many batches read ahead. Prints JSON.
 """
@@ -55,7 +55,7 @@ def measure(args: argparse.Namespace, framework: str, precision: str, data: Path
             found = image_step.run(args, framework, precision, "suite", *([str(data)] if reads else []))
             (fed if reads else made_up).append(found)
         rates = [round(rounds[-1]["images_per_second"], 2) for rounds in (made_up, fed)]
-        print(f"{framework} {precision} {number}: {rates[0]} made up, {rates[1]} fed", file=sys.stderr)
+        print(f"{framework} {precision} {number}: {rates[0]} synthetic, {rates[1]} fed", file=sys.stderr)
     return summary(made_up, fed)
 
 
@@ -90,7 +90,7 @@ def main() -> None:
             }
             for precision in args.precisions.split(",")
         }
-    head = {"benchmark": "image_feeding", "images": "made up", "target": TARGET}
+    head = {"benchmark": "image_feeding", "images": "synthetic", "target": TARGET}
     print(json.dumps({**head, **image_step.conditions(args, begin, load), "results": results}, indent=1))
 
 

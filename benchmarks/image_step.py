@@ -3,7 +3,7 @@
     python benchmarks/image_step.py [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
                                     [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
 
-Images of the reference's size, made up, lying ready. The processes of a round follow each other, in another order each round;
+Images of the reference's size, synthetic, lying ready. The processes of a round follow each other, in another order each round;
 shares are medians over rounds of ratios within a round. A block of steps is timed. Models: `bare`, a plain loop;
 `bare_malloc` (PyTorch, MXNet), the same with the malloc tunables that the launcher gives the suite's workers; `stock` and
 `stock_v2` (ResNet-50), the framework's own. `gigaflops_per_image`: of a forward pass, counted in the model, two per

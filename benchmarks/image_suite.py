@@ -2,7 +2,7 @@
 
     python image_suite.py WORKLOAD FRAMEWORK CORES PRECISION BATCH STEPS [PREPARED_DATA]
 
-On made-up batches that lie ready, or on images that the pipeline reads meanwhile. Prints JSON: images_per_second over a block
+On synthetic batches that lie ready, or on images that the pipeline reads meanwhile. Prints JSON: images_per_second over a block
 of steps, as training runs them; data_wait_share, the part of that time in which training waited for a batch; of prepared data
 pipeline_images_per_second, what the pipeline alone makes before training begins.
 """
@@ -32,7 +32,7 @@ KINDS = {
 
 
 PIPELINE_IMAGES = 512
-"""So many are made for the pipeline's own rate, behind a tenth as many that are not timed."""
+"""So many are made for the pipeline's own rate, after a tenth as many that are not timed."""
 
 
 def full_size(name: str, framework: str, precision: str, batch: int, cores: int, data: str = "") -> Workload:
@@ -51,7 +51,7 @@ def full_size(name: str, framework: str, precision: str, batch: int, cores: int,
     if data:
         settings = replace(settings, profile="reference")
         return kind(settings, kind.read_facts(settings))
-    return kind(settings, Facts(*images, {"classes": classes}, "made up"))
+    return kind(settings, Facts(*images, {"classes": classes}, "synthetic"))
 
 
 class Watched:

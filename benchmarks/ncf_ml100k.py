@@ -2,7 +2,7 @@
 
     python benchmarks/ncf_ml100k.py [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16] [--epochs 4]
 
-The data set must be prepared (suite data prepare ml-100k --from u.data). Prints JSON: medians over the epochs behind the
+The data set must be prepared (suite data prepare ml-100k --from u.data). Prints JSON: medians over the epochs after the
 first, the quality of each epoch, and the ratio to the reference script on such a machine (79,000 training samples/s and
 0.72 million scored pairs/s).
 """

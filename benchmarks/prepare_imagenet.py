@@ -2,8 +2,8 @@
 
     python benchmarks/prepare_imagenet.py [--train 1281167] [--val 50000] [--subset 20000]
 
-The files are hard links to 1,000 made-up photographs of 500 x 375 pixels in 1,000 class folders, so all of them are in memory:
-a disk's own time is not in these figures. `index`: without seek points. `subset`: the same data set cut to so many training
+The files are hard links to 1,000 synthetic photographs of 500 x 375 pixels in 1,000 class folders: all are in memory,
+so a disk's own time is not in these figures. `index`: without seek points. `subset`: the same data set cut to so many training
 images, with seek points, on all cores; the rest is extrapolated. Peak memory is the largest resident set of one process.
 """
 

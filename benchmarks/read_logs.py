@@ -99,7 +99,7 @@ def log_text(seed: int, size: int, noise: int) -> str:
     rng = random.Random(seed)
     lines = list(head(rng))
     written = sum(map(len, lines))
-    for now, more in epochs(rng, noise):  # noqa: B007 - used behind the loop
+    for now, more in epochs(rng, noise):  # noqa: B007 - used after the loop
         lines += more
         written += sum(map(len, more))
         if written > size:

@@ -2,7 +2,7 @@
 
     python resnet_pytorch.py CORES bare|stock fp32|bf16 BATCH STEPS
 
-bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. 224 pixels, made-up float
+bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. 224 pixels, synthetic float
 images that lie ready. Prints JSON: images_per_second over a block of steps.
 """
 

@@ -2,8 +2,8 @@
 
     python ssd_pytorch.py CORES bare fp32|bf16 BATCH STEPS
 
-torchvision's resnet34 up to layer3, whose stride becomes 1, extras, heads, loss, SGD; channels-last. 300 pixels, made-up float
-images and targets that lie ready. Prints JSON: images_per_second over a block of steps.
+torchvision's resnet34 up to layer3, whose stride becomes 1, extras, heads, loss, SGD; channels-last. 300 pixels,
+synthetic float images and targets that lie ready. Prints JSON: images_per_second over a block of steps.
 """
 
 import sys

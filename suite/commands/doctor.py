@@ -47,9 +47,9 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     from suite.preflight.findings import warning
 
     framework = registry.load_framework(args.framework)
-    found = len(devices.gpus()) if args.device != "cpu" else 0
-    device = args.device if args.device != "auto" else ("cuda" if found else "cpu")
-    count = args.gpus or found or 1
+    gpu_count = len(devices.gpus()) if args.device != "cpu" else 0
+    device = args.device if args.device != "auto" else ("cuda" if gpu_count else "cpu")
+    count = args.gpus or gpu_count or 1
     allowed = devices.cpu_cores()
     cores = allowed[:count] if device == "cpu" else allowed
     env, problems = None, []

@@ -84,5 +84,5 @@ def _framework(folder: Path, lock: Lock | None) -> str:
     if lock is None:
         return "-"
     places = [str(path) for path in folder.glob("lib/python3.*/site-packages")]
-    found = next(iter(metadata.distributions(name=lock.framework, path=places)), None)
-    return f"{lock.framework} {found.version}" if found else "-"
+    distribution = next(iter(metadata.distributions(name=lock.framework, path=places)), None)
+    return f"{lock.framework} {distribution.version}" if distribution else "-"

@@ -101,7 +101,7 @@ def _check_failed(
 def _count_complaint(
     match: re.Match[str], events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]
 ) -> Complaint:
-    """`Required EXACTLY_ONE occurrence of 'x' but found n`, or AT_LEAST_ONE of several keys."""
+    """The complaint for `Required EXACTLY_ONE occurrence of 'x' but found n`, or AT_LEAST_ONE of several keys."""
     keys = re.findall(r"'([^']*)'", match[2])
     key = " or ".join(keys)
     lines = [event for event in events if event.key in keys]
@@ -139,10 +139,10 @@ def _json_text(value: Any) -> str:
 
 def _best_value_text(key: str, events: Sequence[Event]) -> str:
     """The best logged value of a key: `best 0.612 (epoch 7) of 20`."""
-    found = [event for event in events if event.key == key]
-    numbers = [(value, event) for event in found if (value := number(event.value)) is not None]
+    same_key = [event for event in events if event.key == key]
+    numbers = [(value, event) for event in same_key if (value := number(event.value)) is not None]
     if not numbers:
-        return f"{len(found)} values, the last {event_text(found[-1])}" if found else MISSING
+        return f"{len(same_key)} values, the last {event_text(same_key[-1])}" if same_key else MISSING
     best, event = max(numbers, key=lambda pair: pair[0])
     epoch = number(event.metadata.get("epoch_num"))
     return f"best {best:.6g}{'' if epoch is None else f' (epoch {epoch:g})'} of {len(numbers)}"

@@ -54,7 +54,8 @@ class Progress:
     def _new_blocks(self) -> None:
         for block in self._read_blocks():
             unit = self.run_spec.identity["sample_unit"]
-            speed = f"{block['samples_per_second']:,.0f} {unit}/s"
+            rates = {unit: block["samples_per_second"], **block.get("rates", {})}
+            speed = "  ".join(f"{rate:,.0f} {name}/s" for name, rate in rates.items())
             quality = self._quality(block["quality"])
             self._latest = f"  {speed}{quality}"
             seconds = time.monotonic() - self._begin
@@ -64,8 +65,8 @@ class Progress:
 
     def _quality(self, quality: dict[str, float]) -> str:
         targets = self.run_spec.settings.targets
-        parts = [f"  {name} {value:.4f} of {targets.get(name, float('nan')):g}" for name, value in quality.items()]
-        return "".join(parts)
+        aims = {name: f" of {target:g}" for name, target in targets.items()}
+        return "".join(f"  {name} {value:.4f}{aims.get(name, '')}" for name, value in quality.items())
 
     def _read_blocks(self) -> list[dict[str, Any]]:
         """Whole new lines of metrics.jsonl."""

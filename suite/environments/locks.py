@@ -98,7 +98,7 @@ def read(path: Path) -> Lock:
 
 def _requirements(path: Path, text: str) -> list[Requirement]:
     """The pinned packages; anything but `name==version`, with a marker or not, is refused."""
-    found = []
+    requirements = []
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()
         if not line or line.startswith("#"):
@@ -111,12 +111,12 @@ def _requirements(path: Path, text: str) -> list[Requirement]:
         exact = len(specifiers) == 1 and specifiers[0].operator == "==" and not specifiers[0].version.endswith("*")
         if not exact or requirement.url or requirement.extras:
             raise ValueError(f"{path}:{number}: every line must be name==version, found: {line}")
-        found.append(requirement)
-    return found
+        requirements.append(requirement)
+    return requirements
 
 
 def digest(lock: Lock, project: Path = PROJECT) -> str:
-    """Hash of all that an installed environment depends on: the lock, the package metadata, the place of the checkout.
+    """Hash of everything that an installed environment depends on: the lock, the package metadata, the path of the checkout.
 
     The suite is installed editable, so an environment that another checkout made runs that checkout's code.
     """

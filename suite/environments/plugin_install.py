@@ -40,7 +40,7 @@ def plugin_source(text: str) -> Path:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """The regular files of a package, sorted, without what LEFT_OUT names."""
+    """The regular files of a package, sorted, without IGNORED_FILES and IGNORED_TOP_FOLDERS."""
     for name, folders, files in os.walk(folder):
         at_top = IGNORED_TOP_FOLDERS if Path(name) == folder else set()
         folders[:] = sorted(set(folders) - IGNORED_FILES(name, folders) - at_top)

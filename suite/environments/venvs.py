@@ -118,7 +118,7 @@ def create(
 
 
 def _make(current: Status, keep: bool, python: str | None, say: Say, project: Path) -> None:
-    """Install everything, then write the marker."""
+    """Install everything from the lock, then write the marker."""
     assert current.lock is not None
     name, folder, lock = current.name, current.folder, current.lock
     if not keep:

@@ -1,4 +1,4 @@
-"""`benchmarks/BENCHMARK/implementations/NAME`: the code that ran, its settings, and how to run it again."""
+"""Writes `benchmarks/BENCHMARK/implementations/NAME`: the code of the runs, their settings, and scripts to run it again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COMMON = (
         "conf",
         "environments",
         "workloads/__init__.py",
-        "workloads/api.py",
+        "workloads/api",
         "workloads/common",
         "workloads/frameworks",
     ),

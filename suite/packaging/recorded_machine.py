@@ -131,7 +131,7 @@ def _interconnect_topology(links: list[list[Json]], paths: list[list[Json]]) -> 
 
 
 def _caches(value: Json) -> str:
-    """`L1 data 48 KiB x 2, L3 unified 32 MiB x 1`, over the whole machine."""
+    """The caches of the whole machine: `L1 data 48 KiB x 2, L3 unified 32 MiB x 1`."""
     caches = [_dict(item) for item in _list(value)][:20]
     return ", ".join(
         f"L{_text(_count(cache.get('level')))} {_clean_text(cache.get('kind'))} {_kib(cache.get('size_bytes'))} "
@@ -142,12 +142,12 @@ def _caches(value: Json) -> str:
 
 def _software_stack(topology: JsonObject, versions: JsonObject) -> dict[str, Json]:
     """Versions of all recorded software except the framework."""
-    found = {clean(str(name), 60): _clean_text(value) for name, value in list(versions.items())[:50]}
-    found |= {
+    software = {clean(str(name), 60): _clean_text(value) for name, value in list(versions.items())[:50]}
+    software |= {
         name: _clean_text(topology.get(name))
         for name in ("driver_version", "cuda_driver_version", "kernel", "container")
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in software.items() if value}
 
 
 def _hardware_notes(settings: RunSettings, topology: JsonObject) -> str:

@@ -1,4 +1,4 @@
-"""Whether runs may stand in one result: same system, framework, batch and settings, but no run twice."""
+"""Checks that runs belong to one result: same system, framework, batch and settings, and no run twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workloads.api import Json, field_names
 
 
 def difference(records: Sequence[RunRecord]) -> str:
-    """In what the runs differ that must be equal, with both values and the logs that say so; empty if in nothing."""
+    """The first setting that must be equal and is not, with both values and their logs; empty if all are equal."""
     first = _facts(records[0])
     for record in records[1:]:
         other = _facts(record)

@@ -1,4 +1,4 @@
-"""`setup.sh` and `run_and_time.sh` of a package: they make the environment and the runs again."""
+"""Writes `setup.sh` and `run_and_time.sh` of a package, which reproduce the environment and the runs."""
 
 from __future__ import annotations
 

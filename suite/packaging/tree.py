@@ -47,7 +47,7 @@ _NOT_READABLE = "no permission to read it"
 
 
 def check_names(folder: Path, werror: bool = False) -> Verdict:
-    """The rules of repo_checker (no spaces, no leading dots, at most 50 MB), and no links or special files."""
+    """Check names by repo_checker's rules (no spaces, no leading dots, at most 50 MB); links and special files are refused."""
     complaints = []
     name = folder.resolve().name
     for path, information in [(Path(name), None), *_entries(folder)]:
@@ -117,7 +117,7 @@ def _structure_verdict(folder: Path, werror: bool) -> Verdict:
 
 
 def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdict]:
-    """The logs of one benchmark on one system, each by itself and all together."""
+    """Check the logs of one benchmark on one system, each by itself and all together."""
     logs = sorted(place.glob("result_*.txt"), key=lambda path: (len(path.name), path.name))
     verdicts = [check_file(path, werror=werror) for path in logs if path.is_file()]
     records = [read(path).record for path in logs if path.is_file()]

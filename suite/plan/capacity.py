@@ -20,7 +20,7 @@ def available_bytes(allowed: Limits) -> int:
 
 def check_memory(workload: type[Workload], settings: Settings) -> None:
     """Raise ValueError, one line, if the activations of a training step on CPU cores cannot fit."""
-    if settings.device != "cpu" or settings.mode != "train":
+    if settings.device != "cpu" or settings.mode not in ("train", "forward_backward"):
         return
     sample = workload.activation_bytes(settings)
     available, needed = available_bytes(limits()), sample * settings.batch_size_global

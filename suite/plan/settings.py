@@ -49,33 +49,40 @@ def resolve_settings(config: Config, workload: type[Workload], framework: Framew
     targets = _targets(workload, defaults, options)
     if config["nodes"] > 1:
         raise ValueError(f"nodes={config['nodes']}: runs over several machines are not there yet; type nodes=1")
-    return Settings(
-        workload=workload.name,
-        framework=framework.name,
-        profile=profile,
-        rules=rules,
-        clock=clock,
-        device=device,
-        devices=config["gpus"],
-        nodes=config["nodes"],
-        cores_per_device=_cores_per_device(config, device),
-        oversubscribe=config["oversubscribe"],
-        precision=precision,
-        batch_size_global=values.batch_size,
-        batch_rule=config["batch"],
-        lr_scaling=values.lr_scaling,
-        stop=_stop(config, profile, targets),
-        mode=config["mode"],
-        timing_warmup_steps=config["timing"]["warmup_steps"],
-        dataset=dataset,
-        data_dir="" if profile == "synthetic" else str(data_root() / dataset),
-        model=defaults.model,
-        targets=targets,
-        hyperparameter_set=values.set_name,
-        hyperparameters=values.hyperparameters,
-        hyperparameter_sources=values.sources,
-        options={name: value for name, value in options.items() if name not in (*NOT_OPTIONS, *values.hyperparameters)},
-    )
+    decided = {
+        "workload": workload.name,
+        "framework": framework.name,
+        "profile": profile,
+        "rules": rules,
+        "clock": clock,
+        "device": device,
+        "cores_per_device": _cores_per_device(config, device),
+        "precision": precision,
+        "batch_size_global": values.batch_size,
+        "lr_scaling": values.lr_scaling,
+        "stop": _stop(config, profile, targets),
+        "dataset": dataset,
+        "data_dir": "" if profile == "synthetic" else str(data_root() / dataset),
+        "model": defaults.model,
+        "targets": targets,
+        "hyperparameter_set": values.set_name,
+        "hyperparameters": values.hyperparameters,
+        "hyperparameter_sources": values.sources,
+        "options": {
+            name: value for name, value in options.items() if name not in (*NOT_OPTIONS, *values.hyperparameters)
+        },
+    }
+    return Settings(**{**_as_typed(config, decided), **decided})
+
+
+def _as_typed(config: Config, decided: Mapping[str, Json]) -> dict[str, Json]:
+    """The settings that are what the user typed, under the key that their field names."""
+    values = {}
+    for item in fields(Settings):
+        if item.metadata["typed"] and item.name not in decided:
+            group, _, name = item.metadata["typed"].partition(".")
+            values[item.name] = config[group][name] if name else config[group]
+    return values
 
 
 def typed_options(config: Config, workload: type[Workload]) -> dict[str, Json]:

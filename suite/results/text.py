@@ -32,5 +32,5 @@ def csv_cell(text: str) -> str:
 
 
 def devices_text(devices: int) -> str:
-    """`1 device`, `8 devices`."""
+    """A number of devices as text: `1 device`, `8 devices`."""
     return f"{devices} device" if devices == 1 else f"{devices} devices"

@@ -1,7 +1,9 @@
 """Run inside PyTorch's environment: states after steps of every optimizer and variant (synthetic_updates.py)."""
 
+import numpy as np
 import torch
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
 from tests.probes.image_trainers import place_here
 from tests.workloads.frameworks import synthetic_updates
@@ -54,9 +56,29 @@ def states(case):
     return {**found, **trainer.state()}
 
 
+def reduced(case):
+    """Values summed over replicas in one step."""
+    place, sizes = place_here(), []
+    workload = synthetic_updates.Updates(*case.split("-"), place.processes)
+    trainer = LinearTrainer(workload, place)
+    trainer.setup(workload.initial_weights(1), warm_up=False)
+
+    def count(_, bucket):
+        sizes.append(bucket.buffer().numel())
+        return allreduce_hook(None, bucket)
+
+    trainer.distributed.register_comm_hook(None, count)
+    trainer.step(workload.batch(0, place.process), 0.1)
+    return sum(sizes)
+
+
 def computed(*cases):
     """Under `CASE/…` (OPTIMIZER-VARIANT): what `state()` gives after the steps; in the middle the state is saved,
     everything set up again, and the state loaded. `CASE/fresh/…`: the state after setup with warm-up. `CASE/before/…` and
-    `CASE/skipped/…`: the state before and after the step that overflows.
+    `CASE/skipped/…`: the state before and after the step that overflows. With several processes `CASE/reduced`: the
+    values that an all-reduce of gradients sums in one step.
     """
-    return {f"{case}/{name}": value for case in cases for name, value in states(case).items()}
+    found = {f"{case}/{name}": value for case in cases for name, value in states(case).items()}
+    if place_here().processes > 1:
+        found |= {f"{case}/reduced": np.array(reduced(case)) for case in cases}
+    return found

@@ -69,7 +69,7 @@ class Detector(nn.Module):
     def forward(self, batch):
         """`offsets` (B, 4, P) and `logits` (B, K + 1, P); maps from fine to coarse."""
         model, pixels = self.model, np.float64(batch.arrays["image"]) / 255
-        images = torch.from_numpy((pixels - ssd.MEAN) / ssd.DEVIATION).permute(0, 3, 1, 2).contiguous()
+        images = torch.from_numpy((pixels - ssd.MEAN) / ssd.STANDARD_DEVIATION).permute(0, 3, 1, 2).contiguous()
         x = model.maxpool(model.relu(model.bn1(model.conv1(images))))
         maps = [model.layer3(model.layer2(model.layer1(x)))]
         for number in range(1, len(self.channels)):

@@ -69,7 +69,8 @@ def setting(
 ) -> Any:
     """A field of Settings.
 
-    typed: the key on the command line that sets it, for packages; empty: it follows from others, or has lines of its own.
+    typed: the key on the command line that sets it; empty: it follows from others. Planning takes the value as it is typed,
+        unless it decides on another, and packages type it again.
     logged: it stands in the log's `suite_run`.
     row: runs that differ in it never share a row of a table.
     family: rows that differ in it never give a speedup; False for what follows from the number of devices.
@@ -126,7 +127,7 @@ class LoggedSettings:
     """`cpu` or `cuda`."""
     devices: int | None = setting(None, typed="gpus", family=False)
     """Devices over all nodes."""
-    nodes: int | None = setting(None, family=False)
+    nodes: int | None = setting(None, typed="nodes", family=False)
     cores_per_device: int | None = setting(None)
     batch_rule: str = setting("", typed="batch")
     """`set`, `global:N` or `per_device:N`: strong and weak scaling never share a table row."""
@@ -143,7 +144,7 @@ class LoggedSettings:
     """`v0.5`: the clock starts before the model is built; `v0.7`: after up to 20 minutes of setup."""
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
-    mode: str = setting("train")
+    mode: str = setting("train", typed="mode")
     """`train`, `forward_backward`, `forward` or `inference`: see suite/worker/loop.py."""
     timing_warmup_steps: int = setting(0, typed="timing.warmup_steps")
     """Steps at the start of the run that are left out of times and throughput."""
@@ -167,7 +168,7 @@ class Settings(LoggedSettings):
         cores_per_device: int
         batch_size_global: int
     seed: int = setting(0, logged=False, resume=False)
-    oversubscribe: bool = setting(False, logged=False)
+    oversubscribe: bool = setting(False, typed="oversubscribe", logged=False)
     data_dir: str = setting("", logged=False, resume=False)
     """Folder of the prepared data set; empty under `profile=synthetic`."""
     model: Mapping[str, Json] = setting({}, logged=False, hashed=False)

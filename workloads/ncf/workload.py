@@ -68,7 +68,7 @@ class NCF(Workload):
 
     @classmethod
     def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """See settings.py."""
+        """The published sets, and the demo's, with a source for every value."""
         return SETS
 
     @classmethod
@@ -126,7 +126,7 @@ class NCF(Workload):
         return [{"user": ArraySpec((users,), "int32"), "item": ArraySpec(candidates, "int32")}]
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """See weights.py."""
+        """Of every table and layer, drawn by hash; the same bytes in every framework."""
         return weights.initial_weights(self.users, self.items, self.settings.model, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:

@@ -19,7 +19,7 @@ from workloads.common.residual import Shapes, Trunk
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
 """Share of the new statistic in the running one: 1 minus the reference's decay of 0.9."""
-DENSE_DEVIATION = 0.01
+DENSE_STANDARD_DEVIATION = 0.01
 """Standard deviation of the classifier's initial weights (reference, v0.7-era code)."""
 MEAN = (123.68, 116.78, 103.94)
 """Subtracted from RGB values of 0 … 255; the reference does not divide (imagenet_preprocessing.py)."""
@@ -74,5 +74,5 @@ def initial_weights(network: Network, gain: float, seed: int) -> Iterator[tuple[
     for layer in network.trunk_convolutions:
         deviation = math.sqrt(gain / math.prod(layer.shape[1:]))
         yield from residual.normed_weights(layer, seed, "truncated", deviation)
-    yield "fc.weight", draw(seed, "fc.weight", (network.classes, network.features), "normal", DENSE_DEVIATION)
+    yield "fc.weight", draw(seed, "fc.weight", (network.classes, network.features), "normal", DENSE_STANDARD_DEVIATION)
     yield "fc.bias", np.zeros(network.classes, np.float32)

@@ -19,8 +19,8 @@ class Detector(ImageModel):
     """Its targets are `offset`, fp32 (B, 4, P), and `label`, int32 (B, P), 0 background."""
 
     targets, results = ("offset", "label"), ("offsets", "logits")
-    scale = tuple(1 / (255 * deviation) for deviation in network.DEVIATION)
-    shift = tuple(-mean / deviation for mean, deviation in zip(network.MEAN, network.DEVIATION, strict=True))
+    scale = tuple(1 / (255 * deviation) for deviation in network.STANDARD_DEVIATION)
+    shift = tuple(-mean / deviation for mean, deviation in zip(network.MEAN, network.STANDARD_DEVIATION, strict=True))
     epsilon, momentum = network.BATCH_NORM_EPSILON, 1 - network.BATCH_NORM_MOMENTUM
 
     def __init__(self, layers: network.Network, priors: int, half: bool, on_cpu: bool) -> None:

@@ -27,7 +27,7 @@ BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
 """Share of the new statistic in the running one (PyTorch's default, which the reference keeps)."""
 MEAN = (0.485, 0.456, 0.406)
-DEVIATION = (0.229, 0.224, 0.225)
+STANDARD_DEVIATION = (0.229, 0.224, 0.225)
 """Pixels of 0 … 1 minus the mean, over the deviation (reference utils.py)."""
 
 

@@ -203,7 +203,7 @@ SETS: Mapping[str, HyperparameterSet] = {
         max_epochs=16,
     ),
 }
-"""`learning_rate`: behind the warm-up. `decay=steps`: times `decay_factor` at each of `decay_boundaries`, in epochs or in steps
+"""`learning_rate`: after the warm-up. `decay=steps`: times `decay_factor` at each of `decay_boundaries`, in epochs or in steps
 of 32 images; `decay=cosine`: to 0 at `horizon_epochs`. `max_samples`: attempts at a crop before its mode is drawn again.
 `evaluation_interval_epochs` 0: when the rules say. Sets of a fixed device count take other counts too."""
 
@@ -250,7 +250,7 @@ class SSDOptions(BackboneOptions, ImageOptions):
     name: str = "ssd"
     dataset: str = option("auto", "prepared data set; auto: the profile's")
     hyperparameter_set: str = option("auto", "named set; auto: the profile's")
-    learning_rate: float | None = option(None, "rate behind the warm-up", minimum=0.0)
+    learning_rate: float | None = option(None, "rate after the warm-up", minimum=0.0)
     weight_decay: float | None = option(None, "L2 decay", minimum=0.0)
     warmup_steps: int | None = option(None, "steps of warm-up", minimum=0)
     warmup_factor: int | None = option(None, "warm-up begins at rate · (1 - 2^-factor); 0: at 0", minimum=0)

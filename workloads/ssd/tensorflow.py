@@ -25,7 +25,7 @@ class Detector(ImageModel):
 
     def __call__(self, images: tf.Tensor, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Offsets and logits of the images; in training the running statistics move."""
-        mean, deviation = tf.constant(network.MEAN), tf.constant(network.DEVIATION)
+        mean, deviation = tf.constant(network.MEAN), tf.constant(network.STANDARD_DEVIATION)
         x = tf.cast(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, self.dtype)
         x = self.trunk(x, self.layers, training)
         maps = [x]

@@ -90,7 +90,7 @@ class SSD(ImageWorkload):
 
     @classmethod
     def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """See settings.py."""
+        """The published sets, and the demo's, with a source for every value."""
         return SETS
 
     @classmethod
@@ -189,7 +189,7 @@ class SSD(ImageWorkload):
         return {"offset": ArraySpec((count, 4, boxes), "float32"), "label": ArraySpec((count, boxes), "int32")}
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """See network.py; the trunk's parameters and statistics from `backbone.weights`, where there is one."""
+        """Drawn by hash, the same bytes in every framework; trunk and statistics from `backbone.weights`, if there is one."""
         pretrained = backbones.load(self.settings, backbone.shapes(self.network))
         for name, value in network.initial_weights(self.network, seed):
             yield name, pretrained.pop(name, value)

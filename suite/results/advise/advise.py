@@ -118,7 +118,7 @@ class Advice:
 
 
 def parse_deadline(text: str) -> float:
-    """`2h`, `90m`, `1h30m`, `3600s` as seconds. Raises ValueError for anything else."""
+    """Seconds of a deadline such as `2h`, `90m`, `1h30m` or `3600s`. Raises ValueError for anything else."""
     match = re.fullmatch(
         r"(?:(\d{1,9}(?:\.\d{1,9})?)h)?(?:(\d{1,9}(?:\.\d{1,9})?)m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?", text
     )

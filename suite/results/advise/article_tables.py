@@ -192,7 +192,7 @@ def _own_settings(item: Measurement, others: Sequence[Measurement]) -> list[str]
 
 
 def _batch(item: Measurement) -> str:
-    """`16,384 (2,048 per device)`: the global batch first."""
+    """Global batch and batch per device: `16,384 (2,048 per device)`."""
     size = item.batch_size_global
     if not size:
         return "unknown"
@@ -296,7 +296,7 @@ def _pair_cells(pair: ScalingPair, footnotes: Footnotes) -> list[str]:
 
 
 def _devices(pair: ScalingPair) -> str:
-    """`1 → 8`; with the batch where there are several results on one count."""
+    """Device counts of a pair, `1 → 8`; with the batch if there are several results on one count."""
     one, other = pair.before.batch_size_global, pair.after.batch_size_global
     batch = f" with batch {one:,} → {other:,}" if pair.flags and one and other else ""
     return f"{pair.devices_from} → {pair.devices_to}{batch}"

@@ -83,11 +83,11 @@ def compare(ours: ResultSet, theirs: ResultSet | None, published: Sequence[Publi
     if theirs is not None:
         judged += [] if theirs.published else [entry.measurement for entry in theirs.entries]
         for entry in ours.entries:
-            found = _candidates(entry, theirs)
-            if isinstance(found, Refusal):
-                refusals.append(found)
+            candidates = _candidates(entry, theirs)
+            if isinstance(candidates, Refusal):
+                refusals.append(candidates)
                 continue
-            for group in _group_by_partner(found, theirs):
+            for group in _group_by_partner(candidates, theirs):
                 match = _make_match(entry, _least_different(entry, group), ours, theirs)
                 if match.ratios:
                     matches.append(match)
@@ -116,16 +116,16 @@ def compare(ours: ResultSet, theirs: ResultSet | None, published: Sequence[Publi
 def _candidates(entry: Entry, theirs: ResultSet) -> list[Entry] | Refusal:
     """Entries of the other set that `entry` can be compared with, or why there are none."""
     item = entry.measurement
-    found = [other for other in theirs.entries if other.measurement.workload == item.workload]
-    if not found:
-        there = sorted({other.measurement.workload for other in theirs.entries})
+    candidates = [other for other in theirs.entries if other.measurement.workload == item.workload]
+    if not candidates:
+        existing = sorted({other.measurement.workload for other in theirs.entries})
         return Refusal(
             entry.description,
-            f"{theirs.name} has no result of {item.workload}; there are: {', '.join(there) or 'none'}",
+            f"{theirs.name} has no result of {item.workload}; there are: {', '.join(existing) or 'none'}",
         )
-    related = [other for other in found if _profile_group(other.measurement) == _profile_group(item)]
+    related = [other for other in candidates if _profile_group(other.measurement) == _profile_group(item)]
     if not related:
-        profiles = (item.profile, found[0].measurement.profile)
+        profiles = (item.profile, candidates[0].measurement.profile)
         return Refusal(entry.description, next(_PROFILE_REASONS[name] for name in profiles if name in _PROFILE_REASONS))
     counts = sorted({other.measurement.devices for other in related})
     as_many = [other for other in related if other.measurement.devices == item.devices]
@@ -142,15 +142,15 @@ def _profile_group(item: Measurement) -> str:
     return item.profile if item.profile in _PROFILE_REASONS else "official"
 
 
-def _group_by_partner(found: Iterable[Entry], theirs: ResultSet) -> list[list[Entry]]:
+def _group_by_partner(candidates: Iterable[Entry], theirs: ResultSet) -> list[list[Entry]]:
     """Candidates grouped so that each group yields one match: one per published system, one for a set of runs."""
     groups: dict[str, list[Entry]] = {}
-    for entry in found:
+    for entry in candidates:
         groups.setdefault(entry.name if theirs.published else "", []).append(entry)
     return list(groups.values())
 
 
-def _least_different(entry: Entry, found: Sequence[Entry]) -> Entry:
+def _least_different(entry: Entry, candidates: Sequence[Entry]) -> Entry:
     """The candidate that differs least: in what is timed, target, data, framework, system, batch, then in number."""
 
     def distance(other: Entry) -> tuple[object, ...]:
@@ -163,7 +163,7 @@ def _least_different(entry: Entry, found: Sequence[Entry]) -> Entry:
         ]
         return (*kind, *setting, len(differences(entry, other).known))
 
-    return min(found, key=distance)
+    return min(candidates, key=distance)
 
 
 # --- one match ----------------------------------------------------------------------------------------------------------

@@ -84,12 +84,12 @@ def _judge_measurement(item: Measurement, published: Sequence[PublishedResult]) 
     reason = _why_not_judged(item)
     if reason:
         return Convergence(item, NOT_JUDGED, reason)
-    own = [run.epochs for run in item.runs if run.epochs is not None]
+    epochs = [run.epochs for run in item.runs if run.epochs is not None]
     assert item.batch_size_global is not None
     reference = _reference_for(item, published)
     if isinstance(reference, str):
-        return Convergence(item, NOT_JUDGED, reference, olympic_mean(own))
-    return judge(item, own, reference)
+        return Convergence(item, NOT_JUDGED, reference, olympic_mean(epochs))
+    return judge(item, epochs, reference)
 
 
 def _why_not_judged(item: Measurement) -> str:
@@ -159,11 +159,11 @@ def fewest_acceptable(mean: float, standard_deviation: float, runs_reference: in
 
 def _reference_for(item: Measurement, published: Sequence[PublishedResult]) -> ReferencePoint | str:
     """The reference point for a measurement, from its own round or else all rounds with its rules; or why there is none."""
-    alike = [other for other in published if _is_comparable(item, other)]
-    if not alike:
+    comparable = [other for other in published if _is_comparable(item, other)]
+    if not comparable:
         return f"no published run of {item.workload} to this target under the same rules"
-    own = [other for other in alike if other.round == item.rules]
-    for pool in (own, alike):
+    same_round = [other for other in comparable if other.round == item.rules]
+    for pool in (same_round, comparable):
         points = reference_points(pool, item.runs)
         point = reference_point_at(item.batch_size_global or 0, points, 2 * _RUNS_REQUIRED_BY_WORKLOAD[item.workload])
         if point is not None:

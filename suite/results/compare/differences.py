@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from suite.results.compare.entries import Entry
 from suite.results.score.measurement import Measurement
+from workloads.api import LoggedSettings, field_names
 
 BLEU_WORKLOADS = ("gnmt", "transformer")
 """Some logs hold BLEU as a fraction, some in points."""
@@ -38,13 +39,14 @@ UNKNOWN = "unknown"
 
 def differences(ours: Entry, theirs: Entry) -> Differences:
     """The properties that differ between two results; those that neither states are left out."""
-    found = [
-        Difference(name, text(ours) or UNKNOWN, text(theirs) or UNKNOWN) for name, text in _COMPARED_PROPERTIES.items()
+    differing = [
+        Difference(name, text(ours) or UNKNOWN, text(theirs) or UNKNOWN)
+        for name, text in {**_COMPARED_PROPERTIES, **_OTHER_SETTINGS}.items()
     ]
-    found = [item for item in found if item.ours != item.theirs and _really_differs(item, ours, theirs)]
-    found += _hyperparameter_differences(ours.measurement, theirs.measurement)
-    unknown = [item for item in found if UNKNOWN in (item.ours, item.theirs)]
-    known = tuple(item for item in found if item not in unknown)
+    differing = [item for item in differing if item.ours != item.theirs and _really_differs(item, ours, theirs)]
+    differing += _hyperparameter_differences(ours.measurement, theirs.measurement)
+    unknown = [item for item in differing if UNKNOWN in (item.ours, item.theirs)]
+    known = tuple(item for item in differing if item not in unknown)
     return Differences(known, tuple(item for item in unknown if item.name not in _ONLY_IN_OUR_LOGS))
 
 
@@ -70,7 +72,7 @@ def targets_in_points(item: Measurement) -> dict[str, float]:
 
 
 def target_text(item: Measurement) -> str:
-    """`0.749`, `BBOX 0.377, SEGM 0.339`; empty if unknown."""
+    """The target as text: `0.749`, `BBOX 0.377, SEGM 0.339`; empty if unknown."""
     targets = targets_in_points(item)
     if len(targets) == 1:
         return f"{next(iter(targets.values())):.6g}"
@@ -154,12 +156,31 @@ _COMPARED_PROPERTIES: Mapping[str, Callable[[Entry], str]] = {
     "hyperparameter set": lambda entry: entry.hyperparameter_set,
 }
 """Property to its text for one result, in the order in which differences are shown."""
+_COVERED = (
+    *("targets", "clock", "rules", "dataset", "batch_size_global", "batch_rule", "lr_scaling", "precision", "device"),
+    *("cores_per_device", "framework", "profile", "stop", "mode", "hyperparameter_set", "workload", "devices"),
+)
+"""Settings whose differences the properties above show, and what two results must share to be compared."""
+
+
+def _setting_text(name: str) -> Callable[[Entry], str]:
+    """The text of a setting for one result; empty where it is not known."""
+    return lambda entry: "" if entry.group is None else str(getattr(entry.group, name))
+
+
+_OTHER_SETTINGS: Mapping[str, Callable[[Entry], str]] = {
+    name.replace("_", " "): _setting_text(name)
+    for name in field_names(LoggedSettings, row=True)
+    if name not in _COVERED
+}
+"""Every other setting that distinguishes rows."""
 _ONLY_IN_OUR_LOGS = (
     "data fingerprint",
     "batch rule",
     "learning-rate scaling",
     "cores per device",
     "hyperparameter set",
+    *_OTHER_SETTINGS,
 )
 """Properties that only our logs state: left out where one of the results does not have them."""
 

@@ -11,7 +11,7 @@ from suite.results.logs.collect import Run, collect
 from suite.results.names import workload_name
 from suite.results.published.csv_files import PublishedResult, find_published_results
 from suite.results.published.other_logs import with_system_details
-from suite.results.score.groups import Row, rows
+from suite.results.score.groups import Group, Row, rows
 from suite.results.score.measurement import Measurement, measurements
 from suite.results.text import clean, devices_text
 
@@ -35,6 +35,8 @@ class Entry:
     hyperparameter_set: str = ""
     deviations: tuple[str, ...] = ()
     """How the runs deviate from the rules of the closed division."""
+    group: Group | None = None
+    """All settings of our own runs; None for results of others."""
 
     @property
     def description(self) -> str:
@@ -144,4 +146,5 @@ def _entry_of_row(row: Row, item: Measurement) -> Entry:
         framework_version=group.framework_version,
         hyperparameter_set=group.hyperparameter_set,
         deviations=group.deviations,
+        group=group if group.profile else None,
     )

@@ -96,10 +96,10 @@ def _summary_lines(match: Match) -> list[str]:
     """Each ratio as a sentence. If there are too few runs for any test to be significant, that is said once."""
     time, tests = match.ratio(TIME), [one.variation for one in match.ratios if one.variation is not None]
     shown = not tests or any(test.can_be_significant for test in tests)
-    said = [_cell(ratio_summary(one, *match.names, test=shown)) + label_suffix(one) for one in match.ratios]
+    sentences = [_cell(ratio_summary(one, *match.names, test=shown)) + label_suffix(one) for one in match.ratios]
     if time is not None and abs(time.ratio - 1) >= EQUAL_TOLERANCE:
-        said.insert(0, f"ratio of times: {match.pair.verdict}")
-    return said if shown else [*said, tests[0].summary]
+        sentences.insert(0, f"ratio of times: {match.pair.verdict}")
+    return sentences if shown else [*sentences, tests[0].summary]
 
 
 def _not_compared(match: Match) -> list[str]:

@@ -95,7 +95,7 @@ def _samples_per_second(run: TimedRun) -> float | None:
 
 
 def ratio_summary(item: Ratio, ours: str, theirs: str, test: bool = True) -> str:
-    """`B is 4.1 % faster (95 %: 2.0 to 6.3 %), more than run-to-run variation (p = 0.008, 5 against 5 runs)`.
+    """A ratio as a sentence: `B is 4.1 % faster (95 %: 2.0 to 6.3 %), more than run-to-run variation (p = 0.008, …)`.
 
     `test=False` leaves out what the permutation test says.
     """
@@ -117,7 +117,7 @@ def ratio_summary(item: Ratio, ours: str, theirs: str, test: bool = True) -> str
 
 
 def _amount_text(item: Ratio) -> tuple[str, bool]:
-    """`4.1 % (95 %: 2.0 to 6.3 %)`, from twice as much on `2.11 times (95 %: 2.06 to 2.20)`; and which of the two it is."""
+    """The size of a difference and whether it is a factor: `4.1 % (95 %: 2.0 to 6.3 %)`, from 2 on `2.11 times (95 %: …)`."""
     values = [item.ratio, *([item.interval.low, item.interval.high] if item.interval else [])]
     ratio, *ends = values if item.ratio >= 1 else [1 / value for value in values]
     twice = ratio >= 2

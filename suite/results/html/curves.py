@@ -126,11 +126,11 @@ def _quality_charts(table: Sequence[Row], names: Sequence[str], number: int) -> 
 
         def over_epochs(record: RunRecord, metric: str = metric) -> Points:
             return finite_points(
-                (_epoch(record, index), item.quality.get(metric)) for index, item in enumerate(record.evaluations)
+                (_epoch(record, index), item.values.get(metric)) for index, item in enumerate(record.evaluations)
             )
 
         def over_time(record: RunRecord, metric: str = metric) -> Points:
-            return finite_points((item.seconds / scale, item.quality.get(metric)) for item in record.evaluations)
+            return finite_points((item.seconds / scale, item.values.get(metric)) for item in record.evaluations)
 
         targets = {dict(row.group.targets).get(metric) for row in table}
         target = next(iter(targets)) if len(targets) == 1 else None
@@ -152,12 +152,15 @@ def _quality_charts(table: Sequence[Row], names: Sequence[str], number: int) -> 
 
 
 def _metrics(table: Sequence[Row]) -> list[str]:
-    """Metrics with a target first; at most three."""
+    """Metrics with a target, then those without; at most three."""
     targets = dict.fromkeys(metric for row in table for metric in row.group.targets)
     logged = dict.fromkeys(
         metric for record in _records(table) for evaluation in record.evaluations[:3] for metric in evaluation.quality
     )
-    return list({**{name: None for name in targets if name in logged}, **({} if targets else logged)})[:3]
+    scores = dict.fromkeys(
+        metric for record in _records(table) for evaluation in record.evaluations[:3] for metric in evaluation.scores
+    )
+    return list({**{name: None for name in targets if name in logged}, **({} if targets else logged), **scores})[:3]
 
 
 def _epoch(record: RunRecord, index: int) -> float | None:

@@ -32,10 +32,10 @@ def inline_svg(figure: Figure, name: str, label: str) -> str:
 
 def _rename_ids(tag: str, name: str, used: set[str]) -> str:
     """A tag with ids that begin with `name`, and CSS variables in place of colours."""
-    tag = re.sub(r' id="([^"]+)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", tag)
+    tag = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in used else "", tag)
     tag = re.sub(r'xlink:href="#([^"]+)"', rf'href="#{name}-\1"', tag)
     tag = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", tag)
-    return _COLOUR.sub(lambda found: f"var({CSS_VARIABLES[found.group()]})", tag)
+    return _COLOUR.sub(lambda match: f"var({CSS_VARIABLES[match.group()]})", tag)
 
 
 def _svg(figure: Figure, name: str, background: str) -> str:

@@ -149,19 +149,19 @@ def _speedup_text(row: Row) -> str:
 def speedups(rows: Sequence[Row]) -> Table | None:
     """Speedup = throughput x efficiency for every pair of device counts; None if there is no pair."""
     all_pairs = scaling_pairs(measurements(rows), intervals=len(rows) <= _MAX_INTERVALS)
-    found = [pair for pair in all_pairs if pair.total is not None or pair.throughput is not None]
-    if not found:
+    known_pairs = [pair for pair in all_pairs if pair.total is not None or pair.throughput is not None]
+    if not known_pairs:
         return None
     footnotes = Footnotes()
     header = ("series", "devices", "speedup", "= throughput", "× efficiency", "of linear", "scaling", "in words")
-    body = tuple(tuple(_pair(pair, footnotes)) for pair in found[:MAX_PAIRS])
+    body = tuple(tuple(_pair(pair, footnotes)) for pair in known_pairs[:MAX_PAIRS])
     footer = [
         "speedup = throughput scaling (time per epoch) × statistical efficiency (epochs to target); in brackets 95 % "
         "bootstrap intervals over runs. Of linear: throughput scaling over the ratio of devices. Strong scaling: same global "
         "batch; weak: same batch per device; mixed: neither."
     ]
     footer += footnotes.lines()
-    footer += [f"and {len(found) - MAX_PAIRS} more pairs"] if len(found) > MAX_PAIRS else []
+    footer += [f"and {len(known_pairs) - MAX_PAIRS} more pairs"] if len(known_pairs) > MAX_PAIRS else []
     return without_empty(Table(header, body, (False, True, True, True, True, True, False, False), tuple(footer)))
 
 

@@ -55,7 +55,7 @@ def _with_zero_time_remark(time_ms: float, remark: str) -> str:
 
 
 def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
-    """`:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`; `time_s` (seconds) is tolerated."""
+    """Parse `:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`; `time_s` (seconds) is tolerated."""
     record, end, remark = _lenient_value(text, start)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
@@ -79,7 +79,7 @@ def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, in
 
 
 def parse_mll(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
-    """`:::MLL <seconds> <key>: {"value": …, "metadata": {…}}`."""
+    """Parse `:::MLL <seconds> <key>: {"value": …, "metadata": {…}}`."""
     head = _MLL_HEAD.match(text, start)
     if head is None:
         raise ValueError("not of the form: seconds key: {…}")
@@ -114,7 +114,7 @@ def _v05_event(tag: str, value: Json) -> tuple[str, Json, dict[str, Json]]:
 
 
 def parse_v05(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
-    """`:::MLPv0.5.0 <benchmark> <seconds> (<file>:<line>) <tag>[: <json>]`."""
+    """Parse `:::MLPv0.5.0 <benchmark> <seconds> (<file>:<line>) <tag>[: <json>]`."""
     head = _V05_HEAD.match(text, start)
     if head is None:
         raise ValueError("not of the form: benchmark seconds (file:line) tag: value")
@@ -128,7 +128,7 @@ def parse_v05(text: str, token: int, start: int, line: int) -> tuple[Event, int]
 
 
 def parse_dated(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
-    """`MLPerf: <benchmark> [mm/dd/yy hh:mm:ss], <v0.5 tag>[: <value>]` (Alibaba, v0.6); the value ends with the line."""
+    """Parse `MLPerf: <benchmark> [mm/dd/yy hh:mm:ss], <v0.5 tag>[: <value>]` (Alibaba, v0.6); the value ends with the line."""
     head = _DATED.match(text, start)
     if head is None:
         raise ValueError("not of the form: benchmark [date time], tag: value")

@@ -137,7 +137,7 @@ def _value_inside_text(event: Event, remarks: Remarks) -> Json:
 def _quality_from_list(
     event: Event, value: Sequence[Json], name: str, benchmark: str, remarks: Remarks
 ) -> dict[str, float]:
-    """`[0.76]`, `[0.377, 0.339]` (box, mask) or `[["BBOX", 0.377], …]`; empty for any other list: nothing is guessed."""
+    """Quality from `[0.76]`, `[0.377, 0.339]` (box, mask) or `[["BBOX", 0.377], …]`; empty for any other list."""
     numbers = [number(item) for item in value]
     names = QUALITY_PAIRS.get(benchmark, ())
     if len(value) == 1 and numbers[0] is not None:

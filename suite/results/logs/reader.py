@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,8 @@ from suite.results.logs.quality import (
     run_status,
     targets_of_run,
 )
-from suite.results.logs.record import Reading, RunRecord, RunSettings, Throughput
+from suite.results.logs.record import Evaluation, Reading, RunRecord, RunSettings, Throughput
+from workloads.api import Json
 
 STRUCTURAL_KEYS = frozenset(
     {
@@ -32,7 +34,7 @@ _TIMING_KEYS = ("run_start", "run_stop", "eval_result")
 
 
 def read(path: str | Path) -> Reading:
-    """Read one log. Raises ValueError (one line) only if the file cannot be opened; no content makes it fail.
+    """Read one log. Raises ValueError (one line) only if the file cannot be opened; no content raises.
 
     An empty, binary, cut-off or damaged file yields a record with what could be read, and problems with line numbers.
     """
@@ -42,7 +44,7 @@ def read(path: str | Path) -> Reading:
 
 
 def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) -> Reading:
-    """The record that `events` amount to. `problems` are those found so far; new ones are added."""
+    """The record of a run from its events. `problems` are those found so far; new ones are added."""
     problems, remarks = list(problems), Remarks()
     unique: dict[str, Event] = {}
     first: dict[str, Event] = {}
@@ -62,6 +64,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         status, reason = run_status(clock, settings, targets, evaluations, problems)
     epochs = epochs_to_target(log_format, events, targets, evaluations, remarks) if status == "success" else None
     batch, basis = _batch(first, settings)
+    throughput = tuple(_throughput(event) for event in events if event.key == "tracked_stats")
     record = RunRecord(
         path=path,
         format=log_format,
@@ -78,10 +81,10 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         reason=reason,
         targets=targets,
         targets_source=source,
-        evaluations=evaluations,
+        evaluations=_with_scores(evaluations, throughput),
         epochs_to_target=epochs,
         quality=evaluations[-1].quality if evaluations else {},
-        throughput=tuple(_throughput(event) for event in events if event.key == "tracked_stats"),
+        throughput=throughput,
         hyperparameters={
             key: event.value for key, event in first.items() if key not in STRUCTURAL_KEYS and _is_flat(event)
         },
@@ -193,4 +196,23 @@ def _throughput(event: Event) -> Throughput:
         evaluation_seconds=number(stats.get("evaluation_seconds")),
         data_wait_seconds=number(stats.get("data_wait_seconds")),
         loss=number(stats.get("loss")),
+        rates=_numbers(stats.get("rates")),
+        scores=_numbers(stats.get("scores")),
     )
+
+
+def _numbers(value: Json) -> dict[str, float]:
+    """The numbers of an object by name; anything else is left out."""
+    items = value.items() if isinstance(value, dict) else ()
+    read = {str(name)[:100]: number(item) for name, item in list(items)[:64]}
+    return {name: item for name, item in read.items() if item is not None}
+
+
+def _with_scores(evaluations: Sequence[Evaluation], throughput: Sequence[Throughput]) -> tuple[Evaluation, ...]:
+    """Evaluations with the scores that the line after each holds (`tracked_stats` of the same block)."""
+    found = []
+    for evaluation, following in itertools.zip_longest(evaluations, evaluations[1:]):
+        end = following.line if following is not None else float("inf")
+        after = next((item for item in throughput if evaluation.line < item.line < end), None)
+        found.append(replace(evaluation, scores=after.scores) if after is not None else evaluation)
+    return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from suite.results.logs.events import Problem
@@ -43,6 +43,13 @@ class Evaluation:
     """Different epochs that the log had started by then."""
     quality: Mapping[str, float]
     """Metric name to value, in the units of the log."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """The same of metrics that have no target."""
+
+    @property
+    def values(self) -> dict[str, float]:
+        """All metrics, those with a target first."""
+        return {**self.quality, **self.scores}
 
 
 @dataclass(frozen=True)
@@ -59,11 +66,15 @@ class Throughput:
     evaluation_seconds: float | None
     data_wait_seconds: float | None
     loss: float | None
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Throughput in further units of the workload, per second: `tokens`, …"""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Metrics without a target that the evaluation of this block gave: a validation loss."""
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run as its log tells it."""
+    """One run, as described by its log."""
 
     path: Path
     format: str
@@ -104,7 +115,7 @@ class RunRecord:
 
     @property
     def best_quality(self) -> Mapping[str, float]:
-        """Of the evaluation with the highest first metric; empty without evaluations."""
+        """Quality at the evaluation with the highest first metric; empty without evaluations."""
         metric = next(iter(self.targets), "")
 
         def first(evaluation: Evaluation) -> float:

@@ -55,7 +55,7 @@ class PublishedResult:
 
     @property
     def name(self) -> str:
-        """`ROUND/SUBMITTER/SYSTEM`, as `--to` takes it."""
+        """The name that `--to` takes: `ROUND/SUBMITTER/SYSTEM`."""
         return f"{self.round}/{self.submitter}/{self.system}"
 
 
@@ -64,10 +64,10 @@ def published_folders() -> list[Path]:
     extra = os.environ.get(FOLDER_VARIABLE)
     if not extra:
         return [SHIPPED]
-    own = Path(extra).expanduser()
-    if not own.is_dir():
+    users_folder = Path(extra).expanduser()
+    if not users_folder.is_dir():
         raise ValueError(f"{FOLDER_VARIABLE}={extra}: no such folder; name one with results*.csv files, or unset it")
-    return [SHIPPED, own]
+    return [SHIPPED, users_folder]
 
 
 def load_published_results(places: Sequence[Path] | None = None) -> list[PublishedResult]:

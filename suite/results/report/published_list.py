@@ -111,18 +111,18 @@ def listing(kind: str, filters: Filters, form: str) -> str:
 
 
 def _results(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Column]]:
-    found = load_published_results()
-    found = filter_by_name(found, "round", filters.round, lambda item: (item.round, item.round.removeprefix("v")))
-    found = filter_by_name(found, "submitter", filters.submitter, lambda item: (item.submitter,))
+    rows = load_published_results()
+    rows = filter_by_name(rows, "round", filters.round, lambda item: (item.round, item.round.removeprefix("v")))
+    rows = filter_by_name(rows, "submitter", filters.submitter, lambda item: (item.submitter,))
     workload = None if filters.workload is None else ",".join(map(workload_name, filters.workload.split(",")))
-    found = filter_by_name(found, "workload", workload, lambda item: (item.benchmark,))
-    found = filter_by_name(found, "division", filters.division, lambda item: (item.row.get("division") or "none",))
-    found = filter_by_text(found, "framework", filters.framework, _frameworks)
-    found = filter_by_text(
-        found, "system", filters.system, lambda item: (item.system, item.row.get("system_description", ""))
+    rows = filter_by_name(rows, "workload", workload, lambda item: (item.benchmark,))
+    rows = filter_by_name(rows, "division", filters.division, lambda item: (item.row.get("division") or "none",))
+    rows = filter_by_text(rows, "framework", filters.framework, _frameworks)
+    rows = filter_by_text(
+        rows, "system", filters.system, lambda item: (item.system, item.row.get("system_description", ""))
     )
-    found = filter_by_chips(found, filters.chips, lambda item: item.measurement.devices)
-    return [_result_row(item) for item in sorted(found, key=_order)], _RESULTS
+    rows = filter_by_chips(rows, filters.chips, lambda item: item.measurement.devices)
+    return [_result_row(item) for item in sorted(rows, key=_order)], _RESULTS
 
 
 def _order(item: PublishedResult) -> tuple[str, str, float]:
@@ -170,14 +170,14 @@ def _target(row: Mapping[str, str]) -> str:
 
 def _throughputs(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Column]]:
     _refuse_options("throughput", filters, ("round", "submitter", "division"))
-    found = throughput_rows()
-    found = filter_by_text(
-        found, "workload", filters.workload, lambda row: (row["model"], re.sub(r"\W", "", row["model"]))
+    rows = throughput_rows()
+    rows = filter_by_text(
+        rows, "workload", filters.workload, lambda row: (row["model"], re.sub(r"\W", "", row["model"]))
     )
-    found = filter_by_text(found, "framework", filters.framework, lambda row: (row["framework"],))
-    found = filter_by_text(found, "system", filters.system, lambda row: (row["system"],))
+    rows = filter_by_text(rows, "framework", filters.framework, lambda row: (row["framework"],))
+    rows = filter_by_text(rows, "system", filters.system, lambda row: (row["system"],))
     return filter_by_chips(
-        found, filters.chips, lambda row: int(row["chips"]) if row["chips"].isdecimal() else None
+        rows, filters.chips, lambda row: int(row["chips"]) if row["chips"].isdecimal() else None
     ), _THROUGHPUT
 
 
@@ -188,17 +188,17 @@ def _speedups(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Colum
         for item in load_published_results()
         if item.round == ARTICLE
     }
-    found = []
+    rows = []
     for row in speedup_rows():
         few, many = (seconds.get((row["benchmark"], int(row[name]))) for name in ("chips_from", "chips_to"))
         computed = few / many if few and many else None
         note = ""
         if computed is not None and abs(float(row["speedup_printed"]) / computed - 1) > _DISAGREES:
             note = f"printed {row['speedup_printed']}, {two_decimals(computed)} by its own tables 1-6"
-        found.append({**row, "speedup_from_tables": "" if computed is None else f"{computed:.4f}", "note": note})
+        rows.append({**row, "speedup_from_tables": "" if computed is None else f"{computed:.4f}", "note": note})
     workload = None if filters.workload is None else ",".join(map(workload_name, filters.workload.split(",")))
-    found = filter_by_name(found, "workload", workload, lambda row: (row["benchmark"],))
-    return list(filter_by_chips(found, filters.chips, lambda row: int(row["chips_to"]))), _SPEEDUPS
+    rows = filter_by_name(rows, "workload", workload, lambda row: (row["benchmark"],))
+    return list(filter_by_chips(rows, filters.chips, lambda row: int(row["chips_to"]))), _SPEEDUPS
 
 
 def _refuse_options(kind: str, filters: Filters, names: Iterable[str]) -> None:

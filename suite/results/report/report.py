@@ -11,6 +11,7 @@ from pathlib import Path
 
 from suite.results.logs.collect import Run, collect
 from suite.results.published.other_logs import with_system_details
+from suite.results.report.further_units import further_units_line, row_rates
 from suite.results.report.tables import constant_texts, markdown_table, results_markdown
 from suite.results.report.time_fractions import row_time_fractions, time_fractions_line
 from suite.results.score.groups import Group, Row, baseline, rows
@@ -57,11 +58,15 @@ def _section(table: Sequence[Row]) -> list[str]:
     parts = ["## " + title, PROFILE_NOTICES.get(table[0].group.profile, "")]
     parts.append("\n".join(textwrap.wrap(above, _WIDTH, break_on_hyphens=False)))
     verdicts = "\n".join(f"- {markdown_escape(line)}" for line in table_verdicts(table))
-    return [part for part in (*parts, results_markdown(table), time_fractions_line(table), verdicts) if part]
+    return [
+        part
+        for part in (*parts, results_markdown(table), further_units_line(table), time_fractions_line(table), verdicts)
+        if part
+    ]
 
 
 def table_title(table: Sequence[Row]) -> str:
-    """`ncf on dgx1 (reference)`, as plain text."""
+    """Title of a table as plain text: `ncf on dgx1 (reference)`."""
     group = table[0].group
     title = " on ".join(clean(text, 80) for text in (group.workload or "unknown workload", group.system) if text)
     if group.profile:
@@ -151,7 +156,7 @@ def report_csv(paths: Sequence[Path]) -> str:
 _MEASURE_COLUMNS = (
     *("runs_successful", "runs_failed", "runs_required", "runs_retained", "score_method", "score_notes"),
     *("train_minutes", "minutes_minimum", "minutes_maximum", "minutes_standard_deviation"),
-    *("epochs_to_target", "seconds_per_epoch", "samples_per_second"),
+    *("epochs_to_target", "seconds_per_epoch", "samples_per_second", "further_rates"),
     *("data_wait_share", "evaluation_share"),
     *("speedup_total", "speedup_throughput", "statistical_efficiency", "baseline_devices"),
 )
@@ -175,6 +180,7 @@ def _csv_row(row: Row) -> dict[str, object]:
         "epochs_to_target": score.epochs,
         "seconds_per_epoch": score.seconds_per_epoch,
         "samples_per_second": score.samples_per_second,
+        "further_rates": csv_cell("; ".join(f"{unit}/s {rate:.6g}" for unit, rate in row_rates(row).items())),
         "data_wait_share": fractions.data_wait,
         "evaluation_share": fractions.evaluation,
         "speedup_total": speedup.total if speedup else None,

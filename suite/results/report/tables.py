@@ -7,13 +7,20 @@ from dataclasses import dataclass
 
 from suite.results.score.groups import Group, Row
 from suite.results.text import clean, devices_text, markdown_escape
-from workloads.api import field_names
+from workloads.api import LoggedSettings, field_names
 
 DASH = "–"
-_CONSTANT_FIELDS = (
+_FIELDS_IN_ORDER = (
     *("device_name", "framework_version", "nodes", "cores_per_device", "batch_rule", "batch_size_global", "lr_scaling"),
     *("precision", "hyperparameter_set", "rules", "clock", "stop", "mode", "dataset", "data_fingerprint", "targets"),
 )
+_SHOWN_ELSEWHERE = ("profile", "workload", "framework", "device", "devices")
+"""In the heading, or in columns of their own."""
+_OTHER_SETTINGS = tuple(
+    name for name in field_names(LoggedSettings, row=True) if name not in (*_FIELDS_IN_ORDER, *_SHOWN_ELSEWHERE)
+)
+"""Every other setting that distinguishes rows; shown where it is not what a log without it means."""
+_CONSTANT_FIELDS = (*_FIELDS_IN_ORDER, *_OTHER_SETTINGS)
 """Fields listed above a table if equal in all its rows; a field that differs becomes a column."""
 _NUMERIC_FIELDS = ("nodes", "cores_per_device", "batch_size_global")
 _FIELD_LABELS = {
@@ -29,6 +36,11 @@ _FIELD_LABELS = {
 }
 _KNOWN_LABELS = {"demo", "synthetic", "cpu"}
 """Labels that the heading or the device already shows."""
+
+
+def field_label(name: str) -> str:
+    """How a table calls a field."""
+    return _FIELD_LABELS.get(name, name.replace("_", " "))
 
 
 def markdown_table(header: Sequence[str], body: Sequence[Sequence[str]], right_aligned: Sequence[bool]) -> str:
@@ -53,9 +65,7 @@ def constant_texts(rows: Sequence[Row]) -> list[str]:
     group = rows[0].group
     own_column = _varying_fields(rows)
     shown = [name for name in _CONSTANT_FIELDS if name not in own_column and not _is_redundant(group, name)]
-    texts = [
-        f"{_FIELD_LABELS.get(name, name)} {_field_text(group, name)}" for name in shown if name != "framework_version"
-    ]
+    texts = [f"{field_label(name)} {_field_text(group, name)}" for name in shown if name != "framework_version"]
     if "framework_version" not in own_column:
         versions = {f"{row.group.framework} {row.group.framework_version}" for row in rows if row.group.framework}
         texts.insert(0, clean(", ".join(sorted(versions)), 200) or DASH)
@@ -68,6 +78,8 @@ def _is_redundant(group: Group, name: str) -> bool:
     """True for a constant that the table shows in another way, or that says nothing here."""
     if name in ("stop", "mode"):
         return group.to_target
+    if name in _OTHER_SETTINGS:
+        return bool(getattr(group, name) == getattr(Group(), name))
     return (name == "nodes" and group.nodes == 1) or (name == "cores_per_device" and group.device != "cpu")
 
 
@@ -139,7 +151,7 @@ def results_markdown(rows: Sequence[Row]) -> str:
 def results_table(rows: Sequence[Row]) -> Table:
     """The table of rows that belong together as plain text."""
     footnotes, names, to_target = Footnotes(), _varying_fields(rows), rows[0].group.to_target
-    header = ["framework", "devices", *(_FIELD_LABELS.get(name, name) for name in names), "runs"]
+    header = ["framework", "devices", *(field_label(name) for name in names), "runs"]
     if to_target:
         header += ["minutes", "spread", "epochs", "samples/s", "speedup", "= throughput", "× efficiency"]
     else:

@@ -1,4 +1,4 @@
-"""Runs that are alike form a row; rows that differ in nothing but the number of devices give a speedup."""
+"""Groups runs with equal settings into rows, scores them, and computes speedups between rows on other device counts."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from workloads.api import field_names, setting
 
 
 class Targets(dict[str, float]):
-    """Metric name to target; never changed once it is made, so that it can be looked up."""
+    """Metric name to target; never changed after creation, so that it can be hashed."""
 
     def __hash__(self) -> int:  # type: ignore[override]
-        """Of the pairs in any order."""
+        """Hash of the pairs, in any order."""
         return hash(frozenset(self.items()))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group(RunSettings):
-    """What the runs of one row have in common; fields that no row is told by have their defaults."""
+    """The settings shared by the runs of a row; fields that do not distinguish rows keep their defaults."""
 
     hyperparameters: tuple[tuple[str, str], ...] = setting((), family=False)
     """Logged `opt_*` and `model_*` keys with their values as JSON."""
 
     @property
     def family(self) -> Group:
-        """What must be equal for a speedup: everything but the devices and what follows from their number.
+        """The settings that must be equal for a speedup: all but the devices and what follows from their number.
 
         The batch rule stays, so that strong and weak scaling never meet.
         """
@@ -42,7 +42,7 @@ class Group(RunSettings):
 
 @dataclass(frozen=True)
 class Speedup:
-    """Against the row of the same family with the fewest devices. total = throughput x efficiency."""
+    """Speedup of a row over the one with the fewest devices in its family: total = throughput x efficiency."""
 
     baseline_devices: int
     total: float | None
@@ -68,7 +68,7 @@ class Row:
 
 
 def rows(runs: Iterable[Run]) -> list[Row]:
-    """Group, score and compare. Runs that still go on, or of which no settings are known, are left out."""
+    """The rows of `runs`, scored and with speedups. Unfinished runs, and runs without known settings, are left out."""
     gathered: dict[Group, list[Run]] = {}
     for run in _ordered(runs):
         gathered.setdefault(_group(run, gathered), []).append(run)
@@ -141,7 +141,7 @@ def _timed(record: RunRecord) -> TimedRun:
 
 
 def baseline(row: Row, table: Iterable[Row]) -> Row | None:
-    """What `row` is compared with: the smallest device count of its family; None where that is not one clear row."""
+    """The row that a speedup refers to: the fewest devices of the family; None if that is not exactly one row."""
     measured = [other for other in table if other.group.family == row.group.family and _measured(other)]
     counts = [other.group.devices for other in measured if other.group.devices is not None]
     if not counts or not _measured(row) or row.group.devices is None:
@@ -153,7 +153,7 @@ def baseline(row: Row, table: Iterable[Row]) -> Row | None:
 
 
 def _speedup(row: Row, table: Sequence[Row]) -> Speedup | None:
-    """Against the baseline; None where there is none."""
+    """The speedup of `row` over its baseline; None without a baseline."""
     base = baseline(row, table)
     if base is None or base.group.devices is None:
         return None

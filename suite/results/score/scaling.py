@@ -78,7 +78,7 @@ class ScalingPair:
 
     @property
     def verdict(self) -> str:
-        """`15.8× = 7.9× faster epochs × 2.0× fewer epochs`."""
+        """The speedup and its factors in words: `15.8× = 7.9× faster epochs × 2.0× fewer epochs`."""
         return speedup_text(self.total, self.throughput, self.efficiency)
 
 
@@ -161,7 +161,7 @@ def _ratio(above: float | None, below: float | None) -> float | None:
 
 
 def scaling_kind(before: Measurement, after: Measurement) -> str:
-    """Kind of scaling between two measurements: `strong`, `weak`, `mixed`, or `unknown` where a batch is."""
+    """Kind of scaling between two measurements: `strong`, `weak`, `mixed`, or `unknown` if a batch size is unknown."""
     one, other = before.batch_size_global, after.batch_size_global
     if not one or not other or before.batch_unit != after.batch_unit:
         return "unknown"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from suite.commands import check as command
+from suite.commands import check
 from suite.compliance.check import RULES_FOLDER, check_file, find_rule_file
 from suite.compliance.complaints import condition_text
 
@@ -184,7 +184,7 @@ def test_what_is_no_log_is_one_line(tmp_path, content, text):
     assert not verdict.passed
     assert text in verdict.text
     assert verdict.complaints == ()
-    assert len(command.lines(verdict)) == 1
+    assert len(check.lines(verdict)) == 1
 
 
 def _loosened(raw, how):
@@ -201,7 +201,7 @@ def _loosened(raw, how):
     lines[target] = ":::MLLOG " + json.dumps(record)
     if how == "single quotes":
         lines[target] = ":::MLLOG " + repr(record)
-    elif how == "behind":
+    elif how == "after":
         lines[target] += " and so on"
     elif how == "before":
         lines[target] = "0: " + lines[target]
@@ -227,7 +227,7 @@ def _loosened(raw, how):
         ("before", ""),
         ("single quotes", None),
         ("time_s", None),
-        ("behind", None),
+        ("after", None),
         ("utf-16", None),
     ],
 )
@@ -240,7 +240,7 @@ def test_leniency_that_the_stock_checker_shares_is_a_remark_and_fails_nothing(tm
     assert (stock(log, *(["--werror"] if werror else [])) == 0) is passed
     assert bool(verdict.complaints) is not passed
     assert [remark in text for text in verdict.remarks] == ([True] if remark else [])
-    printed = command.lines(verdict)
+    printed = check.lines(verdict)
     assert [line for line in printed if line.startswith("  remark: ")] == [
         f"  remark: {text}" for text in verdict.remarks
     ]
@@ -346,8 +346,8 @@ def test_rules_that_cannot_run_are_a_complaint(tmp_path):
 
 def run(*arguments):
     parser = argparse.ArgumentParser()
-    command.configure(parser)
-    return command.run(parser.parse_args([str(argument) for argument in arguments]))
+    check.configure(parser)
+    return check.run(parser.parse_args([str(argument) for argument in arguments]))
 
 
 def test_command_prints_one_verdict_a_file(tmp_path, capsys):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.commands import check as command
+from suite.commands.check import configure, lines, run
 from suite.packaging.checkers import check_package
 from suite.packaging.description import FIELDS, check_description
 from suite.packaging.layout import is_tree
@@ -41,8 +41,8 @@ def complaints(verdicts, rules):
 
 def check(*arguments):
     parser = argparse.ArgumentParser()
-    command.configure(parser)
-    return command.run(parser.parse_args([str(argument) for argument in arguments]))
+    configure(parser)
+    return run(parser.parse_args([str(argument) for argument in arguments]))
 
 
 def test_a_good_tree_passes_every_part(tree, capsys):
@@ -300,7 +300,7 @@ def test_a_checker_that_crashes_is_a_complaint(tree, value):
         log.write_text(text.replace("0.1816", value).replace("0.2333", value))
     verdicts = check_tree(tree)
     assert "package_checker" in failing(verdicts)
-    text = "\n".join(line for verdict in verdicts for line in command.lines(verdict))
+    text = "\n".join(line for verdict in verdicts for line in lines(verdict))
     assert "Traceback" not in text
     assert max(len(line) for line in text.splitlines()) < 1200
 

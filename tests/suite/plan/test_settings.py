@@ -110,7 +110,10 @@ def test_only_runs_of_fixed_length_have_steps_that_are_not_timed():
 
 def test_options_of_images_belong_to_the_workloads_that_have_them():
     keys = option_keys(ImageOptions)
-    assert set(keys) == {"data.decode", "data.threads", "data.skip_bad", "workload.compile"}
+    assert set(keys) == {
+        *("data.decode", "data.threads", "data.skip_bad"),
+        *("workload.compile", "workload.evaluation_batch_size"),
+    }
     with pytest.raises(ValueError, match=r"^data\.decode=scaled: workload=ncf has no such key; allowed: data\.threads"):
         compose(("workload=ncf", "profile=demo", "data.decode=scaled"))
     with pytest.raises(ValueError, match=r"^backbone\.weights=a: workload=ncf has no such key; allowed: data\.threads"):

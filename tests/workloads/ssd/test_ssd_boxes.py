@@ -45,7 +45,7 @@ def test_iou_of_nothing_is_zero():
 @given(batches)
 def test_matching_is_the_plain_one(batch):
     rows, ends = flat(batch)
-    # In float64, as the plain version: else two overlaps that differ by rounding alone would be told apart.
+    # In float64, as the plain version: else two overlaps that differ by rounding alone would differ.
     exact = Priors(PRIORS.centres, PRIORS.corners.astype(np.float64))
     found = boxes.match(rows.astype(np.float64), ends, exact)
     first = 0

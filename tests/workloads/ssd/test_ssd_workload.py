@@ -33,7 +33,7 @@ def made(set_name, facts=COCO, rules="v0.7", **changes):
 
 def demo():
     changes = {"profile": "demo", "model": DEMO_MODEL, "devices": 1, "dataset": "coco-demo"}
-    return made("demo", Facts(2000, 300, {"classes": 10}, "made up"), **changes)
+    return made("demo", Facts(2000, 300, {"classes": 10}, "synthetic"), **changes)
 
 
 def rates(workload, *epochs):

@@ -84,7 +84,7 @@ class ReaderPool:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
 
-class Ahead(Generic[T]):
+class BatchesAhead(Generic[T]):
     """An iterator that begins up to `depth` items ahead of the consumer.
 
     `begin` yields (item, the tasks that complete it). The first task that failed raises its error in the consumer.

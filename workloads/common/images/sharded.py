@@ -31,7 +31,7 @@ from workloads.common.images.counts import Shape, image_shapes
 from workloads.common.images.files import BadImage
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Box, Reader
-from workloads.common.images.pool import Ahead, Buffers, ReaderPool
+from workloads.common.images.pool import BatchesAhead, Buffers, ReaderPool
 from workloads.common.images.workload import ImageOptions
 from workloads.common.randomness import Permutation, stream
 
@@ -143,7 +143,7 @@ class ImageData(ABC):
         self.steps_per_epoch = sum(steps_of(group.count, self.batch_size_global) for group in self.groups)
         self.points = seek.read_points(self.folder, manifest, facts.train_samples)
         self.pool = ReaderPool(options.data_threads or len(os.sched_getaffinity(0)))
-        self._running: weakref.WeakSet[Ahead[list[Batch]]] = weakref.WeakSet()
+        self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()
 
@@ -215,7 +215,7 @@ class ImageData(ABC):
     # -- order and shares -----------------------------------------------------------------------------------------
 
     def _ahead(self, making: Iterator[Making]) -> Iterator[list[Batch]]:
-        ahead = Ahead(making)
+        ahead = BatchesAhead(making)
         self._running.add(ahead)
         try:
             yield from ahead

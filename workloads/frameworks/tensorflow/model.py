@@ -155,23 +155,22 @@ class ModelTrainer(TensorFlowTrainer):
         self._update(gradients, scalars[1:])
 
     def _reduced(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
-        """Scaled gradients, summed over pieces and replicas."""
+        """Gradients, summed over pieces and replicas; a dynamic scale is still in them."""
         gradients = self._gradients(scale, *inputs)
         summed = self.sum_over_replicas(list(gradients.values()))
         return dict(zip(gradients, summed, strict=True))
 
     def _backward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> Tensors:
-        """Scaled gradients of this replica's part of the loss, which is added to `total`."""
+        """Gradients of this replica's part of the loss, which is added to `total`."""
         zeros = {name: tf.zeros(value.shape) for name, value in self.optimizer.parameters.items()}
         loss, gradients = self._over_pieces(functools.partial(self.gradients_of, scale), zeros, inputs)
         self.total.assign_add(tf.cast(loss, tf.float64))
-        return gradients
+        return self.loss_scale.unscaled(gradients)
 
     def _apply(self, gradients: Tensors, scalars: tf.Tensor) -> None:
-        """Unscale, clip and update, on every replica alike; a step whose gradients overflow is not taken."""
-        taken = self.loss_scale.check(gradients)
-        gradients = clipped(self.loss_scale.unscaled(gradients), self.updates.clip_norm)
-        self.optimizer.apply(gradients, scalars, taken)
+        """Check for overflow, unscale, clip and update, on every replica alike; a step that overflows is not taken."""
+        unscaled, taken = self.loss_scale.checked(gradients)
+        self.optimizer.apply(clipped(unscaled, self.updates.clip_norm), scalars, taken)
         self.loss_scale.advance(taken)
 
     def _over_pieces(self, compute: Callable[..., Part], zeros: Tensors, inputs: tuple[tf.Tensor, ...]) -> Part:
@@ -194,7 +193,7 @@ class ModelTrainer(TensorFlowTrainer):
     # -- the other modes ------------------------------------------------------------------------------------------
 
     def backward(self, batch: Batch) -> Tensors:
-        """Scaled gradients of a batch, summed over replicas; nothing is updated but running statistics."""
+        """Gradients of a batch, summed over replicas, with a dynamic scale in them; only running statistics are updated."""
         # That the function returns them keeps TensorFlow from leaving them out.
         scale = tf.constant(np.float32(1 / batch.weight_global))
         gradients: Tensors = self._summed_gradients(scale, *_tensors(batch, self.inputs))

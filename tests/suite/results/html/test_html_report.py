@@ -205,7 +205,7 @@ def test_published_figures_of_other_workloads_say_so(tmp_path):
     root = tmp_path / "logs"
     sweep(root, workload="other")
     found = page(root, tmp_path, published=[item.measurement for item in find_published_results("dgx1-article")])
-    assert "nothing stands beside ours" in found.text
+    assert "there is nothing to show beside ours" in found.text
 
 
 def hostile(root):

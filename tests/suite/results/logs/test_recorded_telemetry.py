@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results.logs import recorded_telemetry as recorded
 from suite.results.logs.recorded_telemetry import json_object, telemetry
 
 
@@ -42,7 +41,7 @@ def test_no_file_or_nothing_in_it_is_none(tmp_path):
 
 def test_a_file_that_is_too_long_is_not_read(tmp_path, monkeypatch):
     assert lines(tmp_path, {"seconds": 1, "cpu_percent": 1}) is not None
-    monkeypatch.setattr(recorded, "MAX_BYTES", 10)
+    monkeypatch.setattr("suite.results.logs.recorded_telemetry.MAX_BYTES", 10)
     assert telemetry(tmp_path) is None
     (tmp_path / "run.json").write_text(json.dumps({"a": "x" * 100}))
     assert json_object(tmp_path / "run.json", limit_bytes=50) == {}

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from suite.commands import report as command
+from suite.commands import report
 from suite.results.logs.collect import collect
 from suite.results.report.report import CSV_COLUMNS, report_csv, report_text
 from suite.results.score.groups import rows
@@ -153,7 +153,7 @@ def test_a_long_name_keeps_its_end(tmp_path):
 def test_a_run_that_failed_early_belongs_to_the_runs_like_it(tmp_path):
     write_run(tmp_path, "ncf-1", 0)
     log = write_run(tmp_path, "ncf-1", 1) / "result_1.txt"
-    log.write_text("\n".join(log.read_text().splitlines()[:8]))  # cut off behind run_start
+    log.write_text("\n".join(log.read_text().splitlines()[:8]))  # cut off after run_start
     (row,) = table(tmp_path)
     assert (row.score.runs_successful, row.score.runs_failed) == (1, 1)
 
@@ -282,14 +282,14 @@ def test_csv_has_raw_numbers_with_units_in_their_names(tmp_path):
 def test_command_writes_and_prints(tmp_path, capsys):
     write_run(tmp_path / "logs", "a")
     parser = argparse.ArgumentParser()
-    command.configure(parser)
+    report.configure(parser)
     out = tmp_path / "out.csv"
-    assert command.run(parser.parse_args([str(tmp_path / "logs"), "--format", "csv", "--output", str(out)])) == 0
+    assert report.run(parser.parse_args([str(tmp_path / "logs"), "--format", "csv", "--output", str(out)])) == 0
     assert out.read_text().startswith("profile,workload,")
-    assert command.run(parser.parse_args([str(tmp_path / "logs")])) == 0
+    assert report.run(parser.parse_args([str(tmp_path / "logs")])) == 0
     assert capsys.readouterr().out == report_text([tmp_path / "logs"])
     with pytest.raises(ValueError, match="cannot be written"):
-        command.run(parser.parse_args([str(tmp_path / "logs"), "--output", str(tmp_path / "no" / "x.md")]))
+        report.run(parser.parse_args([str(tmp_path / "logs"), "--output", str(tmp_path / "no" / "x.md")]))
 
 
 def test_reading_does_not_import_pandas():

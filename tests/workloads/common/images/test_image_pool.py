@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from workloads.common.images.pool import IMAGES_PER_TASK, Ahead, Buffers, ReaderPool
+from workloads.common.images.pool import IMAGES_PER_TASK, BatchesAhead, Buffers, ReaderPool
 
 
 def test_memory_is_used_again_once_nothing_refers_to_it():
@@ -69,7 +69,7 @@ def begun(pool, count, log, fail_at=None):
 
 def test_items_come_in_order_and_no_more_than_some_are_ahead():
     pool, log = ReaderPool(2), []
-    ahead = Ahead(begun(pool, 12, log), depth=3)
+    ahead = BatchesAhead(begun(pool, 12, log), depth=3)
     for number, item in enumerate(ahead):
         assert item == number
         assert len(log) <= number + 1 + 3
@@ -79,7 +79,7 @@ def test_items_come_in_order_and_no_more_than_some_are_ahead():
 
 def test_an_error_is_raised_where_its_item_would_have_come():
     pool = ReaderPool(2)
-    ahead = Ahead(begun(pool, 9, [], fail_at=4), depth=3)
+    ahead = BatchesAhead(begun(pool, 9, [], fail_at=4), depth=3)
     assert [next(ahead) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(ValueError, match="item 4"):
         next(ahead)
@@ -104,7 +104,7 @@ def test_every_image_is_worked_on_once_by_readers_of_their_own():
 def test_closing_ends_the_threads():
     before = threading.active_count()
     pool = ReaderPool(2)
-    ahead = Ahead(begun(pool, 1000, []), depth=3)
+    ahead = BatchesAhead(begun(pool, 1000, []), depth=3)
     next(ahead)
     ahead.close()
     assert list(ahead) == []

@@ -30,7 +30,7 @@ class Lars(Optimizer):
 
     @torch.no_grad()
     def update(self, rate: float) -> None:
-        """See the class."""
+        """One update of all parameters of a rule at a time."""
         for rule, names in self.groups.items():
             weights = [self.parameters[name] for name in names]
             gradients = [weight.grad for weight in weights]

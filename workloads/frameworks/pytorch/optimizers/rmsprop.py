@@ -28,7 +28,7 @@ class Rmsprop(Optimizer):
             self.optimizer.state[self.parameters[name]] = {"step": torch.zeros(()), "square_avg": square}
 
     def update(self, rate: float) -> None:
-        """See the class."""
+        """One update of all parameters of a rule at a time."""
         set_rates(self.optimizer, rate)
         self.optimizer.step()
 

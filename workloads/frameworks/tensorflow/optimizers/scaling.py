@@ -28,18 +28,22 @@ class LossScale:
             return loss * self.variables["loss_scale"]
         return loss if self.fixed == 1 else loss * self.fixed
 
-    def check(self, gradients: Tensors) -> tf.Tensor | None:
-        """Whether the step is taken: all scaled gradients, summed over replicas, are finite. None: it always is."""
-        if not self.variables:
-            return None
-        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients.values()])
-
     def unscaled(self, gradients: Tensors) -> Tensors:
-        """The gradients of the bare loss."""
-        if not self.variables and self.fixed == 1:
+        """This replica's gradients without a static scale: before the sum, where XLA divides in passing."""
+        if self.fixed == 1:
             return gradients
-        scale = self.variables["loss_scale"] if self.variables else self.fixed
-        return {name: gradient / scale for name, gradient in gradients.items()}
+        return {name: gradient / self.fixed for name, gradient in gradients.items()}
+
+    def checked(self, gradients: Tensors) -> tuple[Tensors, tf.Tensor | None]:
+        """Gradients summed over replicas without a dynamic scale, and whether the step is taken: all of them were finite.
+
+        None: it always is.
+        """
+        if not self.variables:
+            return gradients, None
+        taken = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients.values()])
+        scale = self.variables["loss_scale"].read_value()
+        return {name: gradient / scale for name, gradient in gradients.items()}, taken
 
     def advance(self, taken: tf.Tensor | None) -> None:
         """The scale of the next step, after one that was taken or not (see common/optimizers.py, LossScale)."""

@@ -1,0 +1,96 @@
+"""Two targets, a metric without one, and a second unit of throughput: log, reader, tables, charts, progress."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from suite.control.progress import Progress
+from suite.results import read
+from suite.results.html.curves import table_charts
+from suite.results.logs.collect import collect
+from suite.results.report.further_units import further_units_line
+from suite.results.report.report import report_text
+from suite.results.score.groups import rows
+from tests.suite.results.fake_logs import demo_log, write
+from tests.suite.worker.test_loop import make_run
+
+TARGETS = {"bbox": 0.3, "segm": 0.2}
+EPOCHS = [({"bbox": 0.25, "segm": 0.22}, 1.5, 30_000.0), ({"bbox": 0.31, "segm": 0.23}, 1.25, 60_000.0)]
+
+
+def with_further(lines):
+    """The same log with rates and scores in each `tracked_stats`."""
+    epochs = iter(EPOCHS)
+    for text in lines:
+        record = json.loads(text.removeprefix(":::MLLOG "))
+        if record["key"] == "tracked_stats":
+            _, loss, tokens = next(epochs)
+            record["value"] |= {"rates": {"tokens": tokens}, "scores": {"validation_loss": loss}}
+        yield ":::MLLOG " + json.dumps(record)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    lines = demo_log([None, None], targets=TARGETS, sample_unit="sentences", status="success")
+    for epoch, (quality, _, _) in enumerate(EPOCHS, start=1):
+        place = next(n for n, text in enumerate(lines) if '"epoch_stop"' in text and f'"epoch_num": {epoch}' in text)
+        start, accuracy, stop = demo_log([0.0] * epoch)[-6:-3]
+        lines[place + 1 : place + 1] = [
+            start,
+            accuracy.replace('"value": 0.0', f'"value": {json.dumps(quality)}'),
+            stop,
+        ]
+    write(tmp_path / "job" / "run_0" / "result_0.txt", list(with_further(lines)))
+    return tmp_path
+
+
+def test_all_targets_must_be_met_and_scores_stand_beside_quality(folder):
+    record = read(next(folder.rglob("result_0.txt"))).record
+    assert (record.status, record.epochs_to_target) == ("success", 2.0)
+    assert [evaluation.quality for evaluation in record.evaluations] == [quality for quality, _, _ in EPOCHS]
+    assert [evaluation.scores for evaluation in record.evaluations] == [
+        {"validation_loss": 1.5},
+        {"validation_loss": 1.25},
+    ]
+    assert [block.rates for block in record.throughput] == [{"tokens": 30_000.0}, {"tokens": 60_000.0}]
+
+
+def test_tables_have_the_second_unit(folder):
+    table = rows(collect([folder]))
+    assert further_units_line(table) == "In tokens/s: 45,000 (pytorch on 1 device)."
+    text = report_text([folder])
+    assert "target bbox 0.3, segm 0.2" in " ".join(text.split())
+    assert "In tokens/s: 45,000 (pytorch on 1 device)." in text
+    assert further_units_line([]) == ""
+
+
+def test_every_metric_has_a_chart(folder):
+    charts = {chart.title.partition(": ")[2]: chart for chart in table_charts(rows(collect([folder])), 1)}
+    for metric, target in (("bbox", 0.3), ("segm", 0.2), ("validation_loss", None)):
+        chart = charts[f"{metric} over epochs"]
+        assert chart.target == target
+    (series,) = charts["validation_loss over epochs"].series
+    assert [y for _, y in series.paths[0]] == [1.5, 1.25]
+
+
+def test_a_hostile_object_of_rates_is_left_out(tmp_path):
+    lines = [
+        text.replace('"loss": 0.25', '"loss": 0.25, "rates": [1], "scores": {"a": "b", "c": null}')
+        for text in demo_log()
+    ]
+    record = read(write(tmp_path / "result_0.txt", lines)).record
+    assert all(block.rates == {} and block.scores == {} for block in record.throughput)
+
+
+def test_progress_shows_every_unit_and_metric(tmp_path):
+    run = make_run(tmp_path, targets=TARGETS)
+    block = {"first_epoch": 1, "epochs": 1, "samples_per_second": 1200.0, "rates": {"tokens": 34_000.0}}
+    block |= {"train_seconds": 2.0, "data_wait_seconds": 0.1, "quality": {**EPOCHS[0][0], "validation_loss": 1.5}}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(block) + "\n")
+    stream = io.StringIO()
+    with Progress(run, "a run", Console(file=stream, width=200)):
+        pass
+    line = stream.getvalue()
+    assert "1,200 points/s  34,000 tokens/s  bbox 0.2500 of 0.3  segm 0.2200 of 0.2  validation_loss 1.5000  " in line
