@@ -17,9 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.golden.randomness import digest, report
 from tests.workloads.resnet50 import synthetic_images as synthetic
+from workloads.api import steps_of
 from workloads.common.images import turbo
 from workloads.common.images.index import ImageIndex
-from workloads.common.images.sharded import EpochOrder, group_by_shape, steps_of
+from workloads.common.images.sharded import EpochOrder, group_by_shape
 from workloads.resnet50.augment import crop_boxes, flips
 from workloads.resnet50.data import ImageNetData
 
@@ -46,7 +47,7 @@ def orders() -> dict[str, str]:
     found = {}
     for shapes in ([(224, 224)], [(800, 1344), (1344, 800)]):
         groups = group_by_shape(index, shapes)
-        steps = sum(steps_of(group, 96) for group in groups)
+        steps = sum(steps_of(group.count, 96) for group in groups)
         made = [EpochOrder(groups, 96, 3, epoch)(step, 0, 96) for epoch in range(2) for step in range(steps)]
         images, of_steps = zip(*made, strict=True)
         found[f"epoch orders, shapes {shapes}"] = digest(np.concatenate(images), np.array(of_steps))

@@ -9,10 +9,11 @@ from collections import OrderedDict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.frameworks_probe import probe
+from tests.helpers import examples
 from tests.workloads.common import synthetic_torch_files as made
 from tests.workloads.common.synthetic_torch_files import Call, Named, Reference
 from workloads.common import torch_files, torch_pickle
@@ -333,7 +334,7 @@ def test_a_tensor_in_a_tar_that_claims_other_dimensions(dimensions):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(share=st.floats(0, 1, exclude_max=True))
 def test_truncated_files(form, share):
     data = FORMS[form]
@@ -345,7 +346,7 @@ def test_truncated_files(form, share):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(changes=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=6))
 def test_damaged_files(form, changes):
     data = bytearray(FORMS[form])
@@ -354,7 +355,7 @@ def test_damaged_files(form, changes):
     attempt(bytes(data))
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.binary(max_size=200), st.sampled_from(["pickles", "zip", "tar", "none"]))
 def test_any_bytes(content, form):
     write = {

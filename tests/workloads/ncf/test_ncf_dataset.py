@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers import examples
 from workloads.ncf.data import read_facts
 from workloads.ncf.dataset import ML1M, ML20M, ML100K, MovieLens, split
 from workloads.ncf.ratings import Ratings
@@ -48,7 +49,7 @@ def slow_split(rows: list[tuple[int, int, int]], minimum: int) -> dict[str, list
     return found
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(
     st.lists(st.tuples(st.integers(3, 7), st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=60),
     st.integers(2, 5),

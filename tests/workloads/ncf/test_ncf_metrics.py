@@ -2,10 +2,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.helpers import examples
 from workloads.ncf.metrics import hit_rate, hits
 
 
@@ -37,7 +38,7 @@ def candidates(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return draw(hnp.arrays(np.float32, (users, width), elements=number)), items
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(candidates(), st.integers(1, 12))
 def test_hits_equal_the_slow_version(given_, top):
     logits, items = given_

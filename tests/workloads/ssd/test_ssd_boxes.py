@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers import examples
 from tests.workloads.ssd import boxes_plain
 from workloads.ssd import boxes, priors
 from workloads.ssd.priors import Priors
@@ -41,7 +42,7 @@ def test_iou_of_nothing_is_zero():
     assert boxes.iou(np.zeros((1, 4), np.float32), np.zeros((1, 4), np.float32)).tolist() == [[0.0]]
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(batches)
 def test_matching_is_the_plain_one(batch):
     rows, ends = flat(batch)

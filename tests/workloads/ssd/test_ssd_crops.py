@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers import examples
 from tests.workloads.ssd import boxes_plain
 from workloads.common.randomness import bits, fold, integers, stream, uniform
 from workloads.ssd import crops
@@ -57,7 +58,7 @@ def flat(batch):
     return rows, np.cumsum([len(image) for image in batch], dtype=np.int64)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(batches, st.integers(0, 3), st.integers(0, 3), st.sampled_from([1, 2, 50]))
 def test_the_loop_is_the_references(batch, seed, epoch, attempts):
     images = np.arange(len(batch)) * 5 + 2
@@ -154,7 +155,7 @@ def test_objects_inside_are_cut_renormalised_and_mirrored():
     np.testing.assert_allclose(found, [[0.5, 0.25, 0.75, 0.75]], atol=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(batches, st.integers(0, 5))
 def test_something_is_always_left_and_lies_inside(batch, epoch):
     rows, ends = flat(batch)
@@ -169,7 +170,6 @@ def test_something_is_always_left_and_lies_inside(batch, epoch):
     assert (found[:, 2:] > found[:, :2]).all()
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 700), st.integers(1, 700)), min_size=1, max_size=8), st.integers(0, 50))
 def test_windows_in_pixels(sizes, epoch):
     width, height = np.array(sizes).T

@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.results.compare.compare import compare
@@ -20,6 +20,7 @@ from suite.results.compare.markdown import comparison_markdown
 from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, ratio_summary
 from suite.results.published.csv_files import load_published_results
 from suite.results.score.permutation_test import permutation_test
+from tests.helpers import examples
 from tests.suite.results.fake_logs import demo_log, line, write, write_run
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -289,7 +290,7 @@ values = st.lists(st.integers(-1000, 1000).map(float), min_size=1, max_size=5)
 
 
 @given(values, values)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_permutation_test_counts_all_deals(ours, theirs):
     pooled = [*ours, *theirs]
 

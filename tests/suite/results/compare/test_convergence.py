@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mlperf_logging.rcp_checker import rcp_checker
 
@@ -26,6 +26,7 @@ from suite.results.compare.convergence import (
 )
 from suite.results.published.csv_files import load_published_results
 from suite.results.score.scores import TimedRun
+from tests.helpers import examples
 
 RULESETS = ("1.0.0", "1.1.0")
 BENCHMARKS = ("resnet", "ssd", "maskrcnn")
@@ -110,7 +111,7 @@ def test_interpolation_is_that_of_rcp_checker(batch):
 
 
 @given(st.lists(st.integers(20, 50), min_size=5, max_size=5))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_verdict_is_that_of_rcp_checker(epochs):
     theirs = checker("1.0.0", "resnet")
     record = next(one for one in theirs.rcp_data.values() if one["BS"] == 1632)

@@ -15,6 +15,7 @@ from suite.results import read
 from suite.results.logs.events import number
 from suite.results.logs.lenient_json import read_lenient_json
 from suite.results.logs.lines import MAX_LINE_BYTES, MAX_PROBLEMS, _LogFile
+from tests.helpers import examples
 from tests.suite.results.fake_logs import KEYS, START_MS, demo_log, line, write
 
 
@@ -569,7 +570,7 @@ def test_a_time_that_is_text_is_said(tmp_path):
     assert [text for text in texts(reading) if "time as text" in text]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(st.sampled_from("{}[](),:'\"\\ab1.5e9%NoneTrue+- \n"), max_size=60))
 def test_loose_notation_gives_a_value_or_one_line(text):
     problem = ""
@@ -591,7 +592,7 @@ PRINTED = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(PRINTED)
 def test_loose_notation_reads_what_python_prints(value):
     assert read_lenient_json(repr(value), 0)[:2] == (value, len(repr(value)))

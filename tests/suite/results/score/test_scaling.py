@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.common.paths import PROJECT
@@ -22,6 +22,7 @@ from suite.results.score.scaling import (
     speedup_text,
 )
 from suite.results.score.scores import FIRST_CONVERGED, TimedRun, score
+from tests.helpers import examples
 from tests.suite.results.fake_logs import write_run
 
 
@@ -154,7 +155,7 @@ def test_printed_factors_multiply_to_the_printed_total(throughput, efficiency):
 some_runs = st.lists(st.tuples(st.floats(1, 1e5), st.floats(1, 100)), min_size=1, max_size=12)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(some_runs, some_runs, st.integers(1, 8), st.integers(9, 64))
 def test_total_is_exactly_the_product(one, other, fewer, more):
     (pair,) = scaling_pairs([make_measurement(fewer, one), make_measurement(more, other)], intervals=False)
@@ -168,7 +169,7 @@ def ordinary(random_numbers, runs, seconds):
     return [(seconds * count / 10 * np.exp(random_numbers.normal(0, 0.05)), count) for count in epochs]
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(st.integers(0, 10_000), st.integers(3, 20), st.integers(3, 20))
 def test_interval_contains_the_point_for_ordinary_runs(seed, runs_before, runs_after):
     numbers = np.random.default_rng(seed)
@@ -186,7 +187,7 @@ def test_interval_contains_the_point_for_ordinary_runs(seed, runs_before, runs_a
         assert interval.low * (1 - 1e-9) <= ratio <= interval.high * (1 + 1e-9)
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(st.randoms(use_true_random=False), st.integers(0, 1000))
 def test_order_changes_nothing(shuffler, seed):
     numbers = np.random.default_rng(seed)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import simplejpeg
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import suite
+from tests.helpers import examples, suite
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from workloads.common import manifest as manifests
 from workloads.common.coco import annotations as coco
@@ -351,7 +351,7 @@ entries = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.fixed_dictionaries(
         {name: json_values | st.lists(entries, max_size=4) for name in ("images", "annotations", "categories")}

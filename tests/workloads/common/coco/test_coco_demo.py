@@ -9,12 +9,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pycocotools import mask as coco_masks
 from pycocotools.coco import COCO
 from scipy.ndimage import binary_fill_holes
 
+from tests.helpers import examples
 from workloads.common import manifest as manifests
 from workloads.common.coco import demo, objects
 from workloads.common.coco.average_precision import average_precision, read_ground_truth, rows
@@ -179,7 +180,7 @@ def test_polygons_of_small_masks():
     assert len(demo.polygons(mask)) == 2
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 2**81 - 1))
 def test_polygons_are_exact_in_pycocotools_but_for_holes(height, width, pattern):
     mask = np.array([pattern >> i & 1 for i in range(height * width)], np.uint8).reshape(height, width)

@@ -9,10 +9,11 @@ import cv2
 import numpy as np
 import pytest
 import simplejpeg
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
+from tests.helpers import examples
 from tests.workloads.common.images import synthetic_jpegs as synthetic
 from workloads.common.images import turbo
 from workloads.common.images.files import BadImage
@@ -34,7 +35,7 @@ def test_the_test_environment_has_a_library_that_crops():
     assert turbo.library() is not None
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(crops(), st.sampled_from(("baseline", "progressive", "restarts")))
 @example((97, 131, "420", (16, 16, 32, 32)), "baseline")
 @example((97, 131, "420", (17, 15, 1, 1)), "baseline")
@@ -160,7 +161,7 @@ def test_damage_is_named(data, what):
         Reader().decode(memoryview(data))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.tuples(st.integers(2, len(DATA) - 1), st.integers(0, 255)), max_size=6), st.integers(1, len(DATA)))
 def test_no_damage_leads_to_anything_but_pixels_or_one_line(changes, length):
     data = bytearray(DATA)

@@ -5,9 +5,10 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers import examples
 from tests.workloads.common.images import synthetic_jpegs as synthetic
 from workloads.common.images.seek.baseline import parse
 from workloads.common.images.seek.bit_counts import ZIGZAG, in_order, unit_bits
@@ -33,7 +34,7 @@ def test_the_order_of_coefficients_is_the_standards():
     assert (np.abs(np.diff(columns)) <= 1).all()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(
     st.integers(1, 140),
     st.integers(1, 140),
@@ -76,7 +77,7 @@ def test_other_files_are_told_apart(data, why):
         parse(data)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.tuples(st.integers(2, 700), st.integers(0, 255)), max_size=5), st.integers(0, 900))
 def test_no_damage_leads_to_anything_but_a_reason(changes, length):
     data = bytearray(synthetic.jpeg(3, 40, 50))

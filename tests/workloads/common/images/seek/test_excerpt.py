@@ -6,10 +6,11 @@ import struct
 import numpy as np
 import pytest
 import simplejpeg
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from PIL import Image
 
+from tests.helpers import examples
 from tests.workloads.common.images import synthetic_jpegs as synthetic
 from workloads.common.images import turbo
 from workloads.common.images.files import BadImage
@@ -37,7 +38,7 @@ def crops(draw):
     return height, width, (left, top, draw(st.integers(1, width - left)), draw(st.integers(1, height - top)))
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(
     crops(), st.sampled_from(KINDS), st.sampled_from((20, 85, 98, 100)), st.booleans(), st.sampled_from((1, 1, 2, 4, 8))
 )
@@ -160,7 +161,7 @@ def test_other_kinds_of_files_have_no_points(options):
         points_of(synthetic.pillow(synthetic.pixels(1, 100, 120), **options))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 255)), max_size=8), st.integers(0, 4000))
 def test_damaged_points_are_not_used(changes, length):
     points = bytearray(points_of(DATA))
@@ -215,7 +216,7 @@ def test_first_coefficients_that_overflow_have_no_points():
         points_of(rising)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.lists(st.tuples(st.integers(SCAN, len(DATA) - 3), st.integers(0, 7)), min_size=1, max_size=3))
 def test_damage_before_points_were_made_changes_no_pixel(flips):
     """What decodes at all, with points, decodes to what it is without; a decoder gets over some damage."""
