@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from workloads.api import Array, Json
-from workloads.common.initial import draw
+from workloads.common.networks.initial import draw
 
 
 def layer_sizes(model: Mapping[str, Json]) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """ResNet v1.5: a trunk of bottlenecks, a global average pool and a classifier `fc`, without a framework.
 
-Layers, names and their order: `workloads.common.residual`. The stride of a bottleneck sits on its 3×3 convolution.
+Layers, names and their order: `workloads.common.networks.residual`. The stride of a bottleneck sits on its 3×3 convolution.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from workloads.api import Array, Json
-from workloads.common import residual
-from workloads.common.initial import draw
-from workloads.common.residual import Shapes, Trunk
+from workloads.common.networks import residual
+from workloads.common.networks.initial import draw
+from workloads.common.networks.residual import Shapes, Trunk
 
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1

@@ -6,7 +6,7 @@ are dropped; batch norm's running statistics come along, since its scales and sh
 
 from __future__ import annotations
 
-from workloads.common.backbones import RESNET34, Shapes
+from workloads.common.networks.backbones import RESNET34, Shapes
 from workloads.ssd import network
 
 PUBLISHED = RESNET34

@@ -1,8 +1,8 @@
 """SSD on a ResNet-34 trunk: extra maps and heads, without a framework.
 
-The trunk (`workloads.common.residual`) ends after conv4_x (`layer3`), whose first block has stride 1, on its shortcut too: the
-first map is 38×38. Five pairs of convolutions with bias and ReLU, without batch norm, give the coarser maps; on each map a 3×3
-convolution gives box offsets and another the class logits, both linear.
+The trunk (`workloads.common.networks.residual`) ends after conv4_x (`layer3`), whose first block has stride 1, on its shortcut
+too: the first map is 38×38. Five pairs of convolutions with bias and ReLU, without batch norm, give the coarser maps; on each map
+a 3×3 convolution gives box offsets and another the class logits, both linear.
 
 A head's channels: coordinate (or class) outermost, then the box shapes of a cell. So (B, 4·k, H, W) reshaped to (B, 4, k·H·W)
 is in the order of the priors.
@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from workloads.api import Array, Json
-from workloads.common import residual
-from workloads.common.initial import draw
-from workloads.common.residual import Convolution as Convolution
-from workloads.common.residual import Shapes, Trunk
+from workloads.common.networks import residual
+from workloads.common.networks.initial import draw
+from workloads.common.networks.residual import Convolution as Convolution
+from workloads.common.networks.residual import Shapes, Trunk
 from workloads.ssd.priors import shapes_per_cell
 
 NEGATIVES_PER_POSITIVE = 3

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workloads.api import Defaults, Hyperparameter, HyperparameterSet, Json, option
-from workloads.common.backbones import BackboneOptions
 from workloads.common.coco.average_precision import EVALUATORS
 from workloads.common.images.workload import ImageOptions
+from workloads.common.networks.backbones import BackboneOptions
 
 TARGETS_MAP = {"v0.5": 0.212, "v0.7": 0.230}
 """Rules to COCO box AP (rules texts of the rounds; v0.6 and later ask for 0.230)."""

@@ -24,11 +24,12 @@ from workloads.api import (
     Place,
     Settings,
 )
-from workloads.common import backbones, schedules
+from workloads.common import schedules
 from workloads.common.coco import average_precision
 from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
 from workloads.common.images import index
 from workloads.common.images.workload import ImageWorkload
+from workloads.common.networks import backbones
 from workloads.ssd import backbone, network, priors
 from workloads.ssd.detections import detect
 from workloads.ssd.settings import (

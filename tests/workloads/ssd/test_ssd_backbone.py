@@ -16,11 +16,11 @@ from suite.plan.resume import identity
 from suite.plan.settings import resolve_settings
 from tests.frameworks_probe import probe
 from tests.helpers import events, only, run_suite, suite
-from tests.workloads.common import synthetic_torch_files as made
 from tests.workloads.common.coco import synthetic_coco
+from tests.workloads.common.networks import synthetic_torch_files as made
 from tests.workloads.ssd import synthetic_ssd
-from workloads.common import backbones
 from workloads.common import manifest as manifests
+from workloads.common.networks import backbones
 from workloads.ssd import backbone, network
 from workloads.ssd.settings import REFERENCE_MODEL
 from workloads.ssd.workload import SSD

@@ -16,7 +16,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.backbones import RESNET34 as BACKBONE
 from workloads.common.coco import annotations as coco
 from workloads.common.coco import objects
 from workloads.common.coco.annotations import Annotations
@@ -25,6 +24,7 @@ from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset
 from workloads.common.images.jpeg import Header
 from workloads.common.manifest import Manifest
+from workloads.common.networks.backbones import RESNET34 as BACKBONE
 
 SPLITS = {"train": "train2017", "val": "val2017"}
 """Split to folder; its annotations are annotations/instances_FOLDER.json."""

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workloads.common.residual import Block, Convolution
+from workloads.common.networks.residual import Block, Convolution
 
 Norm = Callable[[int], nn.Module]
 """Channels to the norm after a convolution."""

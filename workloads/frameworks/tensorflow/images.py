@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.api import Array, Batch, TrainStats
-from workloads.common.residual import Convolution, Trunk
+from workloads.common.networks.residual import Convolution, Trunk
 from workloads.frameworks.tensorflow.model import ModelTrainer
 from workloads.frameworks.tensorflow.variables import Model, Shapes
 

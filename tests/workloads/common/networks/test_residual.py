@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.frameworks_probe import probe_json
-from workloads.common import residual
-from workloads.common.residual import BLOCKS, Convolution, build_trunk
+from workloads.common.networks import residual
+from workloads.common.networks.residual import BLOCKS, Convolution, build_trunk
 
 CLASSIFIERS = {"basic": 512 * 1000 + 1000, "bottleneck": 2048 * 1000 + 1000}
 PARAMETERS = {18: 11_689_512, 34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 152: 60_192_808}

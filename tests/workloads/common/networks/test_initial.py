@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from workloads.common.initial import TRUNCATED_DEVIATION, draw
+from workloads.common.networks.initial import TRUNCATED_DEVIATION, draw
 
 
 @pytest.mark.parametrize(("kind", "deviation"), [("normal", 1.0), ("truncated", 1.0), ("uniform", 1 / math.sqrt(3))])

@@ -18,7 +18,7 @@ import numpy as np
 
 from workloads.api import Array, Settings, option
 from workloads.common import manifest as manifests
-from workloads.common import torch_files
+from workloads.common.networks import torch_files
 
 WEIGHTS = "weights.npz"
 BYTES_MAXIMUM = 1 << 30

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from workloads.api import Array
-from workloads.common.torch_pickle import Storage, StorageType, Tensor, load, rebuild, tensors
+from workloads.common.networks.torch_pickle import Storage, StorageType, Tensor, load, rebuild, tensors
 
 MAGIC = 0x1950A86A20F9469CFC6C
 PROTOCOL = 1001

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from workloads.api import Array
-from workloads.common.initial import draw
+from workloads.common.networks.initial import draw
 
 BLOCKS: Mapping[int, tuple[str, tuple[int, ...]]] = {
     18: ("basic", (2, 2, 2, 2)),

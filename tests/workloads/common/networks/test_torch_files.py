@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.frameworks_probe import probe
 from tests.helpers import examples
-from tests.workloads.common import synthetic_torch_files as made
-from tests.workloads.common.synthetic_torch_files import Call, Named, Reference
-from workloads.common import torch_files, torch_pickle
+from tests.workloads.common.networks import synthetic_torch_files as made
+from tests.workloads.common.networks.synthetic_torch_files import Call, Named, Reference
+from workloads.common.networks import torch_files, torch_pickle
 
 ARRAYS = made.arrays()
 VALUES = list(ARRAYS.values())
@@ -151,7 +151,7 @@ def hostile(mark):
         "an attribute of an allowed name": b"\x80\x04\x8c\x0bcollections\x8c\x14OrderedDict.__init__\x93.",
         "copyreg": globals_of("copyreg", "_reconstructor"),
         "python 2's builtins": globals_of("__builtin__", "eval", b"(U\x011tq\x00"),
-        "a callable of ours": globals_of("workloads.common.torch_pickle", "load"),
+        "a callable of ours": globals_of("workloads.common.networks.torch_pickle", "load"),
         "old instance": b"\x80\x02(S'" + shell.encode() + b"'\nios\nsystem\n.",
         "object": b"\x80\x02(cos\nsystem\nU\x01xo.",
         "extension": b"\x80\x02\x82\x01.",
