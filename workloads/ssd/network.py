@@ -1,8 +1,8 @@
 """SSD on a ResNet-34 trunk: extra maps and heads, without a framework.
 
 The trunk (`workloads.common.networks.residual`) ends after conv4_x (`layer3`), whose first block has stride 1, on its shortcut
-too: the first map is 38×38. Five pairs of convolutions with bias and ReLU, without batch norm, give the coarser maps; on each map
-a 3×3 convolution gives box offsets and another the class logits, both linear.
+too: the first map is 38×38. Five pairs of convolutions with bias and ReLU, without batch norm, give the coarser maps; on each
+map a 3×3 convolution gives box offsets and another the class logits, both linear.
 
 A head's channels: coordinate (or class) outermost, then the box shapes of a cell. So (B, 4·k, H, W) reshaped to (B, 4, k·H·W)
 is in the order of the priors.
