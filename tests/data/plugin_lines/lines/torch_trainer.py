@@ -8,6 +8,7 @@ from workloads.frameworks.pytorch.trainer import PyTorchTrainer
 
 class LinesTrainer(PyTorchTrainer):
     def setup(self, weights, warm_up=True):
+        self.open_device()
         self.load_state(dict(weights))
 
     def loss(self, batch):
