@@ -143,6 +143,20 @@ class Workload(ABC):
         """The optimizer that trainers build. Trainers with an update of their own do not ask."""
         raise NotImplementedError(f"{type(self).__name__} names no optimizer")
 
+    def update_settings(self) -> OptimizerSettings:
+        """`optimizer()`, once it is clear that every replica's batch can be cut into its equal pieces. Raises ValueError."""
+        settings = self.optimizer()
+        pieces = settings.accumulation_steps
+        for count in sorted(
+            {spec.shape[0] for specs in self.shapes() for spec in specs.values()} if pieces > 1 else ()
+        ):
+            if count % pieces:
+                raise ValueError(
+                    f"accumulation_steps={pieces}: a device's batch of {count} cannot be cut into {pieces} equal pieces; "
+                    f"type batch=per_device:N with N a multiple of {pieces}"
+                )
+        return settings
+
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """How the parameter of this canonical name is updated. Default: no decay, no multiple, not frozen."""
         return ParameterRule()

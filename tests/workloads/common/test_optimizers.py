@@ -1,7 +1,9 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from workloads.api import LossScaling, ParameterRule
+from workloads.api import ArraySpec, LossScaling, OptimizerSettings, ParameterRule, Workload
 from workloads.common.optimizers import LossScale, adam, clip_factor, lars, rmsprop, sgd, trust_ratio
 
 W, G = np.array([3.0, 4.0]), np.array([0.6, 0.8])
@@ -99,3 +101,16 @@ def test_static_and_no_scaling_take_every_step():
         held = LossScale(scaling)
         assert held.update({"a": np.array([np.inf])})
         assert held.scale == scale
+
+
+@pytest.mark.parametrize(("pieces", "fits"), [(1, True), (3, True), (4, False)])
+def test_a_batch_that_cannot_be_cut_is_refused_in_one_line(pieces, fits):
+    settings = OptimizerSettings("sgd", accumulation_steps=pieces)
+    shapes = [{"token": ArraySpec((12, 8), "int32")}, {"token": ArraySpec((6, 16), "int32")}]
+    workload = SimpleNamespace(optimizer=lambda: settings, shapes=lambda: shapes)
+    if fits:
+        assert Workload.update_settings(workload) is settings
+        return
+    message = r"^accumulation_steps=4: a device's batch of 6 cannot be cut into 4 equal pieces; type batch=per_device:N with N .* 4$"
+    with pytest.raises(ValueError, match=message):
+        Workload.update_settings(workload)

@@ -43,19 +43,7 @@ class ModelTrainer(MXNetTrainer):
 
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
-        self.update_settings = workload.optimizer()
-        self._check_pieces()
-
-    def _check_pieces(self) -> None:
-        """Raise ValueError where a batch cannot be cut into the pieces whose gradients are summed."""
-        pieces = self.update_settings.accumulation_steps
-        counts = {spec.shape[0] for specs in self.workload.shapes() for spec in specs.values()}
-        for count in sorted(counts):
-            if count % pieces:
-                raise ValueError(
-                    f"accumulation_steps={pieces}: a device's batch of {count} cannot be cut into {pieces} equal pieces; "
-                    f"type a batch of which each device has a multiple of {pieces}"
-                )
+        self.update_settings = workload.update_settings()
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 

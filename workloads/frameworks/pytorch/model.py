@@ -31,14 +31,7 @@ class ModelTrainer(PyTorchTrainer):
 
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
-        self.updates = workload.optimizer()
-        pieces = self.updates.accumulation_steps
-        for count in {spec.shape[0] for specs in workload.shapes() for spec in specs.values()}:
-            if count % pieces:
-                raise ValueError(
-                    f"accumulation_steps={pieces}: a batch of {count} samples per device does not divide into {pieces} "
-                    f"equal pieces; type a batch=… that gives each device a multiple of {pieces}"
-                )
+        self.updates = workload.update_settings()
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 

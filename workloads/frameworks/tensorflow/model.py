@@ -45,24 +45,12 @@ class ModelTrainer(TensorFlowTrainer):
         self.compiled = self.on_gpu if choice == "auto" else choice == "on"
         self.dtype = NARROW.get(self.settings.precision, tf.float32)
         """Of the activations."""
-        self.updates = workload.optimizer()
-        self._check_pieces()
+        self.updates = workload.update_settings()
         self.model: Any = None
         """What `build_model` gave, once it is built."""
         self.traces = 0
         """How often a training step was traced: at most once per shape."""
         self._traced: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
-
-    def _check_pieces(self) -> None:
-        """Before the clock: every batch can be cut into as many equal pieces as gradients are accumulated over."""
-        count = self.updates.accumulation_steps
-        for specs in self.workload.shapes() if count > 1 else ():
-            size = next(iter(specs.values())).shape[0]
-            if size % count:
-                raise ValueError(
-                    f"gradients are accumulated over {count} pieces, but a device's batch of {size} cannot be cut into "
-                    f"{count} equal ones; choose a batch per device that is a multiple of {count} (batch=per_device:N)"
-                )
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 

@@ -100,8 +100,8 @@ def test_setup_warms_up_what_the_mode_is_going_to_do(alone):
 
 def test_batch_that_cannot_be_cut_is_refused_in_one_line(alone):
     said = str(alone["refused"])
-    assert said.startswith("accumulation_steps=3: a batch of ")
-    assert "type a batch=" in said
+    assert said.startswith("accumulation_steps=3: a device's batch of ")
+    assert "type batch=per_device:N" in said
     assert "\n" not in said
 
 

@@ -74,7 +74,7 @@ def test_setup_warms_up_what_the_mode_is_going_to_do(alone):
 
 def test_batch_that_cannot_be_cut_is_refused_in_one_line(alone):
     said = str(alone["refused"])
-    assert "3 pieces" in said
+    assert "3 equal pieces" in said
     assert "batch of 4" in said
     assert "\n" not in said
 
