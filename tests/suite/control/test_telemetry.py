@@ -12,6 +12,7 @@ import pytest
 from suite.control import telemetry
 from suite.control.telemetry import GPU_SENSORS, ProcessTree, Sensors, Telemetry, cut
 from suite.machine import devices
+from tests import frameworks_probe
 from tests.helpers import TOY_RUN, events, only, run_suite
 from tests.suite import fake_nvml
 
@@ -32,6 +33,12 @@ def sampled(tmp_path, with_gpus=False):
         time.sleep(0.02)
     watch.stop()
     return rows(tmp_path / "telemetry.jsonl")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_other_processes():
+    """A tree holds all that this process has started: the session's framework processes end; they start again when needed."""
+    frameworks_probe.stop()
 
 
 @pytest.fixture
