@@ -97,7 +97,7 @@ def test_the_log_of_a_demo_says_so(demos):
 def test_run_json_holds_what_was_decided(demos):
     for folder in run_folders(demos[0]):
         run = json.loads((folder / "run.json").read_text())
-        assert run["schema"] == 1
+        assert run["schema"] == 2
         assert run["settings"]["clock"] == "v0.5"
         assert set(run["settings"]["hyperparameter_sources"]) >= {"learning_rate", "beta1", "batch_size_global"}
         assert run["versions"]["mlperf-logging"] == "4.1.68"
