@@ -173,7 +173,7 @@ def _kept(paths: Iterable[str]) -> str:
     number = sum(share > 0 for share in shares.values())
     return (
         f"of {len(shares):,} files looked at, {number:,} stay in memory ({resident:,} of {total:,} pages), such as {first} on "
-        f"{_file_system(first)}: another process maps or reads them, another user owns them, or the file system cannot drop them"
+        f"{_file_system(first)}: a process maps or reads them, another user owns them, or the file system cannot drop them"
     )
 
 

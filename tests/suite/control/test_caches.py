@@ -149,6 +149,20 @@ def test_images_beside_the_prepared_folder_leave_memory(images):
     assert resident(names) == (0, pages)
 
 
+def test_images_inside_the_prepared_folder_leave_memory_and_are_named_once(images):
+    folder = Path(images.data_dir)
+    os.replace(folder.parent / "images", folder / "images")
+    manifest = folder / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["options"]["images"] = "images"  # as generated data has it
+    manifest.write_text(json.dumps(content))
+    names = files_of(images)
+    assert len(names) == len(set(names)) > TRAIN + VAL
+    read_all(names)
+    assert cleared(images) == (True, "")
+    assert resident(names)[0] == 0
+
+
 def test_what_was_never_written_to_disk_leaves_memory(images):
     late = Path(images.data_dir) / "late.npy"
     late.write_bytes(bytes(300 * PAGE))
@@ -167,7 +181,7 @@ def test_a_file_that_another_process_has_mapped_is_false_and_named(images, which
         assert "cache_clear is false" in text
         assert f"1 stay in memory ({caches.resident_pages(path)[1]} of" in text
         assert path in text
-        assert "another process maps" in text
+        assert "a process maps" in text
     assert cleared(images) == (True, "")
 
 
@@ -180,7 +194,6 @@ def test_one_small_file_beside_a_large_one_is_seen(images):
 
 def test_a_part_of_one_large_file_is_seen(images, monkeypatch):
     large = written(Path(images.data_dir) / "large.npy", 3000)
-    monkeypatch.setattr(caches.Files, "drop", lambda files: (files.look(), [drop(path) for path in files.sample()]))
     real = caches._kept
 
     def read_some(paths, count):
@@ -220,6 +233,15 @@ def test_a_command_that_clears_is_true(images):
 def test_a_command_that_fails_ends_the_sweep(images):
     with pytest.raises(ValueError, match=r"^system\.cache_clear_command: "):
         cleared(images, cache_clear_command=["false"])
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_dropping_everything_is_looked_at_too(images, monkeypatch, works):
+    names = files_of(images)
+    read_all(names)
+    # The real one would slow whatever else this machine does.
+    monkeypatch.setattr(caches, "_drop_everything", lambda: [drop(path) for path in names if works])
+    assert cleared(images, drop_caches=True)[0] is works
 
 
 def test_synthetic_data_has_nothing_to_clear(images):

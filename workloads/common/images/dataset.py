@@ -142,8 +142,10 @@ class ImageDataset(Dataset, Generic[Content]):
         manifest = manifests.read(destination)
         if manifest is None:
             raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
-        for split in SPLITS:
-            yield from _paths(index.read(destination, split, index.root(destination, manifest), manifest.counts[split]))
+        root = index.root(destination, manifest)
+        if not root.resolve().is_relative_to(destination.resolve()):  # those of generated data lie inside
+            for split in SPLITS:
+                yield from _paths(index.read(destination, split, root, manifest.counts[split]))
         yield from super().files(destination)
 
     def verify_split(self, destination: Path, split: str, count: int) -> None:
