@@ -177,7 +177,7 @@ def _run(job: Job, index: int, console: Console) -> Status:
         if earlier:
             return Status(earlier, "finished earlier")
         console.print(escape(f"unfinished attempt kept in {set_aside(folder)}"), soft_wrap=True)
-    run = job.run(index, caches.clear(job.cache_clear, job.template.settings.data_dir))
+    run = job.run(index, caches.clear(job.cache_clear, job.template.settings, console))
     title = f"{job.name}/run_{index}"
     if not console.is_terminal:
         console.print(escape(title), soft_wrap=True)

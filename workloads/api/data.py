@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -103,6 +104,15 @@ class Dataset(ABC):
     def is_prepared(self, destination: Path) -> bool:
         """True if `destination` holds a finished preparation."""
         return (destination / "manifest.json").is_file()
+
+    def files(self, destination: Path) -> Iterator[str]:
+        """Full paths of the files that a run on the preparation in `destination` may read: here those that lie below it.
+
+        They come one by one: a data set of millions needs no list. One whose content lies elsewhere names that first, since
+        files of this folder are read to find it. Raises ValueError where the preparation is damaged.
+        """
+        for folder, _, names in os.walk(destination):
+            yield from filter(os.path.isfile, (os.path.join(folder, name) for name in names))
 
     def make_demo(self, destination: Path) -> list[str]:
         """Generate the data set and prepare it. Raises ValueError where a data set cannot be generated."""

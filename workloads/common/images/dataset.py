@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
@@ -12,6 +12,7 @@ from typing import ClassVar, Generic, TypeVar
 from workloads.api import Dataset
 from workloads.common import manifest as manifests
 from workloads.common.images import index, seek
+from workloads.common.images.index import ImageIndex
 from workloads.common.manifest import Manifest
 
 MOST_NAMED = 20
@@ -136,6 +137,17 @@ class ImageDataset(Dataset, Generic[Content]):
         lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
         return lines + [f"notice: {note}" for note in manifest.notes]
 
+    def files(self, destination: Path) -> Iterator[str]:
+        """The images, wherever they lie, then the prepared folder; see `workloads.api.Dataset`."""
+        manifest = manifests.read(destination)
+        if manifest is None:
+            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
+        root = index.root(destination, manifest)
+        if not root.resolve().is_relative_to(destination.resolve()):  # those of generated data lie inside
+            for split in SPLITS:
+                yield from _paths(index.read(destination, split, root, manifest.counts[split]))
+        yield from super().files(destination)
+
     def verify_split(self, destination: Path, split: str, count: int) -> None:
         """Look at what a split has beside its index. Raises ValueError."""
 
@@ -153,6 +165,12 @@ class ImageDataset(Dataset, Generic[Content]):
             return f"{bad[0]}; repair it, or type --skip-bad to leave it out"
         hint = "repair them, or type --skip-bad to leave them out"
         return "\n".join([f"{len(bad):,} {self.things} cannot be used; {hint}", *self.named(bad)])
+
+
+def _paths(images: ImageIndex) -> Iterator[str]:
+    """Paths of all; the index is mapped into memory no longer than they are asked for."""
+    for number in range(len(images)):
+        yield images.path(number)
 
 
 def _same_bytes(path: str, expected: int) -> None:

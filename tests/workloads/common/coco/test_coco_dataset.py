@@ -126,6 +126,19 @@ def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()} == before
 
 
+def test_files_are_the_images_with_objects_and_the_prepared_folder(source, tmp_path):
+    prepare(source, tmp_path / "p")
+    images = [opened(tmp_path / "p", split)[0] for split in ("train", "val")]
+    expected = [split.path(number) for split in images for number in range(len(split))]
+    names = list(Folders().files(tmp_path / "p"))
+    assert names[: len(expected)] == expected
+    assert all(Path(name).is_file() for name in expected)
+    assert len(expected) > 10
+    assert sorted(names[len(expected) :]) == sorted(map(str, (tmp_path / "p").iterdir()))
+    with pytest.raises(ValueError, match="no prepared data in"):
+        next(Folders().files(tmp_path / "none"))
+
+
 def test_a_subset_is_spread_and_has_objects(source, tmp_path):
     lines = prepare(source, tmp_path / "p", subset=4)
     images, _ = opened(tmp_path / "p")

@@ -1,0 +1,309 @@
+"""`cache_clear` against the kernel's own page cache: files that were read are in memory, and after clearing they are not."""
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from suite.common import registry
+from suite.control import caches
+from tests.helpers import PROJECT, TOY_RUN, events, only, run_suite
+from tests.workloads.resnet50 import synthetic_images as synthetic
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+SHM = Path("/dev/shm")
+TRAIN, VAL = 60, 23
+
+
+def written(path, pages):
+    """A file of so many pages, on disk."""
+    with open(path, "wb") as file:
+        file.write(os.urandom(pages * PAGE))
+        os.fsync(file.fileno())
+    return path
+
+
+def drop(path):
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read_page(path, number):
+    """Read one page, and none ahead."""
+    with open(path, "rb", buffering=0) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        assert len(os.pread(file.fileno(), 1, number * PAGE)) == 1
+
+
+def drops_pages(folder):
+    path = written(folder / "probe", 16)
+    try:
+        drop(path)
+        return caches.resident_pages(path) == (0, 16)
+    finally:
+        path.unlink()
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A folder on a file system whose pages can be dropped: on others there is nothing to test but that `clear` says so."""
+    with contextlib.ExitStack() as stack:
+        for place in (tmp_path, PROJECT, Path("/var/tmp"), Path.home()):
+            if not os.access(place, os.W_OK):
+                continue
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=place, prefix=".caches-")))
+            if drops_pages(folder):
+                yield folder
+                return
+        pytest.fail("no folder here is on a file system that drops pages: temporary files, the project, /var/tmp, home")
+
+
+@pytest.fixture
+def images(disk):
+    """A prepared image data set whose images lie beside the prepared folder; its settings."""
+    folder, _ = synthetic.prepare(disk, TRAIN, VAL)
+    return replace(synthetic.settings(folder), dataset="imagenet")
+
+
+def files_of(settings):
+    return list(registry.load_dataset(settings.dataset).files(Path(settings.data_dir)))
+
+
+def read_all(paths):
+    for path in paths:
+        Path(path).read_bytes()
+
+
+def resident(paths):
+    """(resident pages, pages) of all."""
+    return tuple(map(sum, zip(*map(caches.resident_pages, paths), strict=True)))
+
+
+def cleared(settings, **system):
+    """What `clear` returns and prints."""
+    console = Console(file=io.StringIO(), width=400)
+    result = caches.clear(system, settings, console)
+    return result, console.file.getvalue()
+
+
+@contextlib.contextmanager
+def held(path):
+    """Another process has all of the file mapped."""
+    program = (
+        "import mmap, sys; file = open(sys.argv[1], 'rb'); "
+        "held = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=mmap.PROT_READ); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield
+        process.stdin.close()
+
+
+def test_resident_pages_are_those_that_were_read(disk, monkeypatch):
+    monkeypatch.setattr(caches, "PAGES_AT_ONCE", 16)
+    path = written(disk / "file", 100)
+    drop(path)
+    assert caches.resident_pages(path) == (0, 100)
+    assert caches.resident_pages(path) == (0, 100)  # looking reads nothing
+    for count, number in enumerate((0, 17, 63, 99), start=1):
+        read_page(path, number)
+        assert caches.resident_pages(path) == (count, 100)
+
+
+def test_resident_pages_of_files_of_odd_sizes(disk):
+    (disk / "empty").touch()
+    assert caches.resident_pages(disk / "empty") == (0, 0)
+    (disk / "odd").write_bytes(bytes(3 * PAGE + 1))
+    assert caches.resident_pages(disk / "odd") == (4, 4)
+    with pytest.raises(FileNotFoundError):
+        caches.resident_pages(disk / "none")
+
+
+def test_all_that_a_run_reads_is_named(images):
+    folder = Path(images.data_dir)
+    beside = {str(path) for path in (folder.parent / "images").rglob("*.JPEG")}
+    below = {str(path) for path in folder.rglob("*") if path.is_file()}
+    assert len(beside) == TRAIN + VAL
+    names = files_of(images)
+    assert set(names) == beside | below
+    assert set(names[: len(beside)]) == beside  # the index is read for them: it is to be dropped after that
+    assert len(names) == len(beside | below)
+
+
+def test_images_beside_the_prepared_folder_leave_memory(images):
+    names = files_of(images)
+    read_all(names)
+    here, pages = resident(names)
+    assert here == pages > TRAIN + VAL
+    assert cleared(images) == (True, "")
+    assert resident(names) == (0, pages)
+
+
+def test_images_inside_the_prepared_folder_leave_memory_and_are_named_once(images):
+    folder = Path(images.data_dir)
+    os.replace(folder.parent / "images", folder / "images")
+    manifest = folder / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["options"]["images"] = "images"  # as generated data has it
+    manifest.write_text(json.dumps(content))
+    names = files_of(images)
+    assert len(names) == len(set(names)) > TRAIN + VAL
+    read_all(names)
+    assert cleared(images) == (True, "")
+    assert resident(names)[0] == 0
+
+
+def test_what_was_never_written_to_disk_leaves_memory(images):
+    late = Path(images.data_dir) / "late.npy"
+    late.write_bytes(bytes(300 * PAGE))
+    assert cleared(images) == (True, "")
+    assert caches.resident_pages(late) == (0, 300)
+
+
+@pytest.mark.parametrize("which", ["an image", "the index"])
+def test_a_file_that_another_process_has_mapped_is_false_and_named(images, which):
+    names = files_of(images)
+    path = names[TRAIN // 2] if which == "an image" else str(Path(images.data_dir) / "train_names.npy")
+    with held(path):
+        done, text = cleared(images)
+        assert not done
+        assert text.count("\n") == 1
+        assert "cache_clear is false" in text
+        assert f"1 stay in memory ({caches.resident_pages(path)[1]} of" in text
+        assert path in text
+        assert "a process maps" in text
+    assert cleared(images) == (True, "")
+
+
+def test_one_small_file_beside_a_large_one_is_seen(images):
+    written(Path(images.data_dir) / "large.npy", 3000)
+    with held(Path(images.data_dir) / "classes.txt"):
+        assert not cleared(images)[0]
+    assert cleared(images)[0]
+
+
+def test_a_part_of_one_large_file_is_seen(images, monkeypatch):
+    large = written(Path(images.data_dir) / "large.npy", 3000)
+    real = caches._kept
+
+    def read_some(paths, count):
+        for number in range(count):
+            read_page(large, 7 * number)
+        return real(paths)
+
+    monkeypatch.setattr(caches, "_kept", lambda paths: read_some(paths, 2))
+    assert cleared(images)[0]
+    monkeypatch.setattr(caches, "_kept", lambda paths: read_some(paths, 300))
+    assert not cleared(images)[0]
+
+
+def test_a_command_that_clears_nothing_is_false(images):
+    names = files_of(images)
+    read_all(names)
+    pages = resident(names)[1]
+    done, text = cleared(images, cache_clear_command=[sys.executable, "-c", ""])
+    assert not done
+    assert f"({pages:,} of {pages:,} pages)" in text
+    assert resident(names) == (pages, pages)
+
+
+def test_a_command_that_clears_is_true(images):
+    program = (
+        "import os, pathlib, sys\n"
+        "for path in pathlib.Path(sys.argv[1]).rglob('*'):\n"
+        "    if path.is_file():\n"
+        "        with open(path, 'rb') as file:\n"
+        "            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)\n"
+    )
+    read_all(files_of(images))
+    command = [sys.executable, "-c", program, str(Path(images.data_dir).parent)]
+    assert cleared(images, cache_clear_command=command) == (True, "")
+
+
+def test_a_command_that_fails_ends_the_sweep(images):
+    with pytest.raises(ValueError, match=r"^system\.cache_clear_command: "):
+        cleared(images, cache_clear_command=["false"])
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_dropping_everything_is_looked_at_too(images, monkeypatch, works):
+    names = files_of(images)
+    read_all(names)
+    # The real one would slow whatever else this machine does.
+    monkeypatch.setattr(caches, "_drop_everything", lambda: [drop(path) for path in names if works])
+    assert cleared(images, drop_caches=True)[0] is works
+
+
+def test_synthetic_data_has_nothing_to_clear(images):
+    synthetic_data = replace(images, profile="synthetic", data_dir="")
+    assert cleared(synthetic_data) == (False, "")
+    assert cleared(synthetic_data, cache_clear_command=["true"]) == (False, "")
+
+
+def test_an_image_that_is_gone_is_left_to_the_run(images):
+    Path(files_of(images)[0]).unlink()
+    assert cleared(images) == (True, "")
+
+
+@pytest.mark.skipif(not os.path.ismount(SHM), reason="no file system in memory here")
+def test_files_in_memory_are_false(tmp_path):
+    with tempfile.TemporaryDirectory(dir=SHM) as folder:
+        prepared, _ = synthetic.prepare(Path(folder), 6, 5)
+        done, text = cleared(replace(synthetic.settings(prepared), dataset="imagenet"))
+    assert not done
+    assert text.count("\n") == 1
+    assert "on tmpfs: " in text
+
+
+@pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 200, 201, 12_345])
+def test_a_sample_has_an_even_stride(count):
+    sample = caches.Sample(100)
+    for number in range(count):
+        sample.add(str(number))
+    numbers = [int(path) for path in sample.paths]
+    assert len(numbers) == count if count <= 100 else 50 <= len(numbers) <= 100
+    if count > 1:
+        stride = numbers[1] - numbers[0]
+        assert numbers == list(range(0, count, stride))
+
+
+def test_one_file_of_a_full_sample_is_too_much():
+    assert 1 / (caches.SAMPLED_INSIDE + caches.SAMPLED_ELSEWHERE) > caches.MOST_RESIDENT
+
+
+def test_all_files_are_dropped_and_not_the_sample_alone(images, monkeypatch):
+    monkeypatch.setattr(caches, "FILES_AT_ONCE", 4)
+    monkeypatch.setattr(caches, "SAMPLED_ELSEWHERE", 10)
+    names = files_of(images)
+    read_all(names)
+    found = caches.Files(images.data_dir, iter(names))
+    os.sync()
+    found.drop()
+    assert resident(names)[0] == 0
+    elsewhere = [path for path in found.sample() if not path.startswith(images.data_dir)]
+    assert elsewhere == names[: TRAIN + VAL : 16]
+
+
+def test_the_log_says_what_was_seen(disk):
+    logs = []
+    for name in ("free", "held"):
+        with contextlib.ExitStack() as stack:
+            if name == "held":
+                stack.enter_context(held(disk / "data" / "toy-demo" / "x.npy"))
+            done = run_suite(disk, *TOY_RUN, f"output={disk / name}", toy=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ("x.npy" in done.stdout) == (name == "held")
+        logs.append(only((disk / name).glob("*/run_0")))
+    found = [{key: value for key, value, _ in events(folder / "result_0.txt")}["cache_clear"] for folder in logs]
+    assert found == [True, False]
+    assert [json.loads((folder / "run.json").read_text())["cache_cleared"] for folder in logs] == found
