@@ -17,6 +17,15 @@ FRAMEWORK_PATHS = (
     "workloads/*/test_*_runs.py",
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
+SLOW_PATHS = (
+    "stress/test_*.py",
+    "suite/control/test_runs.py",
+    "suite/environments/test_plugins.py",
+    "suite/environments/test_venvs.py",
+    "workloads/common/coco/test_coco_demo.py",
+    "workloads/resnet50/test_imagenet_demo.py",
+)
+"""Files whose tests start whole sweeps, make environments, or generate whole data sets of images."""
 
 for name, values in PROFILES.items():
     settings.register_profile(name, **values, deadline=None)
@@ -24,11 +33,12 @@ settings.load_profile("fixed")
 
 
 def pytest_collection_modifyitems(items):
-    """Mark what needs the frameworks' environments."""
+    """Mark what needs the frameworks' environments, and what takes long without them."""
     tests = Path(__file__).parent
     for item in items:
-        if any(item.path.relative_to(tests).match(pattern) for pattern in FRAMEWORK_PATHS):
-            item.add_marker("framework")
+        for marker, patterns in (("framework", FRAMEWORK_PATHS), ("slow", SLOW_PATHS)):
+            if any(item.path.relative_to(tests).match(pattern) for pattern in patterns):
+                item.add_marker(marker)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -48,18 +48,18 @@ def test_every_model_has_its_script(image_step):
 
 @pytest.mark.parametrize(("pipeline", "met"), [(100.0, False), (5.0, None)])
 def test_a_share_is_judged_only_where_the_pipeline_is_faster(pipeline, met):
-    made_up = [{"images_per_second": rate} for rate in (10.0, 20.0, 10.0)]
+    synthetic = [{"images_per_second": rate} for rate in (10.0, 20.0, 10.0)]
     fed = [
         {"images_per_second": rate, "pipeline_images_per_second": pipeline, "data_wait_share": 0.1}
         for rate in (9.0, 19.0, 9.4)
     ]
-    found = module("image_feeding").summary(made_up, fed)
+    found = module("image_feeding").summary(synthetic, fed)
     assert found["share"] == 0.94
     assert found["met"] is met
 
 
 @pytest.mark.parametrize(("kind", "least", "most"), [("trained", 20, 400), ("undecided", 8_000, 40_000)])
-def test_made_up_outputs_are_what_they_are_called(kind, least, most):
+def test_synthetic_outputs_are_what_they_are_called(kind, least, most):
     detections = module("detections")
     workload = module("image_suite").full_size("ssd", "pytorch", "fp32", 32, 1)
     truth = detections.objects(np.random.default_rng(0), 3)

@@ -400,6 +400,7 @@ def test_other_profiles_keep_random_weights(tmp_path, profile):
     assert backbones.described(settings) == "random"
 
 
+@pytest.mark.framework
 def test_a_reference_run(tmp_path, file):
     """Two steps of the full model on a few images in COCO's layout: what stands in run.json and in the log."""
     source, data = synthetic_coco.write(tmp_path / "coco"), tmp_path / "data"
@@ -425,6 +426,7 @@ def test_a_reference_run(tmp_path, file):
     assert only((data / "backbones").iterdir()).name == f"ssd-{digest[:16]}"
 
 
+@pytest.mark.framework
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "mxnet"])
 def test_weights_and_statistics_arrive(tmp_path, file, framework):
     """In a trainer whose trunk is a part of ResNet-34."""

@@ -37,6 +37,7 @@ def torchvisions():
     return probe_json("pytorch", "probes.residual_torchvision.trunks", *BLOCKS)
 
 
+@pytest.mark.framework
 @pytest.mark.parametrize("depth", BLOCKS)
 def test_names_shapes_and_strides_are_torchvisions(torchvisions, depth):
     made, published = trunk(depth), torchvisions[str(depth)]

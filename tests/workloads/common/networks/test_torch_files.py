@@ -98,12 +98,14 @@ def by_torch(tmp_path_factory):
         path.unlink()
 
 
+@pytest.mark.framework
 @pytest.mark.parametrize("form", FORMS)
 def test_synthetic_files_are_what_torch_reads(by_torch, form):
     with np.load(by_torch / f"made-{form}.npz") as found:
         assert equal(dict(found), ARRAYS)
 
 
+@pytest.mark.framework
 @pytest.mark.parametrize("name", ["pickles", "zip", "channels_last", "parameters"])
 def test_what_torch_writes_is_read(by_torch, name):
     with np.load(by_torch / "resnet34.npz") as wanted:
