@@ -33,7 +33,7 @@ class _Signs:
     """What a log says about the epochs of its evaluations, up to the one that reached the target (the last)."""
 
     labels: tuple[float, ...]
-    """Of the evaluations, strictly increasing; empty: there are none that agree."""
+    """Of the evaluations, in order; empty: there are none that agree."""
     begun: tuple[int, ...]
     """Epochs that the log had started by each evaluation."""
     times: tuple[float, ...]
@@ -115,10 +115,14 @@ def _labels(
     """
     line = evaluations[-1].line
     own = _increasing([evaluation.epoch for evaluation in evaluations])
-    opened = _increasing(_opening_labels(times, openings))
+    pairs = _opening_labels(times, openings)
+    opened = _increasing(pairs)
     known = [label for event in openings if (label := _opening_label(event)) is not None]
     if own and (not known or all(any(_same(label, other) for other in known) for label in own)):
         return own, False
+    repeated = [evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None]
+    if not own and repeated == pairs and repeated == sorted(repeated):  # several evaluations in one epoch
+        return tuple(repeated), False
     if not opened or not own:
         if opened and _has_labels(evaluations):
             remarks.add(line, "labels of eval_accuracy are not in order: those of eval_start are used")
@@ -174,8 +178,9 @@ def _begun_epochs(signs: _Signs, evaluations: Sequence[Evaluation], remarks: Rem
             return float(begun)
         remarks.add(evaluations[-1].line, "no epoch count: evaluations without label, and no epoch starts between them")
         return None
-    ahead = {count - label for count, label in zip(signs.begun, signs.labels, strict=False)}
-    allowed = (0, 1, 2) if signs.labels and signs.labels[0] < 0 else (0, 1)
+    labelled = zip(signs.begun, (evaluation.epoch for evaluation in evaluations), strict=False)
+    ahead = {count - label if label is not None else None for count, label in labelled}
+    allowed = (0, 1, 2) if (evaluations[0].epoch or 0) < 0 else (0, 1)
     if len(ahead) == 1 and ahead.issubset(allowed):
         return float(begun)
     if signs.labels:
@@ -223,7 +228,7 @@ def _offset(signs: _Signs, log_format: str, line: int, remarks: Remarks) -> int 
     if signs.agreed:
         return 0
     if first <= 0:
-        fitting = [number for number in (1, 0) if trained is None or trained >= number - _SLACK_EPOCHS]
+        fitting = [count for count in (1, 0) if trained is None or trained >= count - _SLACK_EPOCHS]
         offset = round(fitting[0] - first)
         if len(signs.labels) > 1 and signs.begun == signs.labels:
             offset = 0  # evaluated before the first epoch
@@ -305,7 +310,7 @@ def _epochs_by_time(signs: _Signs) -> float | None:
     if len(signs.labels) < 2 or signs.first_training_ms is None or signs.labels[0] + 1 > _MOST_EPOCHS_TIMED:
         return None
     epoch_ms = statistics.median(
-        (late - early) / (after - before)
+        (late - early) / max(after - before, _SAME)
         for (early, late), (before, after) in zip(
             itertools.pairwise(signs.times), itertools.pairwise(signs.labels), strict=True
         )

@@ -96,7 +96,7 @@ def test_label_that_nothing_explains_gives_no_count(tmp_path):
 
 
 def test_starts_that_time_contradicts_give_no_count(tmp_path):
-    """All of 63 starts after the run say that label 62 is the 63rd epoch; but the first evaluation came after two."""
+    """Eleven starts after the run make label 10 the 11th epoch; but the first evaluation, label 2, came after two epochs."""
     reading = reading_of(tmp_path, old_log([2, 6, 10], late(range(11)), 0))
     assert reading.record.epochs_to_target is None
     assert "contradict" in said(reading)
@@ -147,6 +147,13 @@ def test_two_labels_of_one_evaluation(tmp_path, accuracy, opened, epochs):
     assert reading.record.status == "success"
     assert reading.record.epochs_to_target == epochs
     assert ("label" in said(reading)) == (accuracy != opened)
+
+
+def test_several_evaluations_in_one_epoch_repeat_its_label(tmp_path):
+    reading = reading_of(tmp_path, new_log([1, 1, 2, 2], opened=[1, 1, 2, 2]))
+    assert reading.record.epochs_to_target == 2
+    old = old_log([0, 0, 1, 1], [(20, 0), (122.5, 1)], 1)
+    assert reading_of(tmp_path, old).record.epochs_to_target == 2
 
 
 def test_blocks_of_one_epoch_settle_labels_that_repeat(tmp_path):
