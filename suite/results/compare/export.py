@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 from suite.results.compare.compare import Comparison, Match
 from suite.results.compare.convergence import Convergence, ReferencePoint
-from suite.results.compare.markdown import label_suffix, result_name
+from suite.results.compare.markdown import label_suffix, match_verdict, result_name
 from suite.results.compare.ratios import EPOCHS, EQUAL_TOLERANCE, TIME, ratio_summary
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.text import csv_cell
@@ -112,7 +112,7 @@ def _json_match(match: Match) -> Mapping[str, Json]:
         "differences": [asdict(item) for item in match.differences.known],
         "known_on_one_side": [asdict(item) for item in match.differences.unknown],
         "caveats": list(match.caveats),
-        "verdict": match.pair.verdict if time is not None and abs(time.ratio - 1) >= EQUAL_TOLERANCE else None,
+        "verdict": match_verdict(match) if time is not None and abs(time.ratio - 1) >= EQUAL_TOLERANCE else None,
         "ratios": [{**asdict(item), "words": ratio_summary(item, *names)} for item in match.ratios],
         "refused": [asdict(item) for item in match.refused],
     }

@@ -22,7 +22,7 @@ _PROFILE_NOTICES = {
 
 
 def comparison_markdown(comparison: Comparison) -> str:
-    """The whole comparison as Markdown; for each match the differences come first."""
+    """The whole comparison as Markdown; for each match the verdict comes first, then the differences."""
     ours, theirs = comparison.ours, comparison.theirs
     parts = ["# Comparison" if theirs is not None else "# Convergence", NOT_VERIFIED]
     if theirs is not None:
@@ -71,13 +71,15 @@ def _section(match: Match) -> list[str]:
     ]
     if item.profile in _PROFILE_NOTICES:
         parts.append(_wrapped(_PROFILE_NOTICES[item.profile]))
+    parts.append(_wrapped(f"Verdict: {match_verdict(match)}."))
     parts += _differences(match)
     if match.caveats:
         parts.append(_bullets([_cell(text) for text in match.caveats]))
     parts.append(
         markdown_table(["", ours, _cell(theirs), "ratio"], [_row(one) for one in match.ratios], [False, *[True] * 3])
     )
-    return [*parts, _bullets([*_summary_lines(match), *_not_compared(match)])]
+    remaining = [*_summary_lines(match), *_not_compared(match)]
+    return [*parts, _bullets(remaining)] if remaining else parts
 
 
 def _differences(match: Match) -> list[str]:
@@ -92,14 +94,27 @@ def _differences(match: Match) -> list[str]:
     return parts
 
 
+def match_verdict(match: Match) -> str:
+    """The verdict on a match: on the time to target, or else on the first quantity that could be compared."""
+    first = match.ratio(TIME) or match.ratios[0]
+    return _cell(ratio_summary(first, *match.names)) + label_suffix(first)
+
+
 def _summary_lines(match: Match) -> list[str]:
-    """Each ratio as a sentence. If there are too few runs for any test to be significant, that is said once."""
-    time, tests = match.ratio(TIME), [one.variation for one in match.ratios if one.variation is not None]
-    shown = not tests or any(test.can_be_significant for test in tests)
-    sentences = [_cell(ratio_summary(one, *match.names, test=shown)) + label_suffix(one) for one in match.ratios]
-    if time is not None and abs(time.ratio - 1) >= EQUAL_TOLERANCE:
-        sentences.insert(0, f"ratio of times: {match.pair.verdict}")
-    return sentences if shown else [*sentences, tests[0].summary]
+    """The ratios that the verdict leaves, as sentences; what no test can show is said in the verdict alone."""
+    first = match.ratio(TIME) or match.ratios[0]
+    tests = [one.variation for one in match.ratios if one.variation is not None]
+    shown = first.variation is None or any(test.can_be_significant for test in tests)
+    rest = [one for one in match.ratios if one is not first]
+    sentences = [
+        f"{one.quantity}: {_cell(ratio_summary(one, *match.names, test=shown))}{label_suffix(one)}" for one in rest
+    ]
+    parts = [match.ratio(name) for name in (TIME, EPOCH_TIME, EPOCHS)]
+    if all(parts) and abs(first.ratio - 1) >= EQUAL_TOLERANCE:
+        time, epoch_time, epochs = (part.ratio for part in parts if part is not None)
+        product = f"{time:.3f} = {epoch_time:.3f} (time per epoch) × {epochs:.3f} (epochs)"
+        sentences.insert(0, f"ratio of times, as measured: {product}")
+    return sentences
 
 
 def _not_compared(match: Match) -> list[str]:

@@ -94,36 +94,77 @@ def _samples_per_second(run: TimedRun) -> float | None:
     return run.samples / run.train_seconds if run.samples and run.train_seconds else None
 
 
-def ratio_summary(item: Ratio, ours: str, theirs: str, test: bool = True) -> str:
-    """A ratio as a sentence: `B is 4.1 % faster (95 %: 2.0 to 6.3 %), more than run-to-run variation (p = 0.008, …)`.
+def difference_shown(item: Ratio) -> bool:
+    """True if single runs show the difference: several on each side, the test significant, and 1 outside the interval."""
+    test, interval = item.variation, item.interval
+    if test is None or min(test.runs_ours, test.runs_theirs) < 2 or not test.significant:
+        return False
+    return interval is None or not interval.low <= 1 <= interval.high
 
-    `test=False` leaves out what the permutation test says.
+
+def ratio_summary(item: Ratio, ours: str, theirs: str, test: bool = True) -> str:
+    """A ratio as a sentence that begins with the verdict and claims a difference only where runs show it.
+
+    `B is 4.1 % (95 %: 2.0 to 6.3 %) faster to the target, more than run-to-run variation (p = 0.008, …)`, or
+    `no difference shown (measured 1.63 times as fast to the target, B against A, interval …): …`. `test=False` leaves out
+    what the permutation test says.
     """
+    found = item.variation
+    if found is None:
+        return f"no difference shown, as single runs are not known ({_measured(item, ours, theirs)})"
+    if min(found.runs_ours, found.runs_theirs) < 2:
+        each = found.runs_ours == found.runs_theirs
+        counts = "one run each" if each else f"{found.runs_ours} against {found.runs_theirs} runs"
+        return f"{counts}: {_measured(item, ours, theirs)}, which one run cannot show"
+    tail = found.summary if test else ""
+    if difference_shown(item):
+        return ", ".join(filter(None, (_claim(item, ours, theirs), tail)))
+    if found.significant:
+        tail = f"{tail}, but the interval includes 1" if tail else "the interval includes 1"
+    return ": ".join(filter(None, (f"no difference shown ({_measured(item, ours, theirs)})", tail)))
+
+
+def _claim(item: Ratio, ours: str, theirs: str) -> str:
     better, worse = (ours, theirs) if item.ratio >= 1 else (theirs, ours)
-    tail = ""
-    if item.variation is not None and test:
-        tail = (", " if item.variation.can_be_significant else "; ") + item.variation.summary
-    if abs(item.ratio - 1) < EQUAL_TOLERANCE:
-        alike = {TIME: "are equally fast to the target", EPOCH_TIME: "are equally fast in each epoch"}
-        alike |= {EPOCHS: "need as many epochs", THROUGHPUT: "train as many samples/s"}
-        return f"{ours} and {theirs} {alike[item.quantity]}{tail}"
     amount, twice = _amount_text(item)
     return {
         TIME: f"{better} is {amount} {'as fast' if twice else 'faster'} to the target",
         EPOCH_TIME: f"{better} is {amount} {'as fast' if twice else 'faster'} in each epoch",
         EPOCHS: f"{worse} needs {amount} {'as many' if twice else 'more'} epochs",
         THROUGHPUT: f"{better} trains {amount} {'as many' if twice else 'more'} samples/s",
-    }[item.quantity] + tail
+    }[item.quantity]
+
+
+def _measured(item: Ratio, ours: str, theirs: str) -> str:
+    """What was measured, as a factor of at least 1 with its interval, without a claim that it is a difference."""
+    if abs(item.ratio - 1) < EQUAL_TOLERANCE and item.interval is None:
+        return f"measured the same {item.quantity}"
+    better, worse = (ours, theirs) if item.ratio >= 1 else (theirs, ours)
+    ratio, ends = _factor(item)
+    of = {
+        TIME: f"as fast to the target, {better} against {worse}",
+        EPOCH_TIME: f"as fast in each epoch, {better} against {worse}",
+        EPOCHS: f"as many epochs, {worse} against {better}",
+        THROUGHPUT: f"as many samples/s, {better} against {worse}",
+    }[item.quantity]
+    between = f", interval {ends[0]:.2f} to {ends[1]:.2f}" if ends else ""
+    return f"measured {ratio:.2f} times {of}{between}"
+
+
+def _factor(item: Ratio) -> tuple[float, list[float]]:
+    """(ratio of at least 1, the ends of its interval; none without one)."""
+    values = [item.ratio, *([item.interval.low, item.interval.high] if item.interval else [])]
+    ratio, *ends = values if item.ratio >= 1 else [1 / value for value in values]
+    return ratio, sorted(ends)
 
 
 def _amount_text(item: Ratio) -> tuple[str, bool]:
     """The size of a difference and whether it is a factor: `4.1 % (95 %: 2.0 to 6.3 %)`, from 2 on `2.11 times (95 %: …)`."""
-    values = [item.ratio, *([item.interval.low, item.interval.high] if item.interval else [])]
-    ratio, *ends = values if item.ratio >= 1 else [1 / value for value in values]
+    ratio, ends = _factor(item)
     twice = ratio >= 2
     if not ends:
         return (f"{ratio:.2f} times" if twice else f"{100 * (ratio - 1):.1f} %"), twice
-    low, high = sorted(ends)
+    low, high = ends
     if twice:
         return f"{ratio:.2f} times (95 %: {low:.2f} to {high:.2f})", twice
     return f"{100 * (ratio - 1):.1f} % (95 %: {100 * (low - 1):.1f} to {100 * (high - 1):.1f} %)", twice

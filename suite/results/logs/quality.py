@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from suite.results.logs.epochs import epochs_at
 from suite.results.logs.events import Event, Problem, Remarks, number
 from suite.results.logs.lenient_json import read_lenient_json
 from suite.results.logs.record import Evaluation, RunSettings
+from suite.results.names import workload_name
 from suite.results.targets import OFFICIAL_TARGETS, QUALITY_PAIRS
 from suite.results.text import clean
 from workloads.api import Json
@@ -18,8 +18,6 @@ _FLOAT32_TOLERANCE = 1e-6
 """Relative rounding of a quality that was computed in float32 and logged as a double."""
 _OPEN_IMAGES_SAMPLES = 1_000_000
 """More training samples than this under the name `ssd`: RetinaNet on Open Images (v2.0 on), not SSD on COCO."""
-_FORMATS_COUNTING_BEGUN_EPOCHS = ("MLPv0.5.0", "MLPerf")
-"""Formats that label epochs from 0, 1 or -1; for them the epochs begun are counted instead."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,8 @@ class RunClock:
     """The record that ended the run: `run_stop`, or `eval_result` (MiniGo of v0.6). Later evaluations do not count."""
     seconds: float | None
     """Time of the run by the rule of its round."""
+    claimed: Json = None
+    """What the log says of its success: `success`, `aborted`, …; None: nothing."""
 
 
 def targets_of_run(
@@ -52,8 +52,13 @@ def targets_of_run(
             first["train_samples"].line, "RetinaNet on Open Images under the name ssd: its target is not known here"
         )
         return {}, ""
-    official = OFFICIAL_TARGETS.get(log_format, {}).get(benchmark, {})
+    official = OFFICIAL_TARGETS.get(log_format, {}).get(_rules_name(benchmark), {})
     return official, "rules" if official else ""
+
+
+def _rules_name(benchmark: str) -> str:
+    """The rules' name of a benchmark: Mask R-CNN goes by several in logs."""
+    return "maskrcnn" if workload_name(benchmark) == "maskrcnn" else benchmark
 
 
 def bleu_targets_in_log_scale(
@@ -139,7 +144,7 @@ def _quality_from_list(
 ) -> dict[str, float]:
     """Quality from `[0.76]`, `[0.377, 0.339]` (box, mask) or `[["BBOX", 0.377], …]`; empty for any other list."""
     numbers = [number(item) for item in value]
-    names = QUALITY_PAIRS.get(benchmark, ())
+    names = QUALITY_PAIRS.get(_rules_name(benchmark), ())
     if len(value) == 1 and numbers[0] is not None:
         remarks.add(event.line, f"{event.key} holds a list of one number")
         return {name: numbers[0]}
@@ -178,7 +183,7 @@ def run_status(
     if end is None:
         return "truncated", "the log has no run_stop"
     reached = any(meets_targets(evaluation.quality, targets) for evaluation in evaluations)
-    claimed = end.metadata.get("status")
+    claimed = clock.claimed
     if end.key == "eval_result":
         return ("success", "") if reached else ("failed", "no evaluation up to eval_result reaches the target")
     if not isinstance(claimed, str):
@@ -205,40 +210,13 @@ def epochs_to_target(
     evaluations: Sequence[Evaluation],
     remarks: Remarks,
 ) -> float | None:
-    """Epochs trained at the first evaluation that meets the targets; None if none does.
-
-    v0.5 labels epochs from 0, 1 or -1, so there the epochs begun are counted; later logs are labelled from 1, and where
-    such a log labels from 0, one is added.
-    """
-    first_reached = next((evaluation for evaluation in evaluations if meets_targets(evaluation.quality, targets)), None)
-    if first_reached is None:
+    """Epochs trained at the first evaluation that meets the targets; None if none does, or the log contradicts itself."""
+    reached = next(
+        (index for index, evaluation in enumerate(evaluations) if meets_targets(evaluation.quality, targets)), None
+    )
+    if reached is None:
         return None
+    first_reached = evaluations[reached]
     if any(first_reached.quality[metric] < target for metric, target in targets.items()):
         remarks.add(first_reached.line, "reaches the target only up to float32 rounding")
-    if log_format in _FORMATS_COUNTING_BEGUN_EPOCHS:
-        return float(first_reached.epochs_begun + _unrecorded_first_epochs(evaluations, remarks))
-    if first_reached.epoch is None:
-        return None
-    started = (number(event.metadata.get("epoch_num")) for event in events if event.key == "epoch_start")
-    if _lowest_label(started) == 0 and _lowest_label(evaluation.epoch for evaluation in evaluations) == 0:
-        remarks.add(evaluations[0].line, "epochs are labelled from 0: counted as one more")
-        return first_reached.epoch + 1
-    return first_reached.epoch
-
-
-def _lowest_label(labels: Iterable[float | None]) -> float | None:
-    return min((label for label in labels if label is not None), default=None)
-
-
-def _unrecorded_first_epochs(evaluations: Sequence[Evaluation], remarks: Remarks) -> int:
-    """1 if the first epoch has no record: an evaluation labelled -1, about one epoch's time after run_start; else 0."""
-    times = [evaluation.seconds for evaluation in evaluations]
-    if len(times) < 3 or evaluations[0].epoch != -1 or evaluations[0].epochs_begun:
-        return 0
-    typical = statistics.median(late - early for early, late in itertools.pairwise(times))
-    if times[0] < typical / 2:  # an evaluation of the untrained model
-        return 0
-    remarks.add(
-        evaluations[0].line, "epochs are labelled from -1 and the first has no train_epoch record: it is counted"
-    )
-    return 1
+    return epochs_at(reached, log_format, events, evaluations, remarks)

@@ -156,7 +156,9 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
     after = [event for event in stops if start is None or event.time_ms >= start.time_ms]
     for name, same_key in (("run_start", starts), ("run_stop", stops)):
         if len({event.time_ms for event in same_key}) > 1:
-            problems.append(Problem(same_key[1].line, f"{len(same_key)} different {name}; the first is used"))
+            last = name == "run_stop" and _end_of_run(after, events) is not next(iter(after), None)
+            used = "the first with a status, after the last evaluation," if last else "the first"
+            problems.append(Problem(same_key[1].line, f"{len(same_key)} different {name}; {used} is used"))
     if events and start is None:
         problems.append(Problem(0, "no run_start"))
     if log_format == "MLL" and benchmark == "minigo":
@@ -164,8 +166,36 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
     if events and not after:
         late = " after run_start" if stops else ""
         problems.append(Problem(events[-1].line, f"the log ends here: no run_stop{late}, the run was cut off"))
-    stop = after[0] if after else None
-    return RunClock(start, stop, (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None)
+    stop = _end_of_run(after, events)
+    seconds = (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None
+    return RunClock(start, stop, seconds, _claimed_status(after, problems))
+
+
+def _end_of_run(stops: Sequence[Event], events: Sequence[Event]) -> Event | None:
+    """The first `run_stop`; but where it has no status and an evaluation follows, the first after it that has one."""
+    if not stops or _status_of_stop(stops[0]) is not None:
+        return stops[0] if stops else None
+    final = next((event for event in stops if _status_of_stop(event) is not None), stops[0])
+    between = (stops[0].time_ms < event.time_ms <= final.time_ms for event in events if event.key == "eval_accuracy")
+    return final if any(between) else stops[0]
+
+
+def _claimed_status(stops: Sequence[Event], problems: list[Problem]) -> Json:
+    """The status of the first `run_stop` that has one, in its metadata or, as in v0.5, in its value; others are a problem."""
+    found = [(event, status) for event in stops if (status := _status_of_stop(event)) is not None]
+    other = next((event for event, status in found if status != found[0][1]), None)
+    if other is not None:
+        problems.append(Problem(other.line, "run_stop contradicts another one about success; the first is used"))
+    return found[0][1] if found else None
+
+
+def _status_of_stop(event: Event) -> str | None:
+    status, value = event.metadata.get("status"), event.value
+    if isinstance(status, str):
+        return status
+    if isinstance(value, dict) and "success" in value:
+        return "success" if str(value["success"]).lower() == "true" else "failed"
+    return None
 
 
 def _minigo_clock(
@@ -181,7 +211,7 @@ def _minigo_clock(
             return RunClock(start, event, seconds)
     line = stops[0].line if stops else 0
     problems.append(Problem(line, "MiniGo of v0.6 without an eval_result that holds a timestamp: the run has no time"))
-    return RunClock(start, stops[0] if stops else None, None)
+    return RunClock(start, stops[0] if stops else None, None, _claimed_status(stops, problems))
 
 
 def _throughput(event: Event) -> Throughput:

@@ -102,7 +102,7 @@ class RunRecord:
     evaluations: tuple[Evaluation, ...]
     """Those at or before `run_stop`, in order of time."""
     epochs_to_target: float | None
-    """Epochs trained when the target was reached; None if it was not, or there was none."""
+    """Epochs trained when the target was reached; None if it was not, there was none, or the log contradicts itself."""
     quality: Mapping[str, float]
     """Of the last evaluation."""
     throughput: tuple[Throughput, ...]

@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from suite.results.compare.differences import differences
 from suite.results.compare.entries import published_result_set, result_set_from_logs
 from suite.results.compare.export import CSV_COLUMNS, comparison_csv, comparison_json
 from suite.results.compare.markdown import comparison_markdown
-from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, ratio_summary
+from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, Ratio, ratio_summary
 from suite.results.published.csv_files import load_published_results
+from suite.results.score.bootstrap import Interval
 from suite.results.score.permutation_test import permutation_test
 from tests.helpers import examples
 from tests.suite.results.fake_logs import demo_log, line, write, write_run
@@ -210,7 +212,53 @@ def test_few_runs_can_show_nothing(tmp_path):
     found = two_sets(tmp_path / "a", tmp_path / "b")
     text = "no difference that 3 against 3 runs can show (smallest p these numbers allow: 0.1)"
     assert found.matches[0].ratio(TIME).variation.summary == text
-    assert comparison_markdown(found).replace("\n  ", " ").count(text) == 1
+    page = " ".join(comparison_markdown(found).split())
+    assert page.count(text) == 1
+    assert (
+        "Verdict: no difference shown (measured 1.98 times as fast to the target, B against A, interval 1.94 to" in page
+    )
+    assert_no_claim(page)
+
+
+def assert_no_claim(page):
+    for claim in ("faster", "slower", " is 1.9", "needs ", "trains ", "fewer epochs ×", "equally"):
+        assert claim not in page.split("## Convergence")[0].split("more samples/s.")[1]
+
+
+@pytest.mark.parametrize(("others", "counts"), [([8.0], "one run each"), ([8.0] * 48, "1 against 48 runs")])
+def test_one_run_shows_nothing(tmp_path, others, counts):
+    runs(tmp_path / "a", [10.0])
+    runs(tmp_path / "b", others)
+    page = " ".join(comparison_markdown(two_sets(tmp_path / "a", tmp_path / "b")).split())
+    said = f"Verdict: {counts}: measured 1.25 times as fast to the target, B against A, which one run cannot show."
+    assert said in page
+    assert_no_claim(page)
+
+
+def test_difference_inside_the_variation_is_not_claimed(tmp_path):
+    runs(tmp_path / "a", [12.0, 12.9, 11.4, 12.3, 12.4])
+    runs(tmp_path / "b", [11.9, 12.6, 11.5, 12.2, 12.1])
+    found = two_sets(tmp_path / "a", tmp_path / "b")
+    page = comparison_markdown(found)
+    assert "Verdict: no difference shown (measured 1.0" in page
+    assert_no_claim(page)
+    assert found.matches[0].ratio(TIME).variation.can_be_significant
+
+
+def test_verdict_stands_before_what_differs(tmp_path):
+    runs(tmp_path / "a", [12.0, 12.1, 12.2, 12.3, 12.4])
+    runs(tmp_path / "b", [11.5, 11.6, 11.7, 11.8, 11.9])
+    page = comparison_markdown(two_sets(tmp_path / "a", tmp_path / "b"))
+    assert page.index("Verdict: B is 4.3 % (95 %: ") < page.index("What differs")
+    assert "- epochs to target: no difference shown (measured" in page
+
+
+def test_significant_test_whose_interval_includes_1_claims_nothing():
+    test = permutation_test([1.0, 1.1, 1.2, 1.3, 1.4], [2.0, 2.1, 2.2, 2.3, 2.4])
+    ratio = Ratio(TIME, "s", 1.2, 2.2, 1.8, Interval(0.9, 2.4), test)
+    assert ratio_summary(ratio, "A", "B").startswith("no difference shown (measured 1.80 times as fast")
+    assert ratio_summary(replace(ratio, interval=None), "A", "B").startswith("A is 80.0 % faster to the target")
+    assert ratio_summary(replace(ratio, variation=None), "A", "B").startswith("no difference shown, as single runs")
 
 
 def test_same_framework_is_matched_and_the_rest_is_named(tmp_path):

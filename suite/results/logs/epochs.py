@@ -1,0 +1,318 @@
+"""Epochs trained until the target was reached, from every line of a log that says something about them.
+
+Programs label epochs from 1 (the rules from v0.6 on), 0 or -1, and some start fewer epochs in the log than they train. A label
+is therefore turned into a count with all evidence: the starts of epochs and blocks, the labels of `eval_start`, the distance
+of evaluations, and the time before the first one. What contradicts itself gives no count.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from suite.results.logs.events import Event, Remarks, number
+from suite.results.logs.record import Evaluation
+
+_FORMATS_OF_ANY_BASE = ("MLPv0.5.0", "MLPerf")
+"""Formats whose programs label epochs from 0, 1 or -1; from v0.6 on the rules say 1."""
+_SAME = 0.01
+"""Labels nearer than this are equal: some logs hold 32.746 for 32.75."""
+_MOST_EPOCHS_TIMED = 8
+"""Beyond so many epochs before the first evaluation, time cannot tell one epoch more or less."""
+_SLACK_EPOCHS = 0.5
+"""An evaluation cannot come earlier than its epochs take by more than this, in epochs: epochs differ in length."""
+_ONE_CYCLE = 3
+"""Fewest labels whose equal distance counts as a rule of the program."""
+
+
+@dataclass(frozen=True)
+class _Signs:
+    """What a log says about the epochs of its evaluations, up to the one that reached the target (the last)."""
+
+    labels: tuple[float, ...]
+    """Of the evaluations, in order; empty: there are none that agree."""
+    begun: tuple[int, ...]
+    """Epochs that the log had started by each evaluation."""
+    times: tuple[float, ...]
+    """Of the evaluations, ms."""
+    starts: tuple[Event, ...]
+    """`epoch_start`; where there are none `block_start`. In order of time, also those after the run."""
+    first_training_ms: float | None
+    """When the training loop, or else the run, began."""
+    last_of_run: bool
+    """True if no evaluation followed that which reached the target."""
+    agreed: bool
+    """True if two labels of each evaluation that differ by one have settled that the higher one is the count."""
+
+    @property
+    def first_start(self) -> float | None:
+        """The lowest label of a start."""
+        return min((label for label in map(_start_label, self.starts) if label is not None), default=None)
+
+
+def epochs_at(
+    reached: int, log_format: str, events: Sequence[Event], evaluations: Sequence[Evaluation], remarks: Remarks
+) -> float | None:
+    """Epochs trained at evaluation number `reached` (from 0); None, with a remark, if the log contradicts itself."""
+    signs = _signs(reached, events, evaluations, remarks)
+    line = evaluations[reached].line
+    if log_format in _FORMATS_OF_ANY_BASE:
+        counted = _begun_epochs(signs, evaluations, remarks)
+        if counted is not None:
+            return counted
+    if not signs.labels:
+        return _one_epoch_each(signs, line, remarks) if _has_labels(evaluations[: reached + 1]) else None
+    offset = _offset(signs, log_format, line, remarks)
+    if offset is None:
+        remarks.add(line, "no epoch count: the log does not say whether its evaluations are labelled from 0 or from 1")
+        return None
+    epochs = signs.labels[-1] + offset
+    return epochs if epochs > 0 else None
+
+
+def _has_labels(evaluations: Sequence[Evaluation]) -> bool:
+    return any(evaluation.epoch is not None for evaluation in evaluations)
+
+
+def _start_label(event: Event) -> float | None:
+    return number(event.metadata.get("epoch_num" if event.key == "epoch_start" else "first_epoch_num"))
+
+
+def _signs(reached: int, events: Sequence[Event], evaluations: Sequence[Evaluation], remarks: Remarks) -> _Signs:
+    by_time = sorted(events, key=lambda event: event.time_ms)
+    keys = {event.key for event in by_time}
+    start_key = "epoch_start" if "epoch_start" in keys else "block_start"
+    origin = next((event for event in by_time if event.key == "run_start"), None)
+    loop = next((event for event in by_time if event.key == "train_loop"), origin)
+    run_ms = origin.time_ms if origin is not None else 0.0
+    upto = evaluations[: reached + 1]
+    times = tuple(run_ms + 1000.0 * evaluation.seconds for evaluation in upto)
+    openings = [event for event in by_time if event.key == "eval_start"]
+    labels, agreed = _labels(upto, times, openings, remarks)
+    return _Signs(
+        labels=labels,
+        begun=tuple(evaluation.epochs_begun for evaluation in upto),
+        times=times,
+        starts=tuple(event for event in by_time if event.key == start_key),
+        first_training_ms=loop.time_ms if loop is not None else None,
+        last_of_run=len(upto) == len(evaluations),
+        agreed=agreed,
+    )
+
+
+# --- labels of evaluations ----------------------------------------------------------------------------------------------
+
+
+def _labels(
+    evaluations: Sequence[Evaluation], times: Sequence[float], openings: Sequence[Event], remarks: Remarks
+) -> tuple[tuple[float, ...], bool]:
+    """(labels of the evaluations, whether they are settled as counts); no labels where none are in order.
+
+    `eval_accuracy` has them, and `eval_start`, which may contradict it.
+    """
+    line = evaluations[-1].line
+    own = _increasing([evaluation.epoch for evaluation in evaluations])
+    pairs = _opening_labels(times, openings)
+    opened = _increasing(pairs)
+    known = [label for event in openings if (label := _opening_label(event)) is not None]
+    if own and (not known or all(any(_same(label, other) for other in known) for label in own)):
+        return own, False
+    repeated = [evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None]
+    if not own and repeated == pairs and repeated == sorted(repeated):  # several evaluations in one epoch
+        return tuple(repeated), False
+    if not opened or not own:
+        if opened and _has_labels(evaluations):
+            remarks.add(line, "labels of eval_accuracy are not in order: those of eval_start are used")
+        return opened or own, False
+    shifts = {round(one - other, 2) for one, other in zip(opened, own, strict=True)}
+    if shifts in ({1.0}, {-1.0}):
+        higher = "eval_start" if shifts == {1.0} else "eval_accuracy"
+        remarks.add(
+            line, f"eval_start and eval_accuracy label an evaluation differently: the higher, of {higher}, is used"
+        )
+        return (opened if shifts == {1.0} else own), True
+    remarks.add(line, "eval_start and eval_accuracy label an evaluation differently: neither is used")
+    return (), False
+
+
+def _same(one: float, other: float) -> bool:
+    return abs(one - other) < _SAME
+
+
+def _increasing(labels: Sequence[float | None]) -> tuple[float, ...]:
+    """The labels if all are known and each is higher than the last; else none."""
+    known = tuple(label for label in labels if label is not None)
+    in_order = all(early < late for early, late in itertools.pairwise(known))
+    return known if len(known) == len(labels) and in_order else ()
+
+
+def _opening_label(event: Event) -> float | None:
+    """The epoch of an `eval_start`; v0.5 has it as value."""
+    label = number(event.metadata.get("epoch_num"))
+    return number(event.value) if label is None else label
+
+
+def _opening_labels(times: Sequence[float], openings: Sequence[Event]) -> list[float | None]:
+    """The label of the `eval_start` of each evaluation; None where not exactly one lies between it and the one before."""
+    found: list[float | None] = []
+    for before, time in itertools.pairwise((-math.inf, *times)):
+        between = [event for event in openings if before < event.time_ms <= time]
+        found.append(_opening_label(between[0]) if len(between) == 1 else None)
+    return found
+
+
+# --- counting starts ----------------------------------------------------------------------------------------------------
+
+
+def _begun_epochs(signs: _Signs, evaluations: Sequence[Evaluation], remarks: Remarks) -> float | None:
+    """The epochs started, if the labels of the evaluations agree with them, or there are none; else None."""
+    unrecorded = _unrecorded_first_epochs(evaluations, remarks)
+    begun = signs.begun[-1] + unrecorded
+    if not begun:
+        return None
+    if not _has_labels(evaluations):
+        if len(set(signs.begun)) == len(signs.begun):
+            return float(begun)
+        remarks.add(evaluations[-1].line, "no epoch count: evaluations without label, and no epoch starts between them")
+        return None
+    labelled = zip(signs.begun, (evaluation.epoch for evaluation in evaluations), strict=False)
+    ahead = {count - label if label is not None else None for count, label in labelled}
+    allowed = (0, 1, 2) if (evaluations[0].epoch or 0) < 0 else (0, 1)
+    if len(ahead) == 1 and ahead.issubset(allowed):
+        return float(begun)
+    if signs.labels:
+        line = evaluations[len(signs.labels) - 1].line
+        remarks.add(line, f"{begun} epochs started by then do not fit the label of the evaluation, which is used")
+    return None
+
+
+def _one_epoch_each(signs: _Signs, line: int, remarks: Remarks) -> float | None:
+    """The epochs or blocks of one epoch started, where there was one evaluation after each; else None."""
+    blocks = [event for event in signs.starts if event.time_ms < signs.times[-1]]
+    lone = all(event.key == "epoch_start" or number(event.metadata.get("epoch_count")) == 1 for event in blocks)
+    counts = [
+        len({_start_label(event) for event in blocks if event.time_ms <= time and _start_label(event) is not None})
+        for time in signs.times
+    ]
+    if lone and counts == list(range(1, len(signs.times) + 1)):
+        remarks.add(line, "labels of evaluations contradict each other: the epochs started are counted")
+        return float(counts[-1])
+    remarks.add(line, "no epoch count: labels of evaluations contradict each other, and no starts of epochs settle it")
+    return None
+
+
+def _unrecorded_first_epochs(evaluations: Sequence[Evaluation], remarks: Remarks) -> int:
+    """1 if the first epoch has no record: an evaluation labelled -1, about one epoch's time after run_start; else 0."""
+    times = [evaluation.seconds for evaluation in evaluations]
+    if len(times) < 3 or evaluations[0].epoch != -1 or evaluations[0].epochs_begun:
+        return 0
+    typical = statistics.median(late - early for early, late in itertools.pairwise(times))
+    if times[0] < typical / 2:  # an evaluation of the untrained model
+        return 0
+    remarks.add(
+        evaluations[0].line, "epochs are labelled from -1 and the first has no train_epoch record: it is counted"
+    )
+    return 1
+
+
+# --- what to add to a label ---------------------------------------------------------------------------------------------
+
+
+def _offset(signs: _Signs, log_format: str, line: int, remarks: Remarks) -> int | None:
+    """What to add to a label of an evaluation to get the epochs trained by then: 0, 1 or 2; None: the log does not say."""
+    first = signs.labels[0]
+    trained = _epochs_by_time(signs)
+    if signs.agreed:
+        return 0
+    if first <= 0:
+        fitting = [count for count in (1, 0) if trained is None or trained >= count - _SLACK_EPOCHS]
+        offset = round(fitting[0] - first)
+        if len(signs.labels) > 1 and signs.begun == signs.labels:
+            offset = 0  # evaluated before the first epoch
+        if offset:
+            remarks.add(line, f"epochs are labelled from {first:g}: counted as {_more(offset)}")
+        return offset
+    if log_format not in _FORMATS_OF_ANY_BASE and signs.first_start != 0:
+        return 0
+    return _offset_of_positive_labels(signs, trained, log_format not in _FORMATS_OF_ANY_BASE, line, remarks)
+
+
+def _more(offset: int) -> str:
+    return "one more" if offset == 1 else f"{offset} more"
+
+
+def _offset_of_positive_labels(
+    signs: _Signs, trained: float | None, by_rules: bool, line: int, remarks: Remarks
+) -> int | None:
+    """The offset where labels begin above 0, so that they may count from 0 or from 1; `by_rules`: from 1 unless shown."""
+    too_early = trained is not None and trained < signs.labels[0] + _SLACK_EPOCHS
+    found = _offset_by_starts(signs)
+    evidence = "the starts of epochs"
+    if found is None:
+        found, evidence = _offset_by_distance(signs.labels), "the distance of evaluations"
+    if found is None and too_early:
+        found, evidence = 0, "the time before the first evaluation"
+    if found is None and by_rules:
+        return 0
+    in_time = trained is None or trained >= signs.labels[0] + 1 - _SLACK_EPOCHS / 2
+    if found is None and signs.first_start in (0, 1) and in_time:
+        found, evidence = (1 if signs.first_start == 0 else 0), "the label of the first epoch started"
+    if found == 1 and too_early:
+        remarks.add(line, f"{evidence} and the time before the first evaluation contradict each other")
+        return None
+    if found is not None:
+        remarks.add(line, f"epochs are labelled from {1 - found}, by {evidence}")
+    return found
+
+
+def _offset_by_starts(signs: _Signs) -> int | None:
+    """From starts that keep pace with the evaluations, begin blocks after them, or are complete, during or after the run."""
+    first = signs.first_start
+    if first is None:
+        return None
+    begun = signs.begun if any(signs.begun) else ()
+    following = []
+    for time in signs.times[:-1]:
+        later = next((event for event in signs.starts if event.time_ms >= time), None)
+        label = _start_label(later) if later is not None else None
+        following.append(math.nan if label is None else label - first)
+    known = sorted({label for label in map(_start_label, signs.starts) if label is not None})
+    complete = len(known) > 1 and all(_same(late - early, 1.0) for early, late in itertools.pairwise(known))
+    total = [len(known)] if complete and signs.last_of_run else []
+    pairs = ((begun, signs.labels), (following, signs.labels), (total, signs.labels[-1:]))
+    return next((found for counts, labels in pairs if (found := _constant_lead(counts, labels)) is not None), None)
+
+
+def _constant_lead(counts: Iterable[float], labels: Sequence[float]) -> int | None:
+    """By how much all counts exceed the labels, if that is 0 or 1 for each; else None."""
+    leads = {
+        round(count - label, 1) if math.isfinite(count) else None for count, label in zip(counts, labels, strict=False)
+    }
+    return next((offset for offset in (0, 1) if leads == {float(offset)}), None)
+
+
+def _offset_by_distance(labels: Sequence[float]) -> int | None:
+    """A program that evaluates every n epochs labels its first evaluation n (from 1) or n - 1 (from 0)."""
+    distances = [late - early for early, late in itertools.pairwise(labels)]
+    if len(labels) < _ONE_CYCLE or not all(_same(distance, distances[0]) for distance in distances[:-1]):
+        return None
+    distance = distances[0]
+    if distance <= 1:
+        return 0 if _same(labels[0], distance) else None
+    return 0 if _same(labels[0], distance) else 1 if _same(labels[0], distance - 1) and labels[0] > 1 else None
+
+
+def _epochs_by_time(signs: _Signs) -> float | None:
+    """The most epochs for which there was time before the first evaluation; None if that cannot tell one epoch."""
+    if len(signs.labels) < 2 or signs.first_training_ms is None or signs.labels[0] + 1 > _MOST_EPOCHS_TIMED:
+        return None
+    epoch_ms = statistics.median(
+        (late - early) / max(after - before, _SAME)
+        for (early, late), (before, after) in zip(
+            itertools.pairwise(signs.times), itertools.pairwise(signs.labels), strict=True
+        )
+    )
+    return (signs.times[0] - signs.first_training_ms) / epoch_ms if epoch_ms > 0 else None

@@ -1,0 +1,208 @@
+"""Epochs of logs whose lines label them from 0, twice, too seldom or too late: one count, or none, but never a wrong one."""
+
+import json
+
+import pytest
+
+from suite.results import read
+from tests.suite.results.fake_logs import write
+
+START = 1_540_000_000.0
+EPOCH = 100.0
+"""Seconds of training an epoch."""
+
+
+def v05(seconds, tag, value=None):
+    text = f":::MLPv0.5.0 resnet {START + seconds:.6f} (a.py:1) {tag}"
+    return text if value is None else f"{text}: {json.dumps(value)}"
+
+
+def old_log(labels, starts, offset, set_up=20.0, flag=True, accuracy=True):
+    """A v0.5 log: (seconds, label) of `train_epoch` in `starts`; an evaluation labelled L comes after L + `offset` epochs."""
+    lines = [v05(0, "run_start"), v05(0, "eval_target", 0.749), v05(set_up, "train_loop")]
+    for index, label in enumerate(labels):
+        time = set_up + EPOCH * (label + offset)
+        lines.append(v05(time + 1, "eval_start"))
+        quality = 0.75 if index == len(labels) - 1 else 0.1 + index / 1000
+        value = {"epoch": label, "value": quality} if accuracy else {"value": quality}
+        lines.append(v05(time + 2, "eval_accuracy", value))
+    lines.append(v05(set_up + EPOCH * (labels[-1] + offset) + 3, "run_stop", {"success": True} if flag else None))
+    return [*lines, *(v05(seconds, "train_epoch", label) for seconds, label in starts)]
+
+
+def late(labels):
+    return [(100_000.0 + label, label) for label in labels]
+
+
+def mll(seconds, key, value=None, **metadata):
+    return f":::MLL {START + seconds:.6f} {key}: " + json.dumps({"value": value, "metadata": metadata})
+
+
+def new_log(accuracy, starts=(), blocks=(), benchmark="resnet", good=0.76, poor=0.1, stops=None, opened=None):
+    """A v0.6 log with an evaluation every 100 s, labelled by `accuracy` and, on `eval_start`, by `opened`."""
+    lines = [mll(-1, "submission_benchmark", benchmark), mll(0, "run_start")]
+    lines += [mll(EPOCH * index + 1, "epoch_start", epoch_num=label) for index, label in enumerate(starts)]
+    lines += [mll(EPOCH * i + 1, "block_start", first_epoch_num=label, epoch_count=1) for i, label in enumerate(blocks)]
+    for index, label in enumerate(accuracy, start=1):
+        if opened is not None:
+            lines.append(mll(EPOCH * index - 2, "eval_start", epoch_num=opened[index - 1]))
+        lines.append(mll(EPOCH * index - 1, "eval_accuracy", good if index == len(accuracy) else poor, epoch_num=label))
+    end = EPOCH * len(accuracy)
+    return [*lines, *(stops(end) if stops else [mll(end, "run_stop", status="success")])]
+
+
+def reading_of(tmp_path, lines):
+    return read(write(tmp_path / "result_0.txt", lines))
+
+
+def said(reading):
+    return " | ".join(problem.text for problem in reading.problems)
+
+
+EVERY_4 = list(range(3, 84, 4))
+ONE_THEN_4 = list(range(1, 62, 4))
+
+
+@pytest.mark.parametrize(
+    ("labels", "starts", "offset", "epochs"),
+    [
+        pytest.param(ONE_THEN_4, [], 0, 61, id="61 from 1, no starts: too early for two epochs"),
+        pytest.param(ONE_THEN_4, [(20, 0)], 0, 61, id="61 from 1, one start labelled 0"),
+        pytest.param([*range(4, 61, 4), 61], late([0]), 0, 61, id="61 from 1, every 4 epochs"),
+        pytest.param(EVERY_4, [], 1, 84, id="83 from 0, every 4 epochs"),
+        pytest.param(EVERY_4, late(range(84)), 1, 84, id="83 from 0, all starts after the run"),
+        pytest.param([32, 43, 48, 53], [(20, 0)], 1, 54, id="53 from 0, one start"),
+        pytest.param([32, 43, 48, 53], [(20, 0), (3330, 33), (4430, 44), (4930, 49)], 1, 54, id="53, blocks from 0"),
+        pytest.param([32, 43, 48, 53], [(20, 0), (3230, 32), (4330, 43), (4830, 48)], 0, 53, id="53 is a count"),
+        pytest.param([0, 1], [], 1, 2, id="1 from 0, no starts"),
+        pytest.param([0, 1], [(20, 0)], 1, 2, id="1 from 0, one start"),
+        pytest.param([0, 1], late([0, 1]), 1, 2, id="1 from 0, starts after the run"),
+        pytest.param([0, 1, 2], [], 0, 2, id="0 is the untrained model"),
+        pytest.param([-1, 0, 1], [], 2, 3, id="from -1, no starts"),
+        pytest.param([1, 2], [(20, 0), (122, 1)], 0, 2, id="starts from 0, evaluations from 1"),
+    ],
+)
+def test_old_logs_with_few_or_late_starts(tmp_path, labels, starts, offset, epochs):
+    reading = reading_of(tmp_path, old_log(labels, starts, offset))
+    assert reading.record.status == "success"
+    assert reading.record.epochs_to_target == epochs
+
+
+def test_label_that_nothing_explains_gives_no_count(tmp_path):
+    reading = reading_of(tmp_path, old_log([32, 43, 48, 53], [], 1))
+    assert reading.record.status == "success"
+    assert reading.record.epochs_to_target is None
+    assert "no epoch count" in said(reading)
+
+
+def test_starts_that_time_contradicts_give_no_count(tmp_path):
+    """Eleven starts after the run make label 10 the 11th epoch; but the first evaluation, label 2, came after two epochs."""
+    reading = reading_of(tmp_path, old_log([2, 6, 10], late(range(11)), 0))
+    assert reading.record.epochs_to_target is None
+    assert "contradict" in said(reading)
+
+
+def test_old_log_without_labels_counts_starts_only_if_they_keep_pace(tmp_path):
+    kept = [(20, 0), (122, 1)]
+    assert reading_of(tmp_path, old_log([0, 1], kept, 1, accuracy=False)).record.epochs_to_target == 2
+    reading = reading_of(tmp_path, old_log([0, 1], kept[:1], 1, accuracy=False))
+    assert reading.record.epochs_to_target is None
+    assert "no epoch count" in said(reading)
+
+
+def test_which_source_was_used_is_said(tmp_path):
+    text = said(reading_of(tmp_path, old_log(EVERY_4, [(20, 0)], 1)))
+    assert "do not fit the label of the evaluation, which is used" in text
+    assert "labelled from 0, by the distance of evaluations" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "epochs"),
+    [
+        ({"accuracy": range(15)}, 15),
+        ({"accuracy": range(15), "starts": range(15)}, 15),
+        ({"accuracy": [1, 2, 3]}, 3),
+        ({"accuracy": [1, 2, 3], "starts": [1, 2, 3, 4]}, 3),
+        ({"accuracy": [1, 2, 3], "starts": [0, 1, 2]}, 3),
+    ],
+)
+def test_v06_labels_from_0_and_from_1(tmp_path, options, epochs):
+    assert reading_of(tmp_path, new_log(**options)).record.epochs_to_target == epochs
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "opened", "epochs"),
+    [
+        ([1, 2, 2], [1, 2, 3], 3),
+        ([1, 1, 2], [0, 1, 2], 3),
+        ([1, 2, 3], [0, 1, 2], 3),
+        ([0, 1, 2], [1, 2, 3], 3),
+        ([1, 2, 3], [1, 2, 3], 3),
+        ([1, 2, 3], [1, 5, 9], None),
+        ([1, 2, 2], [1, 1, 2], None),
+    ],
+)
+def test_two_labels_of_one_evaluation(tmp_path, accuracy, opened, epochs):
+    reading = reading_of(tmp_path, new_log(accuracy, opened=opened))
+    assert reading.record.status == "success"
+    assert reading.record.epochs_to_target == epochs
+    assert ("label" in said(reading)) == (accuracy != opened)
+
+
+def test_several_evaluations_in_one_epoch_repeat_its_label(tmp_path):
+    reading = reading_of(tmp_path, new_log([1, 1, 2, 2], opened=[1, 1, 2, 2]))
+    assert reading.record.epochs_to_target == 2
+    old = old_log([0, 0, 1, 1], [(20, 0), (122.5, 1)], 1)
+    assert reading_of(tmp_path, old).record.epochs_to_target == 2
+
+
+def test_blocks_of_one_epoch_settle_labels_that_repeat(tmp_path):
+    reading = reading_of(tmp_path, new_log([1, 2, 2], blocks=[1, 2, 3]))
+    assert reading.record.epochs_to_target == 3
+    assert "the epochs started are counted" in said(reading)
+
+
+@pytest.mark.parametrize("benchmark", ["maskrcnn", "mask_rcnn", "mask"])
+def test_pair_of_box_and_mask(tmp_path, benchmark):
+    lines = new_log(range(15), benchmark=benchmark, good=[0.378, 0.342], poor=[0.2, 0.2])
+    record = reading_of(tmp_path, lines).record
+    assert record.targets == {"BBOX": 0.377, "SEGM": 0.339}
+    assert record.quality == {"BBOX": 0.378, "SEGM": 0.342}
+    assert (record.status, record.epochs_to_target) == ("success", 15)
+
+
+@pytest.mark.parametrize("flag_first", [True, False])
+def test_two_ends_of_which_one_says_success_in_its_value(tmp_path, flag_first):
+    def stops(end):
+        ends = [mll(end, "run_stop"), mll(end + 1, "run_stop", {"success": True})]
+        return [ends[0], ends[1]] if flag_first else [mll(end, "run_stop", {"success": True}), mll(end + 1, "run_stop")]
+
+    reading = reading_of(tmp_path, new_log([1, 2, 3], stops=stops))
+    assert (reading.record.status, reading.record.seconds, reading.record.epochs_to_target) == ("success", 300.0, 3)
+    assert "run_stop has no status" not in said(reading)
+    assert "2 different run_stop" in said(reading)
+
+
+def test_success_in_the_value_of_the_other_end_counts_where_no_target_is_known(tmp_path):
+    def stops(end):
+        return [mll(end, "run_stop"), mll(end + 1, "run_stop", {"success": "true"})]
+
+    record = reading_of(tmp_path, new_log([1, 2, 3], benchmark="other", stops=stops)).record
+    assert (record.status, record.seconds, record.targets) == ("success", 300.0, {})
+
+
+def test_a_bare_end_before_the_deciding_evaluation_is_not_the_end(tmp_path):
+    lines = old_log([0, 1, 2], [(20, 0), (122, 1), (222, 2)], 1)
+    lines.insert(-4, v05(321, "run_stop"))
+    reading = reading_of(tmp_path, lines)
+    assert (reading.record.status, reading.record.seconds, reading.record.epochs_to_target) == ("success", 323.0, 3)
+    assert "2 different run_stop; the first with a status" in said(reading)
+
+
+def test_two_ends_that_contradict_each_other_are_a_problem(tmp_path):
+    def stops(end):
+        return [mll(end, "run_stop", {"success": False}), mll(end + 1, "run_stop", {"success": True})]
+
+    reading = reading_of(tmp_path, new_log([1, 2, 3], stops=stops))
+    assert reading.record.status == "failed"
+    assert "contradicts another one about success" in said(reading)
