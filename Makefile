@@ -23,7 +23,7 @@ demo: .venv/.ready env-torch ## train NCF on generated data on 1 and 2 devices, 
 
 .PHONY: check
 check: lint ## while you work: lint, types, import contracts, and the tests that start no framework; 90 seconds
-	$(RUN) -m pytest -m "not framework and not slow and not full"
+	$(RUN) -m pytest --numprocesses auto --dist loadfile -m "not framework and not slow and not full"
 
 .PHONY: test
 test: environments lint ## before you push, and what .ci/run calls: make all environments, lint, all tests; 9 minutes
