@@ -74,9 +74,10 @@ class ResNet50(ImageWorkload):
 
         Refuses a batch that the devices cannot share.
         """
+        from workloads.common.images.shape_groups import with_shape_counts
         from workloads.resnet50.facts import IMAGENET
 
-        return IMAGENET.for_settings(settings)
+        return with_shape_counts(IMAGENET.for_settings(settings), settings)
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:

@@ -28,6 +28,7 @@ from workloads.common import schedules
 from workloads.common.coco import average_precision
 from workloads.common.coco.facts import COCO2017, GROUND_TRUTH
 from workloads.common.images import index
+from workloads.common.images.shape_groups import with_shape_counts
 from workloads.common.images.workload import ImageWorkload
 from workloads.common.networks import backbones
 from workloads.ssd import backbone, network, priors
@@ -105,7 +106,7 @@ class SSD(ImageWorkload):
 
         Another backbone than the published one is a note.
         """
-        found = COCO2017.for_settings(settings)
+        found = with_shape_counts(COCO2017.for_settings(settings), settings)
         return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
 
     @classmethod

@@ -202,7 +202,10 @@ REFUSED = {
     "another file": (("backbone.weights={file}",), "type backbone.allow_other=true (division open)"),
     "demo": (("profile=demo", "backbone.weights={file}"), "profile=demo starts from random weights; leave it out"),
     "synthetic": (("profile=synthetic", "backbone.weights={file}"), "profile=synthetic starts from random weights"),
-    "another workload": (("workload=ncf", "backbone.weights={file}"), "workload=ncf has no such key; allowed: data.threads"),
+    "another workload": (
+        ("workload=ncf", "backbone.weights={file}"),
+        "workload=ncf has no such key; allowed: data.threads",
+    ),
     "a key": (("backbone.weight={file}",), "(did you mean 'backbone.weights'?)"),
     "two files": (("-m", "backbone.weights=a.pth,b.pth"), "backbone.weights=a.pth,b.pth: No such file"),
 }

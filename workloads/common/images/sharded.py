@@ -17,7 +17,6 @@ import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -29,9 +28,9 @@ from workloads.common import manifest as manifests
 from workloads.common.images import index, seek
 from workloads.common.images.counts import Shape, image_shapes
 from workloads.common.images.files import BadImage
-from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Box, Reader
 from workloads.common.images.pool import BatchesAhead, Buffers, ReaderPool
+from workloads.common.images.shape_groups import ShapeGroup, group_by_shape
 from workloads.common.images.workload import ImageOptions
 from workloads.common.randomness import Permutation, stream
 
@@ -53,31 +52,6 @@ class Job(NamedTuple):
     """(B,)"""
     epoch: int
     shape: Shape
-
-
-@dataclass(frozen=True)
-class ShapeGroup:
-    """The images of a split of which batches with one shape are made."""
-
-    shape: Shape
-    count: int
-    images: Int64s | None = None
-    """(count,) in ascending order; None: all of the split."""
-
-    def __getitem__(self, places: Int64s) -> Int64s:
-        """The images at some places of the group."""
-        return places if self.images is None else self.images[places]
-
-
-def group_by_shape(images: ImageIndex, shapes: Sequence[Shape]) -> list[ShapeGroup]:
-    """Each image in the group of the shape whose aspect ratio is most like its own, of equal ones in the first's."""
-    if len(shapes) == 1:
-        return [ShapeGroup(shapes[0], len(images))]
-    width, height = images.width.astype(np.int64), images.height.astype(np.int64)
-    products = [(width * shape[0], height * shape[1]) for shape in shapes]
-    nearest = np.argmin([np.maximum(*pair) / np.minimum(*pair) for pair in products], axis=0)
-    members = [np.flatnonzero(nearest == number) for number in range(len(shapes))]
-    return [ShapeGroup(shape, len(some), some) for shape, some in zip(shapes, members, strict=True) if len(some)]
 
 
 class EpochOrder:

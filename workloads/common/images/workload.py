@@ -6,8 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from workloads.api import ArraySpec, Batch, Facts, Settings, Workload, option
+from workloads.api import ArraySpec, Batch, Facts, Settings, Workload, option, steps_of
 from workloads.common.images import counts
+from workloads.common.images.shape_groups import count_name
 from workloads.common.options import DataThreadsOptions
 
 GREY = 128
@@ -59,6 +60,14 @@ class ImageWorkload(Workload):
     def samples_per_epoch(self) -> int:
         """Every image once; the last batch is filled up from the start of the same order."""
         return self.facts.train_samples
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Every batch has one shape, so each shape's images fill batches of their own."""
+        names = [count_name(shape) for shape in self.image_shapes]
+        if len(names) == 1 or names[0] not in self.facts.sizes:
+            return super().steps_per_epoch
+        return sum(steps_of(self.facts.sizes[name], self.settings.batch_size_global) for name in names)
 
     @property
     def images_per_replica(self) -> int:

@@ -13,7 +13,8 @@ from workloads.api import ArraySpec, Facts
 from workloads.common.images import counts
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.resize import resize_into
-from workloads.common.images.sharded import EpochOrder, ImageData, ShapeGroup, group_by_shape
+from workloads.common.images.shape_groups import ShapeGroup, group_by_shape, with_shape_counts
+from workloads.common.images.sharded import EpochOrder, ImageData
 from workloads.common.images.synthetic import SyntheticData
 from workloads.common.images.workload import GREY, ImageOptions, ImageWorkload
 from workloads.common.randomness import Permutation, stream
@@ -211,6 +212,21 @@ class Shaped(ImageWorkload):
 
     def target_shapes(self, count):
         return {"label": ArraySpec((count,), "int32")}
+
+
+def test_steps_of_an_epoch_are_those_of_the_data(prepared):
+    folder, facts = prepared
+    settings = dataclasses.replace(synthetic.settings(folder, G), model=MODEL)
+    counted = with_shape_counts(facts, settings)
+    data = opened(prepared)
+    try:
+        assert Shaped(settings, counted).steps_per_epoch == data.steps_per_epoch
+    finally:
+        data.close()
+    counts = [counted.sizes[f"train_{height}x{width}"] for height, width in (LYING, STANDING)]
+    assert min(counts) > 0
+    assert sum(counts) == facts.train_samples
+    assert with_shape_counts(facts, synthetic.settings(folder, G)) == facts  # one shape: the counts say it all
 
 
 def test_dummy_batches_come_in_every_shape():
