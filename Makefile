@@ -21,17 +21,23 @@ help: ## print this list
 demo: .venv/.ready env-torch ## train NCF on generated data on 1 and 2 devices, from nothing to a speedup table
 	$(RUN) run_suite.py -m workload=ncf profile=demo gpus=1,2
 
+# Tests that start no framework run on all cores; the others use all cores themselves, one after the other.
+PLAIN := not framework and not slow and not full
+PLAIN_TESTS = $(RUN) -m pytest --numprocesses auto --dist loadfile -m "$(PLAIN)"
+
 .PHONY: check
-check: lint ## while you work: lint, types, import contracts, and the tests that start no framework; 90 seconds
-	$(RUN) -m pytest --numprocesses auto --dist loadfile -m "not framework and not slow and not full"
+check: lint ## while you work: lint, types, import contracts, and the tests that start no framework
+	$(PLAIN_TESTS)
 
 .PHONY: test
-test: environments lint ## before you push, and what .ci/run calls: make all environments, lint, all tests; 9 minutes
-	$(RUN) -m pytest
+test: environments lint ## before you push, and what .ci/run calls: make all environments, lint, all tests but the full demos
+	$(PLAIN_TESTS)
+	$(RUN) -m pytest -m "(framework or slow) and not full"
 
 .PHONY: test-full
 test-full: environments lint ## before a release: the same, train every demo to its target, search new examples
-	$(RUN) -m pytest -m "full or not full" --hypothesis-profile=search
+	$(PLAIN_TESTS) --hypothesis-profile=search
+	$(RUN) -m pytest -m "framework or slow or full" --hypothesis-profile=search
 
 .PHONY: lint
 lint: .venv/.ready-test ## ruff, mypy, import-linter
