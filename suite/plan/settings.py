@@ -127,6 +127,8 @@ def _stop(config: Config, profile: str, targets: Mapping[str, float]) -> str:
     if stop == "target" and not measures:
         why = f"profile={profile} mode={mode}" if targets else "the workload has no target and"
         raise ValueError(f"stop=target: {why} evaluates nothing; type stop=steps:50")
+    if mode == "inference" and profile == "synthetic":
+        raise ValueError("mode=inference: profile=synthetic has no evaluation set; type profile=demo or reference")
     if mode == "inference" and not stop.startswith("steps:"):
         raise ValueError(f"stop={stop}: mode=inference counts evaluation batches; type stop=steps:50")
     if config["timing"]["warmup_steps"] and stop == "target":

@@ -146,8 +146,7 @@ class Loop:
         """What `count` steps consume."""
         if self.settings.mode != "inference":
             return data.train(0, count)
-        again = itertools.chain.from_iterable(data.evaluation() for _ in itertools.count())
-        return itertools.islice(again, count)
+        return itertools.islice(evaluated_again(data), count)
 
     def _blocks(self) -> Iterator[tuple[int, int, bool]]:
         """(first step, stop step, evaluate at its end?) after the steps that are not timed, up to the limit."""
@@ -265,6 +264,17 @@ class Loop:
     def _quality_text(self) -> str:
         targets = self.settings.targets
         return ", ".join(f"{name} {self.scores[name]:.4f} (target {target})" for name, target in targets.items())
+
+
+def evaluated_again(data: Data) -> Iterator[list[Batch]]:
+    """Evaluation batches without end. Raises ValueError if there is none: a pass over nothing would never end."""
+    while True:
+        empty = True
+        for batches in data.evaluation():
+            empty = False
+            yield batches
+        if empty:
+            raise ValueError("mode=inference: the data have no evaluation batches")
 
 
 def log_identity(log: RunLog, run: RunSpec) -> None:

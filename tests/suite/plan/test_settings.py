@@ -39,7 +39,8 @@ class Throughput(NCF):
 
 
 def settings_of(workload, *arguments, **options):
-    config = compose(("workload=ncf", "device=cpu", "profile=demo", *arguments)).jobs[0].config
+    profile = () if any(text.startswith("profile=") for text in arguments) else ("profile=demo",)
+    config = compose(("workload=ncf", "device=cpu", *profile, *arguments)).jobs[0].config
     config["workload"] = {**dataclasses.asdict(workload.Options()), **options}
     return resolve_settings(config, workload, registry.load_framework("pytorch"))
 
@@ -100,6 +101,13 @@ def test_inference_counts_steps_alone():
         ValueError, match=r"^stop=epochs:2: mode=inference counts evaluation batches; type stop=steps:50$"
     ):
         settings_of(NCF, "mode=inference", "stop=epochs:2")
+
+
+def test_inference_needs_an_evaluation_set():
+    with pytest.raises(
+        ValueError, match=r"^mode=inference: profile=synthetic has no evaluation set; type profile=demo"
+    ):
+        settings_of(NCF, "profile=synthetic", "mode=inference")
 
 
 def test_only_runs_of_fixed_length_have_steps_that_are_not_timed():

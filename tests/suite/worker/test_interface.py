@@ -159,6 +159,12 @@ def test_a_mode_decides_what_a_step_is_and_warm_up_is_not_measured(tmp_path, mod
     assert "eval_accuracy" not in [key for key, _, _ in events(tmp_path / "result_0.txt")]
 
 
+def test_inference_without_evaluation_batches_ends_with_the_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr(toy.ToyData, "evaluation", lambda self: iter(()))
+    with pytest.raises(ValueError, match=r"^mode=inference: the data have no evaluation batches$"):
+        run_loop(tmp_path, mode="inference", stop="steps:3")
+
+
 class NoTarget(toy.Toy):
     """Measures throughput alone: no sets, no targets, nothing to score."""
 
