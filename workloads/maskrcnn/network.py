@@ -1,17 +1,19 @@
 """Mask R-CNN on a ResNet-50 trunk with a feature pyramid: layers, names, initial weights, without a framework.
 
-Trunk: ResNet v1 (`workloads.common.networks.residual`, stride on a bottleneck's first 1×1) with torchvision's names. Its norms
-are frozen in the benchmark: scale and shift of a channel, into which the statistics are folded without ε; they are state, not
-parameters, and stem and first stage are frozen with them. The demo trains all of a small trunk with live batch norm.
+Trunk: ResNet v1 (`workloads.common.networks.residual`, stride on a bottleneck's first 1×1) with torchvision's names. Its
+norms are frozen in the benchmark: scale and shift of a channel, into which the statistics are folded without ε; they are
+state, not parameters, and stem and first stage are frozen with them. The demo trains all of a small trunk with live batch
+norm.
 
 Levels of the pyramid: one for each stage of the trunk (`fpn.inner0` 1×1 on the finest map; the next coarser level, every cell
-twice in each direction, is added; `fpn.layer0` 3×3 on the sum), and one more, every second cell of the last in each direction.
+twice in each direction, is added; `fpn.layer0` 3×3 on the sum), and one more, every second cell of the last in each
+direction.
 
 RPN, shared by all levels: `rpn.conv` 3×3 and ReLU, `rpn.cls_logits` 1×1 with a logit for each anchor of a cell,
 `rpn.bbox_pred` 1×1 with four deltas, the anchor outermost. Box head: `box.fc6`, `box.fc7` with ReLU on (channel, row, column)
-of a region's pooled map, `box.cls_score`, `box.bbox_pred`, the class outermost, background first. Mask head: `mask.conv0` … 3×3
-with ReLU, `mask.conv5_mask` transposed 2×2 of stride 2 with ReLU, `mask.mask_fcn_logits` 1×1, a channel for each class and
-background. Sources: the reference's modeling/ and its configs/e2e_mask_rcnn_R_50_FPN_1x.yaml.
+of a region's pooled map, `box.cls_score`, `box.bbox_pred`, the class outermost, background first. Mask head: `mask.conv0`
+… 3×3 with ReLU, `mask.conv5_mask` transposed 2×2 of stride 2 with ReLU, `mask.mask_fcn_logits` 1×1, a channel for each
+class and background. Sources: the reference's modeling/ and its configs/e2e_mask_rcnn_R_50_FPN_1x.yaml.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ RATIOS = 3
 """Anchors of a cell: heights over widths of 0.5, 1 and 2."""
 _STEM_SCALE = 1 / 64
 _SUM_SCALE = 0.2
-"""Frozen scales after the stem and at the end of a block where no published weights replace them (synthetic profile, benchmarks):
-pixels are not divided by a deviation and nothing is normalised, and maps should neither grow nor vanish."""
+"""Frozen scales after the stem and at the end of a block where no published weights replace them (synthetic profile,
+benchmarks): pixels are not divided by a deviation and nothing is normalised, and maps should neither grow nor vanish."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,8 @@ def map_shapes(network: Network, height: int, width: int) -> list[tuple[int, int
 def activation_values(network: Network, model: Mapping[str, Json], height: int, width: int) -> int:
     """Numbers that one image of these pixels leaves for the backward pass: about 0.33 billion at 800×1,344.
 
-    Every trained convolution's output once: ReLU writes into it. Of the pyramid and RPN too, and of the heads for `rois` regions and
-    `roi_positive_fraction` of them.
+    Every trained convolution's output once: ReLU writes into it. Of the pyramid and RPN too, and of the heads for `rois`
+    regions and `roi_positive_fraction` of them.
     """
     rows, columns = (dict(residual.map_sizes(network, side)) for side in (height, width))
     kept = [layer for layer in rows if not (network.frozen and _is_frozen(layer.name))]
@@ -207,7 +209,8 @@ def check_reference_counts(network: Network) -> None:
 
 
 def parameter_rule(network: Network, name: str, decay: float) -> ParameterRule:
-    """How a parameter is updated: biases at twice the rate without decay; with frozen norms, stem and first stage not at all."""
+    """How a parameter is updated: biases at twice the rate without decay; with frozen norms, stem and first stage not at
+    all."""
     if network.frozen and _is_frozen(name):
         return ParameterRule(frozen=True)
     return ParameterRule(rate_multiple=BIAS_RATE) if name.endswith(".bias") else ParameterRule(decay)
@@ -220,9 +223,9 @@ def _is_frozen(name: str) -> bool:
 def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
     """(name, float32 array) of every parameter and of every frozen scale and shift.
 
-    Trunk, where no published weights replace it: normal of variance 2 / (outputs · kernel²); live norms 1 and 0. The rest as in the
-    reference: pyramid and box layers uniform in ±√(3 / fan-in) (Kaiming with a = 1), RPN normal of deviation 0.01, class logits
-    0.01, box deltas 0.001, mask head normal of deviation √(2 / fan-out); biases 0.
+    Trunk, where no published weights replace it: normal of variance 2 / (outputs · kernel²); live norms 1 and 0. The rest
+    as in the reference: pyramid and box layers uniform in ±√(3 / fan-in) (Kaiming with a = 1), RPN normal of deviation
+    0.01, class logits 0.01, box deltas 0.001, mask head normal of deviation √(2 / fan-out); biases 0.
     """
     for layer in network.trunk_convolutions:
         for name, value in residual.normed_weights(

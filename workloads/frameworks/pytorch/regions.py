@@ -1,8 +1,8 @@
 """Regions of maps in PyTorch: pooling by bilinear samples (ROIAlign) over the levels of a pyramid, and suppression.
 
-ROIAlign as He et al. 2017 and their reference have it: no half-pixel shift, two samples in each direction of a bin, regions at least
-one cell wide. torchvision's operator computes it; on a CPU its time goes with the outputs, and for small maps two matrix products
-take a quarter of it.
+ROIAlign as He et al. 2017 and their reference have it: no half-pixel shift, two samples in each direction of a bin,
+regions at least one cell wide. torchvision's operator computes it; on a CPU its time goes with the outputs, and for small
+maps two matrix products take a quarter of it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ PRODUCT_CELLS_MOST = 1024
 """Maps of a level with more cells are left to torchvision's operator on a CPU."""
 
 
-def suppress(
-    boxes: npt.NDArray[np.float32], scores: npt.NDArray[np.float32], most_iou: float
-) -> npt.NDArray[np.int64]:
+def suppress(boxes: npt.NDArray[np.float32], scores: npt.NDArray[np.float32], most_iou: float) -> npt.NDArray[np.int64]:
     """Places of the boxes (n, 4) that no better kept one overlaps by more than `most_iou`, best first."""
     kept = nms(torch.from_numpy(boxes), torch.from_numpy(scores), most_iou)
     return np.asarray(kept.numpy())

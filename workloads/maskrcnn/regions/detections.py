@@ -1,7 +1,7 @@
 """Class scores and deltas of proposals to detections: score filter, suppression within a class, best of each image.
 
-The limits are part of the metric (reference modeling/roi_heads/box_head/inference.py). Of equal scores the lower class, then the
-better proposal comes first; the reference keeps all that equal the hundredth score.
+The limits are part of the metric (reference modeling/roi_heads/box_head/inference.py). Of equal scores the lower class,
+then the better proposal comes first; the reference keeps all that equal the hundredth score.
 """
 
 from __future__ import annotations
@@ -38,12 +38,17 @@ class Detections:
 
 
 def detect(
-    proposals: list[Float32s], probabilities: Float32s, deltas: Float32s, sizes: Int32s, rules: Rules, suppress: Suppress
+    proposals: list[Float32s],
+    probabilities: Float32s,
+    deltas: Float32s,
+    sizes: Int32s,
+    rules: Rules,
+    suppress: Suppress,
 ) -> Detections:
     """The detections of a batch.
 
-    `proposals` (n_i, 4) of each image; of its first n_i regions: `probabilities` (B, R, C + 1), background first, and `deltas`
-    (B, R, C + 1, 4); `sizes` (B, 2) height and width of each image without padding.
+    `proposals` (n_i, 4) of each image; of its first n_i regions: `probabilities` (B, R, C + 1), background first, and
+    `deltas` (B, R, C + 1, 4); `sizes` (B, 2) height and width of each image without padding.
     """
     shape = (len(proposals), rules.detections)
     box, score = np.zeros((*shape, 4), np.float32), np.zeros(shape, np.float32)

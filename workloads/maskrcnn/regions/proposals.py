@@ -1,8 +1,8 @@
 """RPN's outputs to proposals: the best anchors of each level, decoded, clipped, suppressed; then the best over all levels.
 
-In training the last limit is for all images of a device together, in evaluation for each (reference modeling/rpn/inference.py).
-Anchors are ranked by their logits, the reference by the logits' sigmoid, which rounds the largest to equal ones. Of equal scores
-the earlier image, the finer level and the lower anchor come first.
+In training the last limit is for all images of a device together, in evaluation for each (reference
+modeling/rpn/inference.py). Anchors are ranked by their logits, the reference by the logits' sigmoid, which rounds the
+largest to equal ones. Of equal scores the earlier image, the finer level and the lower anchor come first.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def propose(
 ) -> list[Float32s]:
     """Proposals (n, 4) of each image, best first.
 
-    `objectness` (B, A) logits and `deltas` (B, A, 4) of A anchors; `anchors`: (A_l, 4) of each level, the finest first; `sizes` (B, 2)
-    height and width of each image without padding.
+    `objectness` (B, A) logits and `deltas` (B, A, 4) of A anchors; `anchors`: (A_l, 4) of each level, the finest first;
+    `sizes` (B, 2) height and width of each image without padding.
     """
     before, after = ((rules.before_nms, rules.after_nms)[late][0 if training else 1] for late in (0, 1))
     found: list[tuple[list[Float32s], list[Float32s]]] = [([], []) for _ in objectness]
@@ -46,7 +46,9 @@ def propose(
             proposed.append(box[kept])
             score.append(scores[image, kept])
         first = last
-    return _best([np.concatenate(box) for box, _ in found], [np.concatenate(score) for _, score in found], rules, training)
+    return _best(
+        [np.concatenate(box) for box, _ in found], [np.concatenate(score) for _, score in found], rules, training
+    )
 
 
 def top(scores: Float32s, count: int) -> Int64s:

@@ -1,7 +1,7 @@
 """Which proposals are learned, and what: matched with objects, sampled by hash, in arrays of fixed size.
 
-The positives of an image come first, then background, then unused slots of weight 0: so the first `Rules.positives` slots hold
-everything that the mask head learns (reference modeling/roi_heads/).
+The positives of an image come first, then background, then unused slots of weight 0: so the first `Rules.positives` slots
+hold everything that the mask head learns (reference modeling/roi_heads/).
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def sample(
 ) -> Regions:
     """The regions of a batch, from the proposals (n, 4) of each image and its objects.
 
-    `box` (B, G, 4), `label` (B, G) classes from 1, 0 where there is none; `number` (B,) of each image in the data set. An image's
-    objects are proposals too, after the others. The choice is a hash of seed, epoch, number and place among the proposals.
+    `box` (B, G, 4), `label` (B, G) classes from 1, 0 where there is none; `number` (B,) of each image in the data set. An
+    image's objects are proposals too, after the others. The choice is a hash of seed, epoch, number and place among the
+    proposals.
     """
     shape, key = (len(proposals), rules.regions), stream(seed, "regions", epoch)
     found = Regions(
@@ -74,7 +75,8 @@ def sample(
 
 
 def match(candidates: Float32s, objects: Float32s) -> tuple[Int64s, np.ndarray]:
-    """For candidates (n, 4): which object (g, 4) each overlaps most, of equals the first, and whether by enough to be positive."""
+    """For candidates (n, 4): which object (g, 4) each overlaps most, of equals the first, and whether by enough to be
+    positive."""
     if not len(objects):
         return np.zeros(len(candidates), np.int64), np.zeros(len(candidates), bool)
     overlap = boxes.iou(candidates, objects)

@@ -16,8 +16,9 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 
 Suppress = Callable[[Float32s, Float32s, float], Int64s]
-"""A framework's non-maximum suppression: boxes (n, 4) whose right and bottom edges do *not* belong to them, scores (n,), and the
-overlap above which the worse box goes, to the places (k,) of those that are kept, best first; of equal scores the first place."""
+"""A framework's non-maximum suppression: boxes (n, 4) whose right and bottom edges do *not* belong to them, scores (n,),
+and the overlap above which the worse box goes, to the places (k,) of those that are kept, best first; of equal scores the
+first place."""
 
 PROPOSAL_NMS_IOU = 0.7
 DETECTION_NMS_IOU = 0.5
@@ -74,14 +75,16 @@ class Rules:
         )
 
     def level(self, boxes: Float32s) -> Int32s:
-        """(…,) which level, counted from 0, boxes (…, 4) are pooled from: floor(base + log2(√area / size + 1e-6)), limited."""
+        """(…,) which level, counted from 0, boxes (…, 4) are pooled from: floor(base + log2(√area / size + 1e-6)),
+        limited."""
         ratio = np.sqrt(area(boxes)) / np.float32(self.level_size) + _ROUNDING
         level = np.floor(np.log2(ratio) + np.float32(self.level_base)) - 2
         return np.asarray(np.clip(level, 0, self.levels - 1)).astype(np.int32)
 
 
 def suppressed(suppress: Suppress, boxes: Float32s, scores: Float32s, most_iou: float) -> Int64s:
-    """Places of the boxes (n, 4), best first, that suppression keeps: 1 is added to right and bottom, which belong to a box here.
+    """Places of the boxes (n, 4), best first, that suppression keeps: 1 is added to right and bottom, which belong to a
+    box here.
 
     With it every framework's suppression gives the reference's result; without, small boxes overlap too little.
     """
