@@ -29,7 +29,19 @@ def suppress(boxes: npt.NDArray[np.float32], scores: npt.NDArray[np.float32], mo
 def pool(
     maps: Sequence[torch.Tensor], strides: Sequence[int], boxes: torch.Tensor, level: torch.Tensor, side: int
 ) -> torch.Tensor:
-    """(B·R, C, side, side) of regions (B, R, 4) in pixels, each from the map (B, C, h, w) that `level` (B, R) names."""
+    """(B·R, C, side, side) of regions (B, R, 4) in pixels, each from the map (B, C, h, w) that `level` (B, R) names.
+
+    Computed in fp32 at least, whatever the maps' type: a place on a map needs more digits than bf16 has.
+    """
+    kind = torch.promote_types(maps[0].dtype, torch.float32)
+    with torch.autocast(boxes.device.type, enabled=False):
+        pooled = _pool([one.to(kind) for one in maps], strides, boxes.to(kind), level, side)
+    return pooled.to(maps[0].dtype)
+
+
+def _pool(
+    maps: Sequence[torch.Tensor], strides: Sequence[int], boxes: torch.Tensor, level: torch.Tensor, side: int
+) -> torch.Tensor:
     if boxes.device.type == "cpu" and maps[0].shape[2] * maps[0].shape[3] <= PRODUCT_CELLS_MOST:
         return _pool_by_products(maps, strides, boxes, level, side)
     images = torch.arange(len(boxes), device=boxes.device, dtype=boxes.dtype).repeat_interleave(boxes.shape[1])
