@@ -42,9 +42,7 @@ def decode(data: bytes, layers: network.Network) -> dict[str, Array]:
 
     Raises ValueError, in one line without a file name, for whatever holds neither.
     """
-    if (
-        data[:1] == pickle.PROTO and data[2:3] == pickle.EMPTY_DICT
-    ):  # PyTorch's files begin with a number or are archives
+    if caffe2_files.is_dictionary(data):
         return from_caffe2(caffe2_files.decode(data), layers)
     return from_torchvision(torch_files.decode(data), layers)
 

@@ -189,6 +189,11 @@ def constants(network: Network) -> Shapes:
     return residual.affine_shapes(network.trunk_convolutions) if network.frozen else {}
 
 
+def statistics(network: Network) -> Shapes:
+    """Canonical name to shape of every running statistic of live norms; none with frozen ones."""
+    return {} if network.frozen else residual.statistic_shapes(network.trunk_convolutions)
+
+
 def parameter_counts(network: Network) -> dict[str, int]:
     """Values of `trunk`, `fpn`, `rpn`, `box`, `mask`, and how many of them are `frozen`."""
     counts = dict.fromkeys(("trunk", "fpn", "rpn", "box", "mask", "frozen"), 0)
