@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from workloads.api import Arrays, Batch
 from workloads.common import manifest as manifests
 from workloads.common.coco import average_precision
 from workloads.common.coco.facts import GROUND_TRUTH
 from workloads.common.coco.masks import read_run_lengths, split_bytes
-from workloads.common.images.index import ImageIndex
 from workloads.maskrcnn import masks
 from workloads.maskrcnn.input.facts import evaluation_index
 
