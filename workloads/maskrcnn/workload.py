@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -96,12 +97,14 @@ class MaskRCNN(ImageWorkload):
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
         """A reference run starts from the published backbone: from random weights it is another task."""
-        return backbones.resolve(settings, backbone.PUBLISHED, backbone.shapes(network.build(settings.model)))
+        layers = network.build(settings.model)
+        decode = partial(backbone.decode, layers=layers)
+        return backbones.resolve(settings, backbone.PUBLISHED, backbone.shapes(layers), decode)
 
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:
         """Counts from the prepared data's manifest and index; COCO's published ones under profile=synthetic."""
-        from workloads.maskrcnn.facts import read_facts
+        from workloads.maskrcnn.input.facts import read_facts
 
         found = read_facts(settings)
         return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
@@ -228,8 +231,8 @@ class MaskRCNN(ImageWorkload):
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Open the arrays; images are read, decoded, resized and matched to anchors by threads while training consumes them."""
-        from workloads.maskrcnn.data import SampleData
-        from workloads.maskrcnn.synthetic import SyntheticSampleData
+        from workloads.maskrcnn.input.data import SampleData
+        from workloads.maskrcnn.input.synthetic import SyntheticSampleData
 
         kind = SyntheticSampleData if self.settings.profile == "synthetic" else SampleData
         return kind(self.settings, self.facts, place, seed)
