@@ -49,7 +49,7 @@ def decode(data: bytes, layers: network.Network) -> dict[str, Array]:
 
 def from_caffe2(arrays: Mapping[str, Array], layers: network.Network) -> dict[str, Array]:
     """Detectron's names (`res2_0_branch2a_w`, `…_bn_s`, `…_bn_b`) to ours; what has none of ours (`fc1000_w`) is dropped."""
-    found = {}
+    found: dict[str, Array] = {}
     for layer in layers.trunk_convolutions:
         theirs = _caffe2_name(layer.name)
         norm = "res_conv1_bn" if layer.name == "conv1" else f"{theirs}_bn"

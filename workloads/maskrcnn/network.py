@@ -99,8 +99,10 @@ class Network(Trunk):
     @property
     def layers(self) -> Iterator[Layer]:
         """Those beside the trunk, in the order of the parameters."""
-        yield from (*self.inner, *self.outer, *self.rpn, *self.box)
-        yield from (*self.mask_convolutions, self.mask_up, self.mask_logits)
+        for part in (self.inner, self.outer, self.rpn, self.box, self.mask_convolutions):
+            yield from part
+        yield self.mask_up
+        yield self.mask_logits
 
     @property
     def levels(self) -> int:

@@ -240,8 +240,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
         """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
         arrays, model = batch.arrays, self.model
-        maps, *of_rpn = model.first_half(self.to_device(arrays["image"]), self.to_device(arrays["size"]))
-        found = [one.box for one in self.proposals(arrays, *of_rpn, training=False)]
+        maps, objectness, deltas = model.first_half(self.to_device(arrays["image"]), self.to_device(arrays["size"]))
+        found = [one.box for one in self.proposals(arrays, objectness, deltas, training=False)]
         box = stacked(found)
         logits, deltas = model.boxes(maps, self.to_device(box), self.to_device(self.rules.level(box)))
         probabilities = logits.softmax(-1).cpu().numpy()
@@ -256,5 +256,5 @@ class MaskRCNNTrainer(ImageTrainer):
 
 def _slots(used: np.ndarray) -> int:
     """How many of the slots (B, M), the first of which are used, an image needs at most; at least one, rounded up."""
-    most, slots = int(used.sum(1).max(initial=1)), used.shape[1]
-    return min(-(-max(most, 1) // SLOTS_ROUNDED) * SLOTS_ROUNDED, slots)
+    most, slots = int(used.sum(1).max(initial=1)), int(used.shape[1])
+    return min(-(-most // SLOTS_ROUNDED) * SLOTS_ROUNDED, slots)
