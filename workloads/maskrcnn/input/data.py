@@ -190,9 +190,10 @@ class SampleData(ImageData):
                 filling.images[slot] = made
                 filling.objects = self.draw(filling.images, filling.epoch, filling.shape)
                 self._write_objects(filling)
-        found = self.draw(filling.images[slot : slot + 1], filling.epoch, filling.shape)
+        count = np.count_nonzero(filling.arrays["label"][slot])
         height, width = filling.arrays["size"][slot].tolist()
-        sample = self.sample(found.box, made, filling.epoch, filling.shape, height, width)
+        box = filling.arrays["box"][slot, :count]
+        sample = self.sample(box, made, filling.epoch, filling.shape, height, width)
         for name in ("anchor", "label", "weight", "offset"):
             filling.arrays[name if name == "anchor" else f"anchor_{name}"][slot] = getattr(sample, name)
 

@@ -12,6 +12,7 @@ those that looking at all of them would give, to the last bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -99,12 +100,14 @@ def _of_level(flat: npt.NDArray[np.generic], level: Level) -> npt.NDArray[np.gen
 
 def _mark_inside(level: Level, value: npt.NDArray[np.generic], height: int, width: int) -> None:
     """Write 0 for the anchors that lie wholly inside the image."""
-    x, y = (np.arange(count) * level.stride for count in (level.width, level.height))
     for ratio, (left, top, right, bottom) in enumerate(level.base.tolist()):
-        columns = np.flatnonzero((left + x >= 0) & (right + x < width))
-        rows = np.flatnonzero((top + y >= 0) & (bottom + y < height))
-        if len(columns) and len(rows):
-            value[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1, ratio] = 0
+        columns = _inside(left, right, width, level.stride)
+        value[_inside(top, bottom, height, level.stride), columns, ratio] = 0
+
+
+def _inside(low: float, high: float, side: int, stride: int) -> slice:
+    """The cells whose anchor, from `low` to `high` in the first one, lies inside 0 … side - 1."""
+    return slice(max(math.ceil(-low / stride), 0), max(math.ceil((side - high) / stride), 0))
 
 
 def _best(levels: Sequence[Level], box: Float64s) -> tuple[Float64s, Int64s]:
