@@ -5,6 +5,7 @@ heads under its names, `roi_align` on one region at a time; positives are select
 sheet says.
 """
 
+import json
 from collections import OrderedDict
 
 import numpy as np
@@ -12,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from pycocotools import mask as coco_mask
 from torch import nn
+from torchvision.models.detection.backbone_utils import resnet_fpn_backbone
 from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
-from torchvision.models.detection.mask_rcnn import MaskRCNNHeads, MaskRCNNPredictor
+from torchvision.models.detection.mask_rcnn import MaskRCNN, MaskRCNNHeads, MaskRCNNPredictor
 from torchvision.models.detection.rpn import RPNHead, concat_box_prediction_layers
 from torchvision.models.resnet import Bottleneck
 from torchvision.ops import FeaturePyramidNetwork, roi_align
@@ -22,6 +24,7 @@ from torchvision.ops.misc import FrozenBatchNorm2d
 
 from tests.workloads.maskrcnn import regions_plain as plain
 from workloads.maskrcnn import anchors, network
+from workloads.maskrcnn.settings import REFERENCE_MODEL
 
 
 def torchvision_name(name):
@@ -234,3 +237,22 @@ def computed(case):
             found[f"gradient/{name}"] = parameters[torchvision_name(name)].grad.numpy()
     found |= {f"loss/{name}": value.detach().numpy() for name, value in losses.items()}
     return {**found, "proposals": by_anchor(proposed)}
+
+
+def names(classes):
+    """As JSON: names and shapes of torchvision's MaskRCNN with frozen norms, how much is trained, what is not, and our
+    names there."""
+    with torch.device("meta"):
+        backbone = resnet_fpn_backbone(
+            backbone_name="resnet50", weights=None, trainable_layers=3, norm_layer=FrozenBatchNorm2d
+        )
+        model = MaskRCNN(backbone, num_classes=classes)
+    parameters = dict(model.named_parameters())
+    found = {
+        "parameters": {name: list(value.shape) for name, value in parameters.items()},
+        "buffers": {name: list(value.shape) for name, value in model.named_buffers()},
+        "trained": sum(value.numel() for value in parameters.values() if value.requires_grad),
+        "frozen": [name for name, value in parameters.items() if not value.requires_grad],
+        "renamed": {name: torchvision_name(name) for name in network.shapes(network.build(REFERENCE_MODEL))},
+    }
+    return {"names": json.dumps(found)}
