@@ -42,16 +42,14 @@ def decode(data: bytes, layers: network.Network) -> dict[str, Array]:
 
     Raises ValueError, in one line without a file name, for whatever holds neither.
     """
-    if (
-        data[:1] == pickle.PROTO and data[2:3] == pickle.EMPTY_DICT
-    ):  # PyTorch's files begin with a number or are archives
+    if caffe2_files.is_dictionary(data):
         return from_caffe2(caffe2_files.decode(data), layers)
     return from_torchvision(torch_files.decode(data), layers)
 
 
 def from_caffe2(arrays: Mapping[str, Array], layers: network.Network) -> dict[str, Array]:
     """Detectron's names (`res2_0_branch2a_w`, `…_bn_s`, `…_bn_b`) to ours; what has none of ours (`fc1000_w`) is dropped."""
-    found = {}
+    found: dict[str, Array] = {}
     for layer in layers.trunk_convolutions:
         theirs = _caffe2_name(layer.name)
         norm = "res_conv1_bn" if layer.name == "conv1" else f"{theirs}_bn"

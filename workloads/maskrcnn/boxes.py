@@ -22,6 +22,7 @@ ROI_WEIGHTS = (10.0, 10.0, 5.0, 5.0)
 """The same of regions (reference defaults.py, BBOX_REG_WEIGHTS)."""
 SIZE_DELTA_MOST = math.log(1000 / 16)
 """Deltas of width and height are cut here before the exponential (reference box_coder.py)."""
+_LARGE = 1e6
 
 
 def area(boxes: Boxes[Floating]) -> Boxes[Floating]:
@@ -53,10 +54,13 @@ def encode(
 def decode(
     deltas: Boxes[Floating], references: Boxes[Floating], weights: tuple[float, float, float, float]
 ) -> Boxes[Floating]:
-    """Inverse of `encode`: boxes (…, 4), not limited to the image; sizes at most 1000 / 16 times the reference's."""
+    """Inverse of `encode`: boxes (…, 4), not limited to the image; sizes at most 1000 / 16 times the reference's.
+
+    Deltas that are no numbers become 0: where a network diverges, the loss says so, and pooling must not read out of bounds.
+    """
     factors = np.array(weights, deltas.dtype)
     of_size = references[..., 2:] - references[..., :2] + 1
-    scaled = deltas / factors
+    scaled = np.nan_to_num(deltas, nan=0.0, posinf=_LARGE, neginf=-_LARGE) / factors
     middle = references[..., :2] + of_size / 2 + scaled[..., :2] * of_size
     half = np.exp(np.minimum(scaled[..., 2:], SIZE_DELTA_MOST, dtype=deltas.dtype)) * of_size / 2
     return np.asarray(np.concatenate([middle - half, middle + half - 1], axis=-1))

@@ -99,8 +99,10 @@ class Network(Trunk):
     @property
     def layers(self) -> Iterator[Layer]:
         """Those beside the trunk, in the order of the parameters."""
-        yield from (*self.inner, *self.outer, *self.rpn, *self.box)
-        yield from (*self.mask_convolutions, self.mask_up, self.mask_logits)
+        for part in (self.inner, self.outer, self.rpn, self.box, self.mask_convolutions):
+            yield from part
+        yield self.mask_up
+        yield self.mask_logits
 
     @property
     def levels(self) -> int:
@@ -187,6 +189,11 @@ def shapes(network: Network) -> Shapes:
 def constants(network: Network) -> Shapes:
     """Canonical name to shape of every scale and shift of frozen norms; none with live ones."""
     return residual.affine_shapes(network.trunk_convolutions) if network.frozen else {}
+
+
+def statistics(network: Network) -> Shapes:
+    """Canonical name to shape of every running statistic of live norms; none with frozen ones."""
+    return {} if network.frozen else residual.statistic_shapes(network.trunk_convolutions)
 
 
 def parameter_counts(network: Network) -> dict[str, int]:

@@ -31,14 +31,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workloads.api import Array, Arrays, Batch, Place
+from workloads.api import Arrays, Batch, Place
 from workloads.frameworks.pytorch.images import ImageTrainer
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.regions import pool, suppress
 from workloads.frameworks.pytorch.residual import FrozenNorm, Norm, Trunk, convolution
 from workloads.maskrcnn import anchors, masks, network
 from workloads.maskrcnn.regions.detections import detect
-from workloads.maskrcnn.regions.proposals import propose
+from workloads.maskrcnn.regions.proposals import Proposals, propose
 from workloads.maskrcnn.regions.rois import sample
 from workloads.maskrcnn.regions.rules import Rules, stacked
 from workloads.maskrcnn.workload import MaskRCNN
@@ -215,8 +215,10 @@ class MaskRCNNTrainer(ImageTrainer):
             outputs = self.called(arrays["image"], arrays["size"], lambda *found: self.learned(batch.arrays, *found))
         return losses(outputs, arrays)
 
-    def proposals(self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor, training: bool) -> list[Array]:
-        """Proposals (n, 4) of each image, on the host."""
+    def proposals(
+        self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor, training: bool
+    ) -> list[Proposals]:
+        """Those of each image, on the host."""
         levels = anchors.level_anchors(self.settings.model, *arrays["image"].shape[1:3])
         scores, moves = objectness.cpu().numpy(), deltas.cpu().numpy()
         return propose(scores, moves, levels, arrays["size"], self.rules, suppress, training)
@@ -238,8 +240,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
         """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
         arrays, model = batch.arrays, self.model
-        maps, *of_rpn = model.first_half(self.to_device(arrays["image"]), self.to_device(arrays["size"]))
-        found = self.proposals(arrays, *of_rpn, training=False)
+        maps, objectness, deltas = model.first_half(self.to_device(arrays["image"]), self.to_device(arrays["size"]))
+        found = [one.box for one in self.proposals(arrays, objectness, deltas, training=False)]
         box = stacked(found)
         logits, deltas = model.boxes(maps, self.to_device(box), self.to_device(self.rules.level(box)))
         probabilities = logits.softmax(-1).cpu().numpy()
@@ -254,5 +256,5 @@ class MaskRCNNTrainer(ImageTrainer):
 
 def _slots(used: np.ndarray) -> int:
     """How many of the slots (B, M), the first of which are used, an image needs at most; at least one, rounded up."""
-    most, slots = int(used.sum(1).max(initial=1)), used.shape[1]
-    return min(-(-max(most, 1) // SLOTS_ROUNDED) * SLOTS_ROUNDED, slots)
+    most, slots = int(used.sum(1).max(initial=1)), int(used.shape[1])
+    return min(-(-most // SLOTS_ROUNDED) * SLOTS_ROUNDED, slots)

@@ -246,7 +246,9 @@ def with_shapes(model: Mapping[str, Json], given: str) -> Mapping[str, Json]:
     shapes = [tuple(int(side) for side in shape.split("x")) for shape in given.split("+")]
     wrong = [side for shape in shapes for side in shape if side % 32 or not side]
     if wrong:
-        raise ValueError(f"workload.padded_shapes={given}: {wrong[0]} is no multiple of 32; type {default_shapes(model)}")
+        raise ValueError(
+            f"workload.padded_shapes={given}: {wrong[0]} is no multiple of 32; type {default_shapes(model)}"
+        )
     if min(width - height for height, width in shapes) >= 0 or max(width - height for height, width in shapes) <= 0:
         raise ValueError(
             f"workload.padded_shapes={given}: lying and standing images need a shape each; type {default_shapes(model)}"

@@ -59,7 +59,14 @@ class MaskRCNN(ImageWorkload):
         "mxnet": ("fp32",),
     }
     free_hyperparameters = frozenset(
-        {"batch_size_global", "learning_rate", "warmup_steps", "warmup_start", "num_image_candidates", "decay_boundaries"}
+        {
+            "batch_size_global",
+            "learning_rate",
+            "warmup_steps",
+            "warmup_start",
+            "num_image_candidates",
+            "decay_boundaries",
+        }
     )
     """Rules of v0.6 and v0.7, within limits that `deviations` checks."""
     official_runs = 5

@@ -18,9 +18,7 @@ def anchors(model, height: int, width: int) -> np.ndarray:
                     down = round(across * ratio) * size / stride
                     across *= size / stride
                     x, y = (stride - 1) / 2 + column * stride, (stride - 1) / 2 + row * stride
-                    found.append(
-                        [x - (across - 1) / 2, y - (down - 1) / 2, x + (across - 1) / 2, y + (down - 1) / 2]
-                    )
+                    found.append([x - (across - 1) / 2, y - (down - 1) / 2, x + (across - 1) / 2, y + (down - 1) / 2])
     return np.array(found)
 
 

@@ -24,6 +24,7 @@ WEIGHTS = "weights.npz"
 BYTES_MAXIMUM = 1 << 30
 """Files above are not opened: ResNet-152 has 240 MB."""
 
+_Bytes = bytes  # a class below has a field of this name
 Shapes = Mapping[str, tuple[int, ...]]
 """Canonical name, which is torchvision's, to the shape of every array that a workload takes."""
 Decode = Callable[[bytes], Mapping[str, Array]]
@@ -71,7 +72,7 @@ class Published:
     md5: str = ""
     network: str = "torchvision's ImageNet backbone"
 
-    def is_content(self, data: bytes) -> bool:
+    def is_content(self, data: _Bytes) -> bool:
         """Whether `data` are what was published."""
         if self.sha256:
             return hashlib.sha256(data).hexdigest() == self.sha256

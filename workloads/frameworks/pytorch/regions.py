@@ -48,10 +48,16 @@ def _pool(
     rows, of_level = torch.cat([images[:, None], boxes.flatten(0, 1)], 1), level.flatten()
     if boxes.device.type == "cpu":
         return _pool_by_level(maps, strides, rows, of_level, side)
-    # Whoever asks a GPU how many regions a level has waits for it: each level pools all, those of others from one cell.
-    total = torch.zeros((), device=boxes.device)
+    return _pool_on_device(maps, strides, rows, of_level, side)
+
+
+def _pool_on_device(
+    maps: Sequence[torch.Tensor], strides: Sequence[int], rows: torch.Tensor, level: torch.Tensor, side: int
+) -> torch.Tensor:
+    """The same where asking how many regions a level has means to wait: each level pools all, those of others from a corner."""
+    total = torch.zeros((), device=rows.device)
     for number, (one, stride) in enumerate(zip(maps, strides, strict=True)):
-        here = (of_level == number)[:, None]
+        here = (level == number)[:, None]
         pooled = roi_align(one, torch.where(here, rows, 0), side, 1 / stride, SAMPLES)
         total = total + torch.where(here[:, :, None, None], pooled, 0)
     return total

@@ -54,7 +54,7 @@ class Residual(nn.Module):
             out = normed(getattr(self, f"conv{number}"), getattr(self, f"bn{number}"), out)
             if number < self.convolutions:
                 out = F.relu(out, inplace=True)
-        out += x if self.downsample is None else normed(*self.downsample, x)
+        out += x if self.downsample is None else normed(self.downsample[0], self.downsample[1], x)
         return F.relu(out, inplace=True)
 
 

@@ -8,11 +8,25 @@ largest to equal ones. Of equal scores the earlier image, the finer level and th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from workloads.maskrcnn import boxes
 from workloads.maskrcnn.regions.rules import PROPOSAL_NMS_IOU, Float32s, Int32s, Int64s, Rules, Suppress, suppressed
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """n proposals of an image, best first."""
+
+    box: Float32s
+    """(n, 4)"""
+    anchor: Int64s
+    """(n,) flat number of the anchor that each was decoded from."""
+
+    def __len__(self) -> int:
+        return len(self.box)
 
 
 def propose(
@@ -23,31 +37,30 @@ def propose(
     rules: Rules,
     suppress: Suppress,
     training: bool,
-) -> list[Float32s]:
-    """Proposals (n, 4) of each image, best first.
+) -> list[Proposals]:
+    """The proposals of each image.
 
     `objectness` (B, A) logits and `deltas` (B, A, 4) of A anchors; `anchors`: (A_l, 4) of each level, the finest first;
     `sizes` (B, 2) height and width of each image without padding.
     """
-    before, after = ((rules.before_nms, rules.after_nms)[late][0 if training else 1] for late in (0, 1))
-    found: list[tuple[list[Float32s], list[Float32s]]] = [([], []) for _ in objectness]
+    before, after = (counts[0 if training else 1] for counts in (rules.before_nms, rules.after_nms))
+    found: list[list[Proposals]] = [[] for _ in objectness]
     first = 0
     for of_level in anchors:
         last = first + len(of_level)
         best = np.stack([top(row, min(before, len(of_level))) for row in objectness[:, first:last]])
         images = np.arange(len(best))[:, None]
         scores = objectness[images, first + best]
-        # A network that diverges gives numbers that are none: the loss says so, and pooling must not read out of bounds.
-        moved = np.nan_to_num(deltas[images, first + best])
-        decoded = boxes.decode(moved, of_level[best], boxes.RPN_WEIGHTS)
-        for image, (proposed, score) in enumerate(found):
+        decoded = boxes.decode(deltas[images, first + best], of_level[best], boxes.RPN_WEIGHTS)
+        for image, of_image in enumerate(found):
             box = boxes.clip(decoded[image], *sizes[image].tolist())
             kept = suppressed(suppress, box, scores[image], PROPOSAL_NMS_IOU)[:after]
-            proposed.append(box[kept])
-            score.append(scores[image, kept])
+            of_image.append(Proposals(box[kept], first + best[image, kept]))
         first = last
+    merged = [_merged(of_image) for of_image in found]
+    of_batch = rules.of_batch if training else None
     return _best(
-        [np.concatenate(box) for box, _ in found], [np.concatenate(score) for _, score in found], rules, training
+        merged, [row[one.anchor] for row, one in zip(objectness, merged, strict=True)], rules.of_image, of_batch
     )
 
 
@@ -64,12 +77,16 @@ def top(scores: Float32s, count: int) -> Int64s:
     return np.asarray(places[np.argsort(-ranked[places], kind="stable")])
 
 
-def _best(box: list[Float32s], score: list[Float32s], rules: Rules, training: bool) -> list[Float32s]:
-    """The best of the images together or of each image, best first within an image."""
-    if not training:
-        return [one[top(of_one, min(rules.of_image, len(one)))] for one, of_one in zip(box, score, strict=True)]
-    counts = [len(one) for one in box]
-    kept = top(np.concatenate(score), min(rules.of_batch, sum(counts)))
-    image = np.repeat(np.arange(len(box)), counts)
-    every = np.concatenate(box)
-    return [every[kept[image[kept] == number]] for number in range(len(box))]
+def _merged(parts: list[Proposals]) -> Proposals:
+    return Proposals(np.concatenate([one.box for one in parts]), np.concatenate([one.anchor for one in parts]))
+
+
+def _best(found: list[Proposals], scores: list[Float32s], of_image: int, of_batch: int | None) -> list[Proposals]:
+    """The best `of_batch` of all images together, or `of_image` of each; best first within an image."""
+    kept = [top(score, min(of_image, len(score))) for score in scores]
+    if of_batch is not None:
+        counts = [len(score) for score in scores]
+        chosen = top(np.concatenate(scores), min(of_batch, sum(counts)))
+        image, place = np.repeat(np.arange(len(counts)), counts), np.concatenate([np.arange(count) for count in counts])
+        kept = [place[chosen[image[chosen] == number]] for number in range(len(counts))]
+    return [Proposals(one.box[places], one.anchor[places]) for one, places in zip(found, kept, strict=True)]

@@ -12,7 +12,11 @@ import numpy as np
 
 from workloads.common.randomness import bits, stream
 from workloads.maskrcnn import boxes
+from workloads.maskrcnn.regions.proposals import Proposals
 from workloads.maskrcnn.regions.rules import MATCH_IOU, Float32s, Int32s, Int64s, Rules
+
+_OF_ANCHORS, _OF_OBJECTS = 0, 1
+"""Coordinates of the hash: what the next one counts."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,13 @@ class Regions:
 
 
 def sample(
-    proposals: list[Float32s], box: Float32s, label: Int32s, number: Int64s, epoch: int, seed: int, rules: Rules
+    proposals: list[Proposals], box: Float32s, label: Int32s, number: Int64s, epoch: int, seed: int, rules: Rules
 ) -> Regions:
-    """The regions of a batch, from the proposals (n, 4) of each image and its objects.
+    """The regions of a batch, from the proposals of each image and its objects.
 
     `box` (B, G, 4), `label` (B, G) classes from 1, 0 where there is none; `number` (B,) of each image in the data set. An
-    image's objects are proposals too, after the others. The choice is a hash of seed, epoch, number and place among the
-    proposals.
+    image's objects are proposals too. The choice is a hash of seed, epoch, number and the proposal's anchor or the object's
+    slot: proposals that change places by rounding change nothing.
     """
     shape, key = (len(proposals), rules.regions), stream(seed, "regions", epoch)
     found = Regions(
@@ -58,9 +62,10 @@ def sample(
     )
     for image, proposed in enumerate(proposals):
         there = np.flatnonzero(label[image])
-        candidates = np.concatenate([proposed, box[image, there]])
+        candidates = np.concatenate([proposed.box, box[image, there]])
         matched, positive = match(candidates, box[image, there])
-        random = bits(key, int(number[image]), np.arange(len(candidates)))
+        coordinates = [(_OF_ANCHORS, proposed.anchor), (_OF_OBJECTS, there)]
+        random = np.concatenate([bits(key, int(number[image]), *coordinate) for coordinate in coordinates])
         chosen = _drawn(positive, random, rules.positives)
         count = len(chosen)
         chosen = np.concatenate([chosen, _drawn(~positive, random, rules.regions - count)])
