@@ -10,6 +10,7 @@ from pycocotools.coco import COCO
 
 from suite.worker.evaluation import merge
 from tests.workloads.common.coco import synthetic_coco as synthetic
+from tests.workloads.maskrcnn import synthetic_masks
 from workloads.api import Batch
 from workloads.common import manifest as manifests
 from workloads.common.coco import average_precision
@@ -26,34 +27,8 @@ class Folders(CocoFolders):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """40 validation images, of which two have no object; every fourth object is a crowd of run lengths, some have two polygons."""
-    root = synthetic.write(tmp_path_factory.mktemp("results") / "images", 12, 40)
-
-    def change(content):
-        sizes = {image["id"]: (image["height"], image["width"]) for image in content["images"]}
-        for number, entry in enumerate(content["annotations"]):
-            height, width = sizes[entry["image_id"]]
-            k = entry["id"] % 100
-            left, top = 1.5 + 7 * k, 2.25 + 3 * k
-            first = [left, top, left + 18, top + 1, left + 21, top + 17, left + 2, top + 15.5]
-            second = [left + 30, top, left + 38, top, left + 34, top + 9]
-            entry["segmentation"] = [first, second] if number % 5 == 0 else [first]
-            entry["bbox"] = [left, top, 38 if number % 5 == 0 else 21, 17]
-            if entry["iscrowd"]:
-                pixels = np.zeros((height, width), np.uint8)
-                pixels[5:30, 3:40] = 1
-                flat = pixels.T.reshape(-1)
-                changes = np.flatnonzero(np.diff(flat)) + 1
-                entry["segmentation"] = {
-                    "counts": np.diff([0, *changes, flat.size]).tolist(),
-                    "size": [height, width],
-                }
-                entry["bbox"] = [3, 5, 37, 25]
-            entry["area"] = entry["bbox"][2] * entry["bbox"][3]
-
-    for folder in ("train2017", "val2017"):
-        synthetic.change(root, change, folder)
-    return root
+    """40 validation images, of which two have no object."""
+    return synthetic_masks.write(tmp_path_factory.mktemp("results") / "images", 12, 40)
 
 
 @pytest.fixture(scope="module")
