@@ -40,7 +40,13 @@ def write(root):
         image = synthetic.image(content, 50)
         crowd = synthetic_masks.crowd(image["height"], image["width"])
         content["annotations"].append({**mine[0], "iscrowd": 1, "segmentation": crowd, "bbox": [3, 5, 37, 25]})
-        thin = {**mine[0], "id": 6000, "image_id": 60, "bbox": [4, 5, 1, 9], "segmentation": [[4, 5, 5, 5, 5, 14, 4, 14]]}
+        thin = {
+            **mine[0],
+            "id": 6000,
+            "image_id": 60,
+            "bbox": [4, 5, 1, 9],
+            "segmentation": [[4, 5, 5, 5, 5, 14, 4, 14]],
+        }
         content["annotations"].append(thin)
 
     synthetic.change(root, change)
@@ -193,7 +199,7 @@ def size_of_reference(height, width, shorter, longest):
     least, most = float(min(width, height)), float(max(width, height))
     size = shorter
     if most / least * size > longest:
-        size = int(round(longest * least / most))
+        size = round(longest * least / most)
     if (width <= height and width == size) or (height <= width and height == size):
         return height, width
     return (int(size * height / width), size) if width < height else (size, int(size * width / height))
@@ -205,7 +211,10 @@ def test_sizes_are_the_references_for_all_images_of_a_megapixel():
     keep = np.maximum(height, width) < 90 * np.minimum(height, width)
     for shorter, longest in ((800, 1333), (96, 128)):
         found = np.stack(bounded_size(height[keep], width[keep], shorter, longest), 1)
-        expected = [size_of_reference(h, w, shorter, longest) for h, w in zip(height[keep].tolist(), width[keep].tolist(), strict=True)]
+        expected = [
+            size_of_reference(h, w, shorter, longest)
+            for h, w in zip(height[keep].tolist(), width[keep].tolist(), strict=True)
+        ]
         np.testing.assert_array_equal(found, expected)
     assert [int(side) for side in bounded_size(480, 640, 800, 1333)] == [800, 1066]
     assert [int(side) for side in bounded_size(640, 427, 800, 1333)] == [1199, 800]
@@ -213,7 +222,7 @@ def test_sizes_are_the_references_for_all_images_of_a_megapixel():
 
 
 def test_anchors_learn_what_plain_float64_says(epoch):
-    data, steps = epoch
+    _, steps = epoch
     plain = {}
     for arrays in steps[:3]:
         shape = arrays["image"].shape[1:3]
@@ -328,7 +337,9 @@ def test_polygons_still_cover_their_objects(epoch):
 
 def test_an_image_that_fits_no_shape_is_refused_in_one_line(prepared):
     model = {**MODEL, "padded_shapes": [[64, 96], [96, 64]]}
-    with pytest.raises(ValueError, match=r"fits none of the shapes .*; add one with workload.padded_shapes=64x96\+96x64\+"):
+    with pytest.raises(
+        ValueError, match=r"fits none of the shapes .*; add one with workload.padded_shapes=64x96\+96x64\+"
+    ):
         settings(prepared, model=model)
 
 

@@ -266,7 +266,9 @@ def test_a_step_leaves_about_a_gigabyte():
 
 
 def test_batch_must_fit_devices():
-    with pytest.raises(ValueError, match=r"batch size 48 cannot be shared equally by 5 devices .*; type batch=global:50"):
+    with pytest.raises(
+        ValueError, match=r"batch size 48 cannot be shared equally by 5 devices .*; type batch=global:50"
+    ):
         made("nvidia_v0.7_dgx1", devices=5)
 
 
