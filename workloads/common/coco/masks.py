@@ -148,12 +148,8 @@ def problems(
         # An object with an odd polygon has x and y confused, but is named for that already.
         beyond = _beyond(values, starts, ends[full], width[full], height[full])
         for number, pixels in zip(full[~(beyond <= slack)].tolist(), beyond[~(beyond <= slack)].tolist(), strict=True):
-            how = (
-                f"reaches {pixels:g} pixels beyond its image"
-                if np.isfinite(pixels)
-                else "has a point that is not finite"
-            )
-            found.setdefault(number, f"its mask {how} of {width[number]} x {height[number]}")
+            what = f"its mask reaches {pixels:g} pixels beyond its image of {width[number]} x {height[number]}"
+            found.setdefault(number, what if np.isfinite(pixels) else "its mask has a point that is not finite")
     for number, mask in enumerate(masks):
         if mask.runs and mask.size != (height[number], width[number]):
             found[number] = (
