@@ -28,8 +28,8 @@ BYTES_AT_ONCE = 1 << 25
 def targets(rois: Float32s, objects: Int64s, polygons: Polygons, side: int) -> UInt8s:
     """Masks (n, side, side) of zeros and ones of some objects' (n,) polygons as the regions (n, 4) cut them out.
 
-    As the reference: moved by the region's corner, scaled by `side` over its width without the pixel that other widths have more, and
-    rasterised by COCO's own tool.
+    As the reference: moved by the region's corner, scaled by `side` over its width without the legacy pixel, and rasterised by
+    COCO's own tool.
     """
     from pycocotools import mask as tool
 
@@ -52,8 +52,8 @@ def targets(rois: Float32s, objects: Int64s, polygons: Polygons, side: int) -> U
 def paste(masks: Float32s, boxes: Float32s, height: int, width: int) -> UInt8s:
     """Predicted masks (n, s, s) of boxes (n, 4) in an image, as (n, width, height) zeros and ones: transposed, as COCO has it.
 
-    The mask with a border of zeros is enlarged to the box, which grows alike; corners are cut to whole pixels, and the last one belongs to
-    the box. `masks` are probabilities.
+    The mask with a border of zeros is enlarged to the box, which grows alike; corners are cut to whole pixels, and the last one
+    belongs to the box. `masks` are probabilities.
     """
     pasted = np.zeros((len(masks), width, height), np.uint8)
     side = masks.shape[-1]

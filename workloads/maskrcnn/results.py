@@ -20,8 +20,10 @@ def measure(batch: Batch, outputs: Arrays) -> Arrays:
 
     `outputs`: `box` (B, D, 4) in pixels of the resized image, `score` and `label` (B, D), label 0 where a slot is empty, `mask`
     (B, D, s, s) probabilities of the label's class. Of the batch: `number` (B,), `size` (B, 2) of the resized image, its own
-    `width` and `height`, `valid`. Result: `seen` (b,) numbers; of n detections `number`, `label`, `score` (n,), `box` (n, 4) left,
-    top, width, height in pixels, `mask_bytes` (n,) lengths of the compressed run lengths that lie end to end in `mask_counts`.
+    `width` and `height`, `valid`.
+
+    Result: `seen` (b,) numbers; of n detections `number`, `label`, `score` (n,), `box` (n, 4) left, top, width, height in
+    pixels, `mask_bytes` (n,) lengths of the compressed run lengths that lie end to end in `mask_counts`.
     """
     arrays = batch.arrays
     boxes, counts, chosen = [np.zeros((0, 4), np.float32)], [], []

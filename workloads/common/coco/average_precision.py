@@ -55,8 +55,9 @@ def mask_average_precision(
 ) -> float:
     """AP of masks in the same manner.
 
-    `of_truth`: the mask of each annotation of `truth`; `masks`: of each of the `detections` (n, 7), whose boxes do not matter, in
-    images of `sizes` (n, 2) height, width; all as COCO's compressed run lengths. Raises ValueError if the evaluator is not there.
+    `of_truth`: the mask of each annotation of `truth`; `masks`: of each of the `detections` (n, 7), whose boxes do not
+    matter, in images of `sizes` (n, 2) height, width; all as COCO's compressed run lengths. Raises ValueError if the
+    evaluator is not there.
     """
     if not len(detections):
         return 0.0

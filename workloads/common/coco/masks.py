@@ -1,10 +1,10 @@
 """Masks as COCO's annotation files have them, polygons or run lengths, to flat arrays; with what is wrong with one.
 
 Prepared form, beside that of `objects.py`. Training: `SPLIT_polygon_points.npy` float32 (2·N,), x and y in pixels in turn;
-`SPLIT_polygon_ends.npy` int64 (P,), where each polygon ends among the N points; `SPLIT_object_polygon_ends.npy` int64 (M,), where
-the polygons of each object end among the P; `SPLIT_trainable.npy` bool (M,), False for crowds and for boxes of at most one pixel.
-Evaluation: `SPLIT_mask_counts.npy` uint8, the masks of all annotations of the ground truth in its order, in COCO's compressed run
-lengths, end to end; `SPLIT_mask_ends.npy` int64, where each ends.
+`SPLIT_polygon_ends.npy` int64 (P,), where each polygon ends among the N points; `SPLIT_object_polygon_ends.npy` int64 (M,),
+where the polygons of each object end among the P; `SPLIT_trainable.npy` bool (M,), False for crowds and for boxes of at most
+one pixel. Evaluation: `SPLIT_mask_counts.npy` uint8, the masks of all annotations of the ground truth in its order, in COCO's
+compressed run lengths, end to end; `SPLIT_mask_ends.npy` int64, where each ends.
 """
 
 from __future__ import annotations
@@ -105,7 +105,10 @@ def _compact_runs(value: dict[str, Any]) -> Mask | str:
 
 
 def _decompressed(text: str) -> list[int] | None:
-    """COCO's compressed run lengths (maskApi.c, rleFrString): six bits a letter; from the fourth on, differences to the last but one."""
+    """COCO's compressed run lengths (maskApi.c, rleFrString), six bits a letter; None for something else.
+
+    From the fourth on they are differences to the last but one.
+    """
     counts: list[int] = []
     value = shift = 0
     for letter in text:
@@ -123,7 +126,9 @@ def _decompressed(text: str) -> list[int] | None:
     return counts if not shift else None
 
 
-def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: npt.NDArray[np.bool_], slack: float) -> dict[int, str]:
+def problems(
+    masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: npt.NDArray[np.bool_], slack: float
+) -> dict[int, str]:
     """Number of each mask (of `masks`, in images of these sizes (M,) in pixels) with which something is wrong, and what.
 
     Points may lie `slack` pixels outside their image: annotators round.
@@ -143,11 +148,13 @@ def problems(masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: npt.ND
         # An object with an odd polygon has x and y confused, but is named for that already.
         beyond = _beyond(values, starts, ends[full], width[full], height[full])
         for number, pixels in zip(full[~(beyond <= slack)].tolist(), beyond[~(beyond <= slack)].tolist(), strict=True):
-            how = f"reaches {pixels:g} pixels beyond its image" if np.isfinite(pixels) else "has a point that is not finite"
-            found.setdefault(number, f"its mask {how} of {width[number]} x {height[number]}")
+            what = f"its mask reaches {pixels:g} pixels beyond its image of {width[number]} x {height[number]}"
+            found.setdefault(number, what if np.isfinite(pixels) else "its mask has a point that is not finite")
     for number, mask in enumerate(masks):
         if mask.runs and mask.size != (height[number], width[number]):
-            found[number] = f"its mask is {mask.size[1]} x {mask.size[0]} pixels, its image {width[number]} x {height[number]}"
+            found[number] = (
+                f"its mask is {mask.size[1]} x {mask.size[0]} pixels, its image {width[number]} x {height[number]}"
+            )
         elif mask.runs and not crowd[number]:
             found[number] = "its mask has run lengths though it is no crowd; polygons are needed"
     return found
@@ -175,7 +182,7 @@ def _beyond(
 def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayLike) -> None:
     """Write the polygons of one split's objects (M,), in the order of `objects.write`; run lengths have none."""
     lengths = np.fromiter(chain.from_iterable(mask.lengths for mask in masks), np.int64)
-    arrays = {
+    arrays: dict[str, npt.NDArray[Any]] = {
         "polygon_points": _coordinates(masks).astype(np.float32),
         "polygon_ends": np.cumsum(lengths // 2),
         "object_polygon_ends": np.cumsum([len(mask.lengths) for mask in masks], dtype=np.int64),
@@ -189,7 +196,9 @@ def read(folder: Path, split: str, objects: int) -> tuple[Polygons, npt.NDArray[
     trainable = open_array(folder, split, "trainable", "bool", objects)
     object_ends = open_array(folder, split, "object_polygon_ends", "int64", objects)
     polygon_ends = open_array(folder, split, "polygon_ends", "int64", int(object_ends[-1]) if objects else 0)
-    points = open_array(folder, split, "polygon_points", "float32", 2 * int(polygon_ends[-1]) if len(polygon_ends) else 0)
+    points = open_array(
+        folder, split, "polygon_points", "float32", 2 * int(polygon_ends[-1]) if len(polygon_ends) else 0
+    )
     return Polygons(points.reshape(-1, 2), polygon_ends, object_ends), trainable
 
 
@@ -198,7 +207,7 @@ def write_run_lengths(folder: Path, split: str, masks: Sequence[Mask], width: In
     encoded = [
         run_lengths(mask, int(down), int(across)) for mask, across, down in zip(masks, width, height, strict=True)
     ]
-    arrays = {
+    arrays: dict[str, npt.NDArray[Any]] = {
         "mask_counts": np.frombuffer(b"".join(encoded), np.uint8),
         "mask_ends": np.cumsum([len(counts) for counts in encoded], dtype=np.int64),
     }

@@ -56,7 +56,7 @@ def corners_inside(
     low = box[:, :2]
     high = low + np.maximum(box[:, 2:] - 1, 0)
     corners = np.concatenate([np.clip(low, 0, most), np.clip(high, 0, most)], axis=1)
-    return corners, (corners[:, 2:] > corners[:, :2]).all(axis=1)
+    return corners, np.asarray((corners[:, 2:] > corners[:, :2]).all(axis=1))
 
 
 def write(folder: Path, split: str, counts: npt.ArrayLike, box: npt.ArrayLike, label: npt.ArrayLike) -> None:
@@ -91,7 +91,5 @@ def open_array(folder: Path, split: str, name: str, dtype: str, count: int) -> n
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
     if array.dtype != np.dtype(dtype) or array.shape != (count,):
-        raise ValueError(
-            f"{path}: {array.dtype} {array.shape} instead of {dtype} ({count},); prepare the data again"
-        )
+        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {dtype} ({count},); prepare the data again")
     return np.asarray(array.view(np.ndarray))

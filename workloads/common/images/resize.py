@@ -51,8 +51,8 @@ def bounded_size(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Heights and widths with the shorter side `shorter`, or less where the longer one would be above `longest`, aspect kept.
 
-    Rounding as in maskrcnn_benchmark (data/transforms/transforms.py, `Resize.get_size`): the longer side down, a limited shorter side to the
-    nearest; so the longer one may pass `longest` by half of the aspect ratio.
+    Rounding as in maskrcnn_benchmark (data/transforms/transforms.py, `Resize.get_size`): the longer side down, a limited
+    shorter side to the nearest; so the longer one may pass `longest` by half of the aspect ratio.
     """
     sides = np.stack(np.broadcast_arrays(np.asarray(height, np.int64), np.asarray(width, np.int64)))
     least, most = sides.min(0), sides.max(0)

@@ -46,7 +46,10 @@ class SyntheticData(ABC):
 
     @abstractmethod
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
-        """The arrays beside `image` of a batch of `count` images of `self.shape`; draws have `key` and first coordinates from 1 on."""
+        """The arrays beside `image` of a batch of `count` images of `self.shape`.
+
+        Draws have `key` and first coordinates from 1 on.
+        """
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """Batches of the real sizes; which of the synthetic images they hold means nothing."""

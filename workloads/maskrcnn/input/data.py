@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
@@ -22,7 +21,7 @@ from workloads.common.images import index
 from workloads.common.images.counts import Shape
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Reader
-from workloads.common.images.resize import resize_smooth_into
+from workloads.common.images.resize import bounded_size, resize_smooth_into
 from workloads.common.images.shape_groups import ShapeGroup, group_by_orientation
 from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8s
 from workloads.common.randomness import bits, fold, stream
@@ -68,14 +67,14 @@ class SampleData(ImageData):
     Arrays of a training batch of B images padded to (H, W), coordinates in pixels of the resized images:
 
     - `image` uint8 (B, H, W, 3) RGB, zeros outside `size` int32 (B, 2), height and width; `number` int64 (B,) in the data set;
-    - `anchor` int32 (B, S) flat numbers in the order of `anchors`, `anchor_label`, `anchor_weight` float32 (B, S), 0 where a slot
-      is unused, `anchor_offset` float32 (B, S, 4);
+    - `anchor` int32 (B, S) flat numbers in the order of `anchors`; `anchor_label`, `anchor_weight` float32 (B, S), weight 0
+      where a slot is unused; `anchor_offset` float32 (B, S, 4);
     - `box` float32 (B, G, 4), `label` int32 (B, G) from 1, 0 where a slot is empty;
     - ragged: `points` float32 (N, 2), `polygon_ends` int64 (P,), `object_ends` int64 (B·G,): the polygons of each slot;
     - `epoch` int64 (1,).
 
-    Of an evaluation batch: `image`, `size`, `number`, the images' own `width` and `height` int32 (B,), and `valid` bool (B,), False
-    where an image only fills the batch up.
+    Of an evaluation batch: `image`, `size`, `number`, the images' own `width` and `height` int32 (B,), and `valid` bool (B,),
+    False where an image only fills the batch up.
     """
 
     OPTIONS = MaskRCNNOptions
@@ -226,7 +225,7 @@ class SampleData(ImageData):
     def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
         """As in training, not mirrored."""
         shorter, longest = int(self.model["image_size"]), int(self.model["image_size_most"])
-        height, width = (int(side) for side in counted.bounded_size(*pixels.shape[:2], shorter, longest))
+        height, width = (int(side) for side in bounded_size(pixels.shape[0], pixels.shape[1], shorter, longest))
         fill(pixels, out, height, width, flip=False)
 
 

@@ -33,8 +33,8 @@ IMAGES_LOST = "prepared without masks: its annotations have none, or an earlier 
 def read_facts(settings: Settings) -> Facts:
     """Counts from manifest and index of the prepared data; COCO's published ones under profile=synthetic.
 
-    Sizes beside `classes`: `train_indexed` images in the index, `objects_per_image_most`, the images of each group of shapes, and
-    `padding_fill_permille`. Raises ValueError that says what to type.
+    Sizes beside `classes`: `train_indexed` images in the index, `objects_per_image_most`, the images of each group of shapes,
+    and `padding_fill_permille`. Raises ValueError that says what to type.
     """
     if not settings.data_dir:
         facts = COCO2017.for_settings(settings)
@@ -99,7 +99,8 @@ def smallest(shapes: tuple[Shape, ...], sizes: Int64s) -> Shape:
 
 
 def padding_fill(settings: Settings, images: ImageIndex, groups: list[ShapeGroup]) -> float:
-    """Pixels of images over pixels of batches, of the first epoch's first batches of a device. Raises ValueError if one fits no shape."""
+    """Pixels of images over pixels of batches, of the first epoch's first batches of a device. Raises ValueError if one fits
+    no shape."""
     shapes = image_shapes(settings.model)
     for group in groups:
         assert group.images is not None

@@ -1,13 +1,13 @@
 """What the anchors of an image learn: labels, a sample of them by hash, regression targets.
 
-Reference rpn/loss.py, matcher.py, balanced_positive_negative_sampler.py: an anchor is positive where it overlaps an object by 0.7
-or more, and where no anchor overlaps that object more; negative where it overlaps none by 0.3; and neither of both if it reaches
-beyond the image. Half of a sample are positives, or as many as there are.
+Reference rpn/loss.py, matcher.py, balanced_positive_negative_sampler.py: an anchor is positive where it overlaps an object by
+0.7 or more, and where no anchor overlaps that object more; negative where it overlaps none by 0.3; and neither of both if it
+reaches beyond the image. Half of a sample are positives, or as many as there are.
 
-Most anchors are far from every object. The overlap of a box with the anchors of one level and one ratio, which have one size, is a
-function of the shared width, which depends on the column alone, times the shared height, which depends on the row alone. So those
-with an overlap above a limit lie in a window of columns and rows, found without looking at any anchor: the numbers compared are
-those that looking at all of them would give, to the last bit.
+Most anchors are far from every object. The anchors of one level and one ratio have one size, so what they overlap depends on
+the shared width, a function of the column alone, times the shared height, one of the row alone. Those above a limit lie in a
+window of columns and rows, which is found without looking at any anchor. The numbers compared are those that looking at all
+of them would give, to the last bit.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Shared:
     areas: Float64s
     """(G, R) areas of both together."""
 
-    def overlap(self, pixels: Float64s, areas: npt.ArrayLike) -> Float64s:
+    def overlap(self, pixels: Float64s, areas: Float64s) -> Float64s:
         """IoU where so many pixels are shared, computed as `boxes.iou` does."""
         return np.asarray(pixels / (areas - pixels))
 
@@ -111,7 +111,7 @@ def _inside(low: float, high: float, side: int, stride: int) -> slice:
 
 
 def _best(levels: Sequence[Level], box: Float64s) -> tuple[Float64s, Int64s]:
-    """Largest overlap (A,) of each anchor, where it is large enough to matter; and the anchors that some object overlaps most."""
+    """Largest overlap (A,) of each anchor, where it matters; and the anchors that some object overlaps most."""
     shared = [_shared(level, box) for level in levels]
     peaks = [one.overlap(one.width.max(axis=1) * one.height.max(axis=1), one.areas) for one in shared]
     of_object = np.max([peak.max(axis=1) for peak in peaks], axis=0)
@@ -141,9 +141,7 @@ def _shared(level: Level, box: Float64s) -> _Shared:
     return _Shared(level, sides[0], sides[1], boxes.area(box)[:, None] + boxes.area(base))
 
 
-def _windows(
-    one: _Shared, peak: Float64s, limit: Float64s
-) -> Iterator[tuple[int, int, slice, slice, Float64s]]:
+def _windows(one: _Shared, peak: Float64s, limit: Float64s) -> Iterator[tuple[int, int, slice, slice, Float64s]]:
     """Object, ratio, rows, columns and overlaps (rows, columns) wherever these may reach the object's limit (G,)."""
     for number, ratio in zip(*np.nonzero(peak >= limit[:, None]), strict=True):
         across, down = one.width[number, :, ratio], one.height[number, :, ratio]
@@ -181,7 +179,12 @@ def sample(labels: Labels, levels: Sequence[Level], box: Float32s, slots: int, k
         positive, owner = positive[chosen], owner[chosen]
     negative = _negatives(labels.value, slots - len(positive), fold(key, 2))
     used = len(positive) + len(negative)
-    found = Sample(np.zeros(slots, np.int32), *(np.zeros(slots, np.float32) for _ in range(2)), np.zeros((slots, 4), np.float32))
+    found = Sample(
+        anchor=np.zeros(slots, np.int32),
+        label=np.zeros(slots, np.float32),
+        weight=np.zeros(slots, np.float32),
+        offset=np.zeros((slots, 4), np.float32),
+    )
     found.anchor[: len(positive)], found.anchor[len(positive) : used] = positive, negative
     found.label[: len(positive)] = 1
     found.weight[:used] = 1

@@ -33,7 +33,9 @@ class SyntheticSampleData(SyntheticData):
         box = np.zeros((count, most, 4), np.float32)
         box[:, :objects] = np.concatenate([low, low + extent], axis=2)
         label = np.zeros((count, most), np.int32)
-        classes = uniform(bits(key, 2, np.arange(count * objects))).reshape(count, objects) * self.facts.sizes["classes"]
+        classes = (
+            uniform(bits(key, 2, np.arange(count * objects))).reshape(count, objects) * self.facts.sizes["classes"]
+        )
         label[:, :objects] = 1 + classes.astype(np.int32)
         turn = np.linspace(0, 2 * np.pi, self.CORNERS, endpoint=False)
         circle = np.stack([np.cos(turn), np.sin(turn)], axis=1)
@@ -41,9 +43,7 @@ class SyntheticSampleData(SyntheticData):
         polygons = np.cumsum(np.tile(np.arange(most) < objects, count))
         levels = anchors.levels(self.settings.model, height, width)
         drawn = [
-            rpn_targets.sample(
-                rpn_targets.label(levels, one, height, width), levels, one, slots, fold(key, 3, number)
-            )
+            rpn_targets.sample(rpn_targets.label(levels, one, height, width), levels, one, slots, fold(key, 3, number))
             for number, one in enumerate(box[:, :objects])
         ]
         return {
