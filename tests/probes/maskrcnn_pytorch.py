@@ -8,7 +8,6 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 
 from suite.common.registry import load_trainer
 from tests.probes.image_trainers import digest, place_here, under
-from tests.probes.maskrcnn_torchvision import by_anchor
 from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
 from workloads.frameworks.pytorch import regions
 from workloads.maskrcnn import pytorch as module
@@ -37,7 +36,7 @@ def computed(case):
     keep = trainer.proposals
     trainer.proposals = lambda *given, **words: proposed.append(keep(*given, **words)) or proposed[-1]
     found |= {f"loss/{name}": value.detach().numpy() for name, value in trainer.parts(batch).items()}
-    found["proposals"] = by_anchor([(one.box, one.anchor) for one in proposed[0]])
+    found["proposals"] = synthetic.by_anchor([(one.box, one.anchor) for one in proposed[0]])
     trainer.load_state(initial)
     batches = [synthetic.batch(workload, step) for step in range(10)]
     losses = [trainer.train([[one]], step).loss for step, one in enumerate(batches)]
