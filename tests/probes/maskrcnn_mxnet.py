@@ -48,7 +48,7 @@ def computed(case, compile=""):
     trainer.proposals = lambda *given, **words: proposed.append(keep(*given, **words)) or proposed[-1]
     (parts,) = in_turn([trainer.parts(0, batch)])
     found |= {f"loss/{name}": value for name, value in zip(LOSSES, parts.asnumpy(), strict=True)}
-    found["proposals"] = rules_by_anchor(proposed[0])
+    found["proposals"] = synthetic.by_anchor([(one.box, one.anchor) for one in proposed[0]])
     trainer.load_state({**initial, **synthetic.statistics(workload)})
     trainer.backward([batch])
     found |= under("gradient", gradients_of(trainer))
@@ -63,9 +63,3 @@ def computed(case, compile=""):
     found["moved"] = np.array(moved)
     trainer.close()
     return found
-
-
-def rules_by_anchor(proposals):
-    """(n, 6) image, anchor and box, in an order that scores do not change."""
-    rows = [np.column_stack([np.full(len(one), image), one.anchor, one.box]) for image, one in enumerate(proposals)]
-    return np.concatenate([of_image[np.argsort(of_image[:, 1])] for of_image in rows])

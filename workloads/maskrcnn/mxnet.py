@@ -124,7 +124,7 @@ class Detector(ImageModel):
         logits are put in the pixels' order. oneDNN's own takes three times as long.
         """
         side, up = self.mask_pool, self.layers.mask_up
-        x = F.reshape(F.transpose(inputs["mask_pooled"], (0, 2, 1)), (0, 0, side, side))
+        x = F.transpose(F.reshape(inputs["mask_pooled"], (0, side, side, -1)), (0, 3, 1, 2))
         for layer in self.layers.mask_convolutions:
             x = rectified(F, self.convolution(F, inputs, x, layer))
         weight, bias = (inputs[f"{up.name}.{kind}"] for kind in ("weight", "bias"))
@@ -358,7 +358,7 @@ class MaskRCNNTrainer(ImageTrainer):
         label = self.to_device(detected.label[:, :slots].reshape(-1), replica.context)
         (some,) = self.masks(False, replica.arguments(False), {"mask_pooled": pooled, "mask_label": label})
         some = some.reshape((len(found), slots, *some.shape[1:]))
-        none = mx.nd.zeros((len(found), self.rules.detections - slots, *some.shape[2:]), ctx=replica.context)
-        mask = mx.nd.concat(some, none, dim=1) if slots < self.rules.detections else some
+        mask = mx.nd.zeros((len(found), self.rules.detections, *some.shape[2:]), ctx=replica.context)
+        mask[:, :slots] = some
         values = {name: self.to_device(getattr(detected, name), replica.context) for name in ("box", "score", "label")}
         return {name: [value] for name, value in {**values, "mask": mask}.items()}
