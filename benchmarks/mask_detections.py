@@ -1,8 +1,8 @@
 """What Mask R-CNN's evaluation costs beside the network: see detections.py, `--workload maskrcnn`.
 
 30 synthetic detections in each of 5,000 images of 640 x 480: near the objects, some of another class. Pasted and encoded
-through `results.measure` in the workload's threads, as an evaluation does it; AP of boxes and of masks by both evaluators, whose
-numbers must be equal.
+through `results.measure` in the workload's threads, as an evaluation does it; AP of boxes and of masks by both evaluators,
+whose numbers must be equal.
 """
 
 from __future__ import annotations

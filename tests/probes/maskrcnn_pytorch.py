@@ -1,13 +1,18 @@
 """Run inside PyTorch's environment: what Mask R-CNN's trainer computes of the synthetic cases."""
 
+import functools
+
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 
 from suite.common.registry import load_trainer
 from tests.probes.image_trainers import digest, place_here, under
 from tests.probes.maskrcnn_torchvision import by_anchor
 from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
 from workloads.frameworks.pytorch import regions
+from workloads.maskrcnn import pytorch as module
+from workloads.maskrcnn.regions import pytorch as on_gpu
 from workloads.maskrcnn.regions import rules
 
 
@@ -96,7 +101,9 @@ def suppressed(count):
     sides = rng.uniform(8, 60, (count // 20, 2)).repeat(20, axis=0) + rng.uniform(0, 9, (count, 2))
     box = np.concatenate([middles, middles + sides], 1).astype(np.float32)
     score = np.sort(np.round(rng.uniform(size=count), 2).astype(np.float32))[::-1].copy()
-    return {"box": box, "score": score, "kept": rules.suppressed(regions.suppress, box, score, 0.7)}
+    on_device = on_gpu.kept(torch.from_numpy(box)[None], 0.7)[0].nonzero()[:, 0]
+    kept = rules.suppressed(regions.suppress, box, score, 0.7)
+    return {"box": box, "score": score, "kept": kept, "on_device": on_device.numpy()}
 
 
 def shared(case, devices=2):
@@ -130,3 +137,49 @@ def halves(case):
     dummies = [trainer.loss_alone(workload.dummy_batch(specs)).item() for specs in workload.shapes()]
     trainer.close()
     return {**found, "dummies": np.array(dummies)}
+
+
+def on_device(case, empty=False):
+    """`host/NAME` and `device/NAME` of what a batch learns, decided on the host and as on a GPU; `losses` of both."""
+    workload, trainer = trainer_of(case)
+    batch = synthetic.batch(workload, 1, empty=empty)
+    names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
+    arrays = {name: trainer.to_device(batch.arrays[name]) for name in names}
+    there, found, losses = trainer.between(batch.arrays, arrays), {}, []
+    for name, between in (("host", functools.partial(trainer.learned, batch.arrays)), ("device", there)):
+        outputs = trainer.model(arrays["image"], arrays["size"], between)
+        losses.append([value.item() for value in module.losses(outputs, arrays).values()])
+        regions_found = {key: outputs[key].numpy() for key in ("box", "level", "label", "weight", "delta", "mask")}
+        found |= under(name, regions_found)
+    trainer.close()
+    return {**found, "losses": np.array(losses)}
+
+
+def waits(case):
+    """Whether anything between the halves, in pooling or in the losses looks at values: fake tensors have none."""
+    workload, trainer = trainer_of(case)
+    batch = synthetic.batch(workload, 1)
+    names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
+    arrays = {name: trainer.to_device(batch.arrays[name]) for name in names}
+    between = trainer.between(batch.arrays, arrays)
+    with torch.no_grad():
+        maps, objectness, deltas = trainer.model.first_half(arrays["image"], arrays["size"])
+    found, strides = {}, trainer.model.strides
+    with FakeTensorMode() as mode:
+        words = {
+            name: torch.utils._pytree.tree_map(mode.from_tensor, between.keywords[name])
+            for name in ("anchors", "batch")
+        }
+        fake = between.func(*map(mode.from_tensor, (objectness, deltas)), **words, rules=trainer.rules)
+        found |= {f"shape/{name}": np.array(value.shape) for name, value in fake.items()}
+        rows = torch.cat([fake["box"].flatten(0, 1)[:, :1] * 0, fake["box"].flatten(0, 1)], 1)
+        pooled = regions._pool_on_device(
+            [mode.from_tensor(one) for one in maps], strides, rows, fake["level"].flatten(), 7
+        )
+        found["shape/pooled"] = np.array(pooled.shape)
+        try:
+            fake["weight"].nonzero()
+        except DynamicOutputShapeException:
+            found["noticed"] = np.array(True)
+    trainer.close()
+    return found

@@ -9,6 +9,7 @@ A, on the device. Images uint8 (B, H, W, 3) RGB to BGR float minus the means, 0 
    on all levels: logits (B, A) and deltas (B, A, 4), levels from the finest, cells row by row, anchors of a cell.
 B, on the host, from their values (no gradient flows through boxes): `regions.proposals.propose`; in training
    `regions.rois.sample` and `masks.targets`, cut to as many positive slots as the batch needs, rounded up (`_slots`).
+   On a GPU the same on the device, with all slots: regions/pytorch.py, which says what differs.
 C, on the device. Regions pooled to 7×7, box head, class logits (B, R, C + 1) and deltas (B, R, C + 1, 4). In training the
    first slots pooled to 14×14, mask head, the logits of each slot's own class (B, M, 28, 28).
 Losses, in fp32, each over its own count, at least 1, on *this device*: RPN's binary cross-entropy and smooth L1 (β = 1/9)
@@ -37,6 +38,7 @@ from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.regions import pool, suppress
 from workloads.frameworks.pytorch.residual import FrozenNorm, Norm, Trunk, convolution
 from workloads.maskrcnn import anchors, masks, network
+from workloads.maskrcnn.regions import pytorch as on_gpu
 from workloads.maskrcnn.regions.detections import detect
 from workloads.maskrcnn.regions.proposals import Proposals, propose
 from workloads.maskrcnn.regions.rois import sample
@@ -191,6 +193,8 @@ class MaskRCNNTrainer(ImageTrainer):
     def __init__(self, workload: MaskRCNN, place: Place) -> None:
         super().__init__(workload, place)
         self.rules = Rules.of(self.settings.model, workload.hyperparameters.num_image_candidates)
+        self.anchors: dict[tuple[int, ...], list[torch.Tensor]] = {}
+        """Padded shape to the anchors of its levels on the device; on a CPU none."""
 
     def build(self) -> nn.Module:
         """The workload's trunk, pyramid and heads."""
@@ -211,9 +215,23 @@ class MaskRCNNTrainer(ImageTrainer):
         """The five losses of this device's batch by name."""
         names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
         arrays = {name: self.to_device(batch.arrays[name]) for name in names}
+        between = (
+            self.between(batch.arrays, arrays) if self.device.type == "cuda" else partial(self.learned, batch.arrays)
+        )
         with self.autocast():
-            outputs = self.called(arrays["image"], arrays["size"], lambda *found: self.learned(batch.arrays, *found))
+            outputs = self.called(arrays["image"], arrays["size"], between)
         return losses(outputs, arrays)
+
+    def between(self, arrays: Arrays, on_device: Tensors) -> Between:
+        """`learned` on the device; what it needs is on its way there before the network begins."""
+        values = {name: arrays[name] for name in ("box", "label")} | {"edges": on_gpu.edges(arrays)}
+        values["keys"] = on_gpu.keys(arrays["number"], int(arrays["epoch"][0]), self.settings.seed)
+        batch = {name: self.to_device(value) for name, value in values.items()} | {"size": on_device["size"]}
+        shape = arrays["image"].shape[1:3]
+        if shape not in self.anchors:
+            levels = anchors.level_anchors(self.settings.model, *shape)
+            self.anchors[shape] = [self.to_device(level.copy()) for level in levels]
+        return partial(on_gpu.learned, anchors=self.anchors[shape], batch=batch, rules=self.rules)
 
     def proposals(
         self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor, training: bool

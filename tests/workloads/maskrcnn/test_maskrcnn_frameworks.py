@@ -85,7 +85,7 @@ def test_pooling_is_torchvisions_in_value_and_gradient(side):
 def test_suppression_of_2000_clustered_boxes_is_the_plain_one():
     found = probe("pytorch", "probes.maskrcnn_pytorch.suppressed", 2000)
     wanted = plain.suppress(found["box"], found["score"], 0.7)
-    assert found["kept"].tolist() == wanted.tolist()
+    assert found["kept"].tolist() == found["on_device"].tolist() == wanted.tolist()
     assert 100 < len(wanted) < 1900
 
 
@@ -113,3 +113,31 @@ def test_two_devices_take_the_mean_of_their_losses():
     assert not any(value.any() for name, value in below(one, "empty/").items() if name.startswith("mask."))
     assert one["digest"] == two["digest"]
     assert one["loss"] == two["loss"] > 0
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_gpu_decides_as_the_host_does(case, empty):
+    """The same regions in the same slots; masks differ on outlines alone."""
+    arrays = probe("pytorch", "probes.maskrcnn_pytorch.on_device", case, empty)
+    found, wanted = below(arrays, "device/"), below(arrays, "host/")
+    for name in ("label", "weight", "level"):
+        np.testing.assert_array_equal(found[name], wanted[name], name)
+    for name in ("box", "delta"):
+        np.testing.assert_allclose(found[name], wanted[name], atol=1e-4)
+    slots = wanted["mask"].shape[1]
+    assert not found["mask"][:, slots:].any()
+    assert np.abs(found["mask"][:, :slots] - wanted["mask"]).mean() < 0.01
+    assert (wanted["label"] > 0).any() != empty
+    losses = arrays["losses"]
+    np.testing.assert_allclose(losses[1, :4], losses[0, :4], rtol=1e-5)
+    np.testing.assert_allclose(losses[1, 4], losses[0, 4], rtol=0.02)
+
+
+def test_nothing_of_a_gpus_step_asks_for_values():
+    found = probe("pytorch", "probes.maskrcnn_pytorch.waits", "frozen")
+    assert found["noticed"]
+    shapes = {name: tuple(shape) for name, shape in below(found, "shape/").items()}
+    assert shapes["box"] == (2, 40, 4)
+    assert shapes["mask"] == (2, 10, 28, 28)
+    assert shapes["pooled"] == (80, 24, 7, 7)

@@ -15,7 +15,9 @@ from workloads.maskrcnn import boxes
 from workloads.maskrcnn.regions.proposals import Proposals
 from workloads.maskrcnn.regions.rules import MATCH_IOU, Float32s, Int32s, Int64s, Rules
 
-_OF_ANCHORS, _OF_OBJECTS = 0, 1
+KEY = "regions"
+"""Stream of the hash."""
+OF_ANCHORS, OF_OBJECTS = 0, 1
 """Coordinates of the hash: what the next one counts."""
 
 
@@ -51,7 +53,7 @@ def sample(
     image's objects are proposals too. The choice is a hash of seed, epoch, number and the proposal's anchor or the object's
     slot: proposals that change places by rounding change nothing.
     """
-    shape, key = (len(proposals), rules.regions), stream(seed, "regions", epoch)
+    shape, key = (len(proposals), rules.regions), stream(seed, KEY, epoch)
     found = Regions(
         np.zeros((*shape, 4), np.float32),
         np.zeros(shape, np.int32),
@@ -64,7 +66,7 @@ def sample(
         there = np.flatnonzero(label[image])
         candidates = np.concatenate([proposed.box, box[image, there]])
         matched, positive = match(candidates, box[image, there])
-        coordinates = [(_OF_ANCHORS, proposed.anchor), (_OF_OBJECTS, there)]
+        coordinates = [(OF_ANCHORS, proposed.anchor), (OF_OBJECTS, there)]
         random = np.concatenate([bits(key, int(number[image]), *coordinate) for coordinate in coordinates])
         chosen = _drawn(positive, random, rules.positives)
         count = len(chosen)

@@ -26,7 +26,7 @@ SCORE_MINIMUM = 0.05
 """Scores of detections must be larger."""
 MATCH_IOU = 0.5
 """A region that overlaps an object by so much or more is positive, every other one is background."""
-_ROUNDING = np.float32(1e-6)
+ROUNDING = np.float32(1e-6)
 """Added to the side's ratio before its logarithm (reference poolers.py)."""
 
 
@@ -77,7 +77,7 @@ class Rules:
     def level(self, boxes: Float32s) -> Int32s:
         """(…,) which level, counted from 0, boxes (…, 4) are pooled from: floor(base + log2(√area / size + 1e-6)),
         limited."""
-        ratio = np.sqrt(area(boxes)) / np.float32(self.level_size) + _ROUNDING
+        ratio = np.sqrt(area(boxes)) / np.float32(self.level_size) + ROUNDING
         level = np.floor(np.log2(ratio) + np.float32(self.level_base)) - 2
         return np.asarray(np.clip(level, 0, self.levels - 1)).astype(np.int32)
 
