@@ -194,6 +194,22 @@ def test_pixels_boxes_and_polygons_follow_plain_arithmetic(source, epoch):
     assert 3 < flips < 20
 
 
+def test_scaled_decoding_changes_values_by_one(prepared, epoch):
+    """Images that grow are resized by OpenCV; nothing else changes."""
+    _, steps = epoch
+    data = opened(prepared, decode="scaled")
+    ((found,),) = copies(data, 0, 1)
+    data.close()
+    difference = np.abs(found["image"].astype(int) - steps[0]["image"])
+    grows = (steps[0]["size"] >= np.stack([data.images.height, data.images.width], 1)[found["number"]]).all(1)
+    assert grows.any()
+    assert difference[grows].max() == 1
+    assert difference[grows].mean() < 0.3
+    for name in steps[0]:
+        if name != "image":
+            np.testing.assert_array_equal(found[name], steps[0][name])
+
+
 def size_of_reference(height, width, shorter, longest):
     """maskrcnn_benchmark's `Resize.get_size`, as it stands there."""
     least, most = float(min(width, height)), float(max(width, height))
