@@ -2,11 +2,11 @@
 
     python benchmarks/maskrcnn_step.py [--precision fp32] [--cores 2] [--rounds 3] [--steps 2]
 
-torchvision's model has frozen batch norm and `trainable_layers=3`, the same weights, image and objects, and its own conventions. Both
-do everything of a step but read the image; torchvision matches all anchors in it, which in the suite is the loader's part
-(`anchors_in_loader_seconds`, of one core, to be added where there is no core to spare). Processes of a round follow each other, in
-turns; shares are medians over rounds of ratios within a round, of elapsed and of CPU seconds: on a busy machine the latter count.
-Prints JSON.
+torchvision's model has frozen batch norm and `trainable_layers=3`, the same weights, image and objects, and its own
+conventions. Both do everything of a step but read the image; torchvision matches all anchors in it, which in the suite is
+the loader's part (`anchors_in_loader_seconds`, of one core, to be added where there is no core to spare). Processes of a
+round follow each other, in turns; shares are medians over rounds of ratios within a round, of elapsed and of CPU seconds:
+on a busy machine the latter count. Prints JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-
 from image_step import conditions
 
 from suite.common import registry
@@ -39,7 +38,8 @@ MODELS = {"suite": "this suite's trainer", "torchvision": "MaskRCNN, FrozenBatch
 
 
 def child(args: argparse.Namespace, *words: str) -> str:
-    """What a process in PyTorch's environment prints, pinned to its cores, with the memory settings of the suite's workers."""
+    """What a process in PyTorch's environment prints, pinned to its cores, with the memory settings of the suite's
+    workers."""
     variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": str(PROJECT)}
     variables["GLIBC_TUNABLES"] = pytorch.MALLOC_TUNABLES
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[: args.cores])]

@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
     arrays = batch.arrays
     count = int(np.count_nonzero(arrays["label"][0]))
     ends = [0, *arrays["polygon_ends"].tolist()]
-    polygons = [arrays["points"][first:last].reshape(-1).tolist() for first, last in zip(ends, ends[1:], strict=False)]
+    polygons = [arrays["points"][first:last].reshape(-1).tolist() for first, last in pairwise(ends)]
     drawn = tool.decode(tool.frPyObjects(polygons, HEIGHT, WIDTH))
     weights = {f"weight/{torchvision_name(name)}": value for name, value in made.initial_weights(1)}
     np.savez(

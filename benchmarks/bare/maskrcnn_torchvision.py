@@ -2,9 +2,9 @@
 
     python maskrcnn_torchvision.py CORES fp32|bf16 STEPS INPUTS.npz
 
-Frozen batch norm, `trainable_layers=3`, 81 classes, its own defaults, SGD. INPUTS has `image` uint8 (H, W, 3) RGB, `box` (G, 4),
-`label` (G,), `mask` (G, H, W), and `weight/NAME` under torchvision's names. Prints JSON: seconds and CPU seconds per step, the peak
-of the resident set, the last losses.
+Frozen batch norm, `trainable_layers=3`, 81 classes, its own defaults, SGD. INPUTS has `image` uint8 (H, W, 3) RGB, `box`
+(G, 4), `label` (G,), `mask` (G, H, W), and `weight/NAME` under torchvision's names. Prints JSON: seconds and CPU seconds
+per step, the peak of the resident set, the last losses.
 """
 
 import json
@@ -24,7 +24,8 @@ backbone = resnet_fpn_backbone(backbone_name="resnet50", weights=None, trainable
 model = MaskRCNN(backbone, 81, min_size=800, max_size=1333).to(memory_format=torch.channels_last).train()
 weights = {name[7:]: torch.from_numpy(inputs[name]) for name in inputs.files if name.startswith("weight/")}
 missing, unexpected = model.load_state_dict(weights, strict=False)
-assert not unexpected and all("running" in name for name in missing)
+assert not unexpected
+assert all("running" in name for name in missing)
 optimizer = torch.optim.SGD(
     [value for value in model.parameters() if value.requires_grad], lr=1e-4, momentum=0.9, weight_decay=1e-4, fused=True
 )

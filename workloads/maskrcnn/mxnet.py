@@ -10,6 +10,7 @@ host waits for one of them. The order of regions does not matter to the losses, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
@@ -35,7 +36,7 @@ from workloads.maskrcnn.workload import MaskRCNN
 RPN_BETA_ROOT = 3
 """1 / √β of RPN's smooth L1, β = 1/9 (reference modeling/rpn/loss.py), as MXNet's operator has it."""
 FIXED_SHAPES_MOST = 2
-"""With more padded shapes the first half's memory is planned at every change, instead of once for each."""
+"""A half that meets more sets of shapes plans its memory at every change, instead of once for each (a tenth faster)."""
 LOSSES = ("objectness", "rpn_box", "class", "box", "mask")
 Outputs = dict[str, list[mx.nd.NDArray]]
 
@@ -220,16 +221,18 @@ class MaskRCNNTrainer(ImageTrainer):
     def build(self) -> None:
         """With a graph for each thing that is computed of regions."""
         super().build()
-        self.graphs.fixed = len(self.workload.image_shapes) <= FIXED_SHAPES_MOST
+        shapes, slots = len(self.workload.image_shapes), math.ceil(self.rules.positives / host.SLOTS_ROUNDED)
+        self.graphs.fixed = shapes <= FIXED_SHAPES_MOST
         sampled = ("anchor", "anchor_label", "anchor_weight", "anchor_offset")
         masks = ("mask_pooled", "mask_label")
         regions = ("pooled", *masks, "label", "weight", "delta", "own_delta", "mask")
-        self.losses = self._part(("objectness", "rpn_delta", *sampled, *regions), self.model.losses)
-        self.boxes = self._part(("pooled",), self.model.detected)
-        self.masks = self._part(masks, self.model.shown)
+        few = shapes * slots <= FIXED_SHAPES_MOST
+        self.losses = self._part(("objectness", "rpn_delta", *sampled, *regions), self.model.losses, few)
+        self.boxes = self._part(("pooled",), self.model.detected, fixed=False)
+        self.masks = self._part(masks, self.model.shown, fixed=False)
 
-    def _part(self, inputs: tuple[str, ...], function: Function) -> Graphs:
-        return Graphs(Part(self.model, inputs, function), self.compiles, fixed=False)
+    def _part(self, inputs: tuple[str, ...], function: Function, fixed: bool) -> Graphs:
+        return Graphs(Part(self.model, inputs, function), self.compiles, fixed)
 
     def parameter_rule(self, name: str) -> ParameterRule:
         """Scales and shifts of frozen norms are not trained."""

@@ -26,6 +26,8 @@ Int64s = npt.NDArray[np.int64]
 
 POINTS_LEAST = 3
 """Of a polygon."""
+MASKS_AT_ONCE = 10_000
+"""Checked together: some megabytes."""
 TYPES = {"polygon_points": "float32", "polygon_ends": "int64", "object_polygon_ends": "int64", "trainable": "bool"}
 
 
@@ -134,22 +136,9 @@ def problems(
     Points may lie `slack` pixels outside their image: annotators round.
     """
     found: dict[int, str] = {}
-    counts = np.array([len(mask.lengths) for mask in masks], np.int64)
-    lengths = np.fromiter(chain.from_iterable(mask.lengths for mask in masks), np.int64, int(counts.sum()))
-    owner = np.repeat(np.arange(len(masks)), counts)
-    for row in np.flatnonzero((lengths < 2 * POINTS_LEAST) | (lengths % 2 == 1)):
-        what = f"{lengths[row]} coordinates" if lengths[row] % 2 else f"{lengths[row] // 2} points"
-        found.setdefault(int(owner[row]), f"a polygon of its mask has {what}, not {POINTS_LEAST} points or more")
-    values = _coordinates(masks)
-    ends = np.cumsum(np.bincount(owner, lengths, len(masks)).astype(np.int64))
-    full = np.flatnonzero(np.diff(ends, prepend=0) > 0)
-    if len(full):
-        starts = np.concatenate([[0], ends[:-1]])[full]
-        # An object with an odd polygon has x and y confused, but is named for that already.
-        beyond = _beyond(values, starts, ends[full], width[full], height[full])
-        for number, pixels in zip(full[~(beyond <= slack)].tolist(), beyond[~(beyond <= slack)].tolist(), strict=True):
-            what = f"its mask reaches {pixels:g} pixels beyond its image of {width[number]} x {height[number]}"
-            found.setdefault(number, what if np.isfinite(pixels) else "its mask has a point that is not finite")
+    for first in range(0, len(masks), MASKS_AT_ONCE):
+        some = range(first, min(first + MASKS_AT_ONCE, len(masks)))
+        found |= _polygon_problems(masks, some, width, height, slack)
     for number, mask in enumerate(masks):
         if mask.runs and mask.size != (height[number], width[number]):
             found[number] = (
@@ -160,20 +149,39 @@ def problems(
     return found
 
 
+def _polygon_problems(
+    masks: Sequence[Mask], some: range, width: Int64s, height: Int64s, slack: float
+) -> dict[int, str]:
+    found: dict[int, str] = {}
+    full: list[int] = []
+    for number in some:
+        lengths = masks[number].lengths
+        if not lengths:
+            continue
+        least, odd = min(lengths), next((length for length in lengths if length % 2), 0)
+        if least < 2 * POINTS_LEAST or odd:
+            what = f"{odd} coordinates" if odd else f"{least // 2} points"
+            found[number] = f"a polygon of its mask has {what}, not {POINTS_LEAST} points or more"
+        else:
+            full.append(number)
+    if not full:
+        return found
+    numbers = np.array(full)
+    points = _coordinates([masks[number] for number in full]).reshape(-1, 2)
+    counts = np.array([sum(masks[number].lengths) // 2 for number in full])
+    starts = np.cumsum(counts) - counts
+    low, high = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
+    sizes = np.stack([width[numbers], height[numbers]], axis=1)
+    beyond = np.maximum(-low, high - sizes).max(axis=1)
+    for row in np.flatnonzero(~(beyond <= slack)).tolist():
+        across, down = sizes[row].tolist()
+        what = f"its mask reaches {beyond[row]:g} pixels beyond its image of {across} x {down}"
+        found[full[row]] = what if np.isfinite(beyond[row]) else "its mask has a point that is not finite"
+    return found
+
+
 def _coordinates(masks: Sequence[Mask]) -> npt.NDArray[np.float64]:
-    return np.frombuffer(b"".join([mask.coordinates.tobytes() for mask in masks]), np.float64)
-
-
-def _beyond(
-    values: npt.NDArray[np.float64], starts: Int64s, ends: Int64s, width: Int64s, height: Int64s
-) -> npt.NDArray[np.float64]:
-    """By how many pixels the points of each object lie outside its image, at most; not finite where one is not."""
-    owner = np.repeat(np.arange(len(starts)), ends - starts)
-    is_y = (np.arange(len(values)) - starts[owner]) % 2 == 1
-    most = np.where(is_y, height[owner], width[owner])
-    with np.errstate(invalid="ignore"):
-        outside = np.maximum(-values, values - most)
-        return np.asarray(np.maximum.reduceat(outside, starts))
+    return np.frombuffer(b"".join([mask.coordinates for mask in masks]), np.float64)
 
 
 # -- the prepared form --------------------------------------------------------------------------------------------

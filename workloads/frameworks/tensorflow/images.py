@@ -129,8 +129,8 @@ class ImageTrainer(ModelTrainer):
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""
         stats = super().train(steps, first_step)
-        if self.strategy is not None:
-            statistics = list(self.model.statistics.values())
+        statistics = list(self.model.statistics.values())
+        if self.strategy is not None and statistics:
             summed = self.sum_over_replicas([statistic.read_value() for statistic in statistics])
             for statistic, value in zip(statistics, summed, strict=True):
                 statistic.assign(value / self.place.processes)

@@ -21,7 +21,7 @@ from workloads.common.images import index
 from workloads.common.images.counts import Shape
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Reader
-from workloads.common.images.resize import bounded_size, resize_smooth_into
+from workloads.common.images.resize import bounded_size, resize_into, resize_smooth_into
 from workloads.common.images.shape_groups import ShapeGroup, group_by_orientation
 from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8s
 from workloads.common.randomness import bits, fold, stream
@@ -211,7 +211,7 @@ class SampleData(ImageData):
         height, width = self.sizes(one, filling.shape)[0].tolist()
         whole = (0, 0, int(self.images.width[image]), int(self.images.height[image]))
         pixels = self.part(reader, image, whole, (height, width))
-        fill(pixels, out, height, width, bool(self.flips(one, filling.epoch)[0]))
+        fill(pixels, out, height, width, bool(self.flips(one, filling.epoch)[0]), plain=self.scaled)
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 
@@ -229,8 +229,14 @@ class SampleData(ImageData):
         fill(pixels, out, height, width, flip=False)
 
 
-def fill(pixels: UInt8s, out: UInt8s, height: int, width: int, flip: bool) -> None:
-    """Resize an image to `height` x `width` in the upper left of `out` (H, W, 3), zeros elsewhere."""
-    resize_smooth_into(pixels, out[:height, :width], flip)
+def fill(pixels: UInt8s, out: UInt8s, height: int, width: int, flip: bool, plain: bool = False) -> None:
+    """Resize an image to `height` x `width` in the upper left of `out` (H, W, 3), zeros elsewhere.
+
+    As Pillow does, like the reference; `plain`: by OpenCV where the image grows, which takes a tenth of the time and gives
+    values that differ by at most one.
+    """
+    grows = height >= pixels.shape[0] and width >= pixels.shape[1]
+    resize = resize_into if plain and grows else resize_smooth_into
+    resize(pixels, out[:height, :width], flip)
     out[height:] = 0
     out[:height, width:] = 0

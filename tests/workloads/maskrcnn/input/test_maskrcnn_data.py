@@ -8,7 +8,8 @@ from pycocotools import mask as tool
 
 from tests.workloads import synthetic as common
 from tests.workloads.common.coco import synthetic_coco as synthetic
-from tests.workloads.maskrcnn import rpn_plain, synthetic_masks
+from tests.workloads.maskrcnn import synthetic_masks
+from tests.workloads.maskrcnn.input import rpn_plain
 from tests.workloads.resnet50.synthetic_images import place
 from workloads.common.coco import annotations as coco
 from workloads.common.coco.dataset import CocoFolders
@@ -192,6 +193,22 @@ def test_pixels_boxes_and_polygons_follow_plain_arithmetic(source, epoch):
                     expected[:, 0] = across - expected[:, 0] - 1
                 np.testing.assert_allclose(points, expected, rtol=1e-5, atol=1e-4)
     assert 3 < flips < 20
+
+
+def test_scaled_decoding_changes_values_by_one(prepared, epoch):
+    """Images that grow are resized by OpenCV; nothing else changes."""
+    _, steps = epoch
+    data = opened(prepared, decode="scaled")
+    ((found,),) = copies(data, 0, 1)
+    data.close()
+    difference = np.abs(found["image"].astype(int) - steps[0]["image"])
+    grows = (steps[0]["size"] >= np.stack([data.images.height, data.images.width], 1)[found["number"]]).all(1)
+    assert grows.any()
+    assert difference[grows].max() == 1
+    assert difference[grows].mean() < 0.3
+    for name in steps[0]:
+        if name != "image":
+            np.testing.assert_array_equal(found[name], steps[0][name])
 
 
 def size_of_reference(height, width, shorter, longest):
