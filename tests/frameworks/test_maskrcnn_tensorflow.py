@@ -132,3 +132,13 @@ def test_two_devices_take_the_mean_of_their_losses():
     assert not any(value.any() for name, value in below(one, "empty/").items() if name.startswith("mask."))
     assert one["digest"] == two["digest"]
     assert one["loss"] == two["loss"] > 0
+
+
+@pytest.mark.full
+def test_xla_changes_nothing():
+    """All slots are computed then; their number is part of what is compiled."""
+    arrays = probe("tensorflow", "probes.maskrcnn_tensorflow.compiled")
+    found, wanted = below(arrays, "on/"), below(arrays, "off/")
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert relative(found[name], value) <= 1e-4, name
