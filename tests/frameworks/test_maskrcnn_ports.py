@@ -178,3 +178,13 @@ def test_mxnet_computes_the_same_without_its_graphs(case):
     np.testing.assert_allclose(found["mask"], wanted["mask"], atol=1e-4)
     np.testing.assert_allclose(found["losses"][:3], wanted["losses"][:3], rtol=1e-4)
     np.testing.assert_array_equal(found["digests"][0], found["digests"][1])
+
+
+@pytest.mark.full
+def test_xla_changes_nothing():
+    """All slots are computed then; their number is part of what is compiled."""
+    arrays = probe("tensorflow", "probes.maskrcnn_tensorflow.compiled")
+    found, wanted = below(arrays, "on/"), below(arrays, "off/")
+    assert found.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert relative(found[name], value) <= 1e-4, name

@@ -10,11 +10,11 @@ from workloads.frameworks.tensorflow import regions
 from workloads.maskrcnn.regions import rules
 
 
-def trainer_of(case, devices=None, compile="", **changes):
+def trainer_of(case, devices=None, warm_up=False, **changes):
     """A trainer with the case's weights."""
-    workload = synthetic.workload(case, "tensorflow", devices or 1, compile, **changes)
+    workload = synthetic.workload(case, "tensorflow", devices or 1, **changes)
     trainer = load_trainer("maskrcnn", "tensorflow")(workload, place_here(devices))
-    trainer.setup(synthetic.weights(workload).items(), warm_up=True)
+    trainer.setup(synthetic.weights(workload).items(), warm_up=warm_up)
     return workload, trainer
 
 
@@ -23,9 +23,9 @@ def gradients_of(trainer, batch):
     return {name: trainer.model.outside(value.numpy()) for name, value in trainer.backward(batch).items()}
 
 
-def computed(case, compile=""):
+def computed(case):
     """As maskrcnn_pytorch.py names it, gradients in fp32; and `traces`."""
-    workload, trainer = trainer_of(case, compile=compile)
+    workload, trainer = trainer_of(case, warm_up=True)
     batch, initial = synthetic.batch(workload, 0), trainer.state()
     trainer.load_state({**initial, **synthetic.statistics(workload)})
     ((_, outputs),) = trainer.predict([[batch]])
@@ -103,3 +103,16 @@ def halves(case):
     dummies = [trainer.forward([[workload.dummy_batch(specs)]]).loss for specs in workload.shapes()]
     trainer.close()
     return {**found, "dummies": np.array(dummies)}
+
+
+def compiled():
+    """`on/…` and `off/…`: loss, gradients and outputs of a batch with XLA and without."""
+    found = {}
+    for compile in ("on", "off"):
+        workload, trainer = trainer_of("frozen", compile=compile)
+        batch = synthetic.batch(workload, 0)
+        found |= under(compile, gradients_of(trainer, batch))
+        ((_, outputs),) = trainer.predict([[batch]])
+        found |= under(compile, {**outputs, "loss": np.array(trainer.forward([[batch]]).loss)})
+        trainer.close()
+    return found

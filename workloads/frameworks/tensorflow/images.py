@@ -9,7 +9,7 @@ moves the running variance by the unbiased one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -124,7 +124,7 @@ class ImageModel(Model):
 class ImageTrainer(ModelTrainer):
     """An image model on one device. Subclasses give `inputs`, whose first array is `image`, and what ModelTrainer asks for."""
 
-    evaluation_inputs = ("image",)
+    evaluation_inputs: ClassVar[tuple[str, ...]] = ("image",)
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""
