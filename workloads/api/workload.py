@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -13,7 +14,8 @@ import numpy as np
 from workloads.api.data import ArraySpec, Batch, Data, Facts
 from workloads.api.epochs import Epochs, steps_of
 from workloads.api.place import Place
-from workloads.api.settings import Defaults, HyperparameterSet, Settings
+from workloads.api.rules import Round, deviations
+from workloads.api.settings import NOT_OPTIONS, Defaults, HyperparameterSet, Settings
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 
@@ -36,8 +38,8 @@ class Workload(ABC):
     default_rules: ClassVar[str]
     precisions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Framework name to the precisions that its trainer offers."""
-    free_hyperparameters: ClassVar[frozenset[str]] = frozenset()
-    """Hyperparameters that the closed rules leave to the submitter."""
+    rules: ClassVar[Mapping[str, Round]] = {}
+    """Name of a round (`v0.5`, `v0.7`) to its closed rules. Under a round that is not here every run is open."""
     official_runs: ClassVar[int] = 0
     """Runs that the rules ask for; 0: no rules know the workload."""
     measure_threads: ClassVar[int] = 0
@@ -104,9 +106,16 @@ class Workload(ABC):
         return settings
 
     @classmethod
-    def deviations(cls, settings: Settings) -> list[str]:
-        """In what the settings leave the closed rules, one phrase each; any makes the division `open`."""
-        return []
+    def deviations(cls, settings: Settings, **circumstances: Json) -> list[str]:
+        """In what a run leaves the closed rules of its round, one phrase each; any makes the division `open`.
+
+        `circumstances`: what rules ask of a run beside its settings, `seed_source` and `cache_clear`. With any, they alone
+        are judged.
+        """
+        if settings.rules not in cls.rules:
+            return [] if circumstances else [f"rules {settings.rules}, whose round has no {cls.name}"]
+        values = {**_judged(cls, settings), **circumstances}
+        return deviations(cls.rules[settings.rules].rows, values, circumstances or values)
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
@@ -220,3 +229,13 @@ class Workload(ABC):
         """True if every target is reached; False where there is none."""
         targets = self.settings.targets
         return bool(targets) and all(scores[metric] >= target for metric, target in targets.items())
+
+
+def _judged(workload: type[Workload], settings: Settings) -> dict[str, Json]:
+    """Everything that decides what a run computes, by name: settings, then hyperparameters and options as they act."""
+    split = ("hyperparameters", "hyperparameter_sources", "options")
+    of_run = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in split}
+    hyperparameters = vars(workload.hyperparameters_of(settings))
+    options = vars(workload.options_of(settings)).items()
+    elsewhere = {*of_run, *hyperparameters, *NOT_OPTIONS}
+    return {**of_run, **hyperparameters, **{name: value for name, value in options if name not in elsewhere}}
