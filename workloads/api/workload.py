@@ -114,8 +114,18 @@ class Workload(ABC):
         """
         if settings.rules not in cls.rules:
             return [] if circumstances else [f"rules {settings.rules}, whose round has no {cls.name}"]
-        values = {**_judged(cls, settings), **circumstances}
+        values = {**cls.decisive(settings), **circumstances}
         return deviations(cls.rules[settings.rules].rows, values, circumstances or values)
+
+    @classmethod
+    def decisive(cls, settings: Settings) -> dict[str, Json]:
+        """Everything that decides what a run computes, by name: settings, then hyperparameters and options as they act."""
+        split = ("hyperparameters", "hyperparameter_sources", "options")
+        of_run = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in split}
+        hyperparameters = vars(cls.hyperparameters_of(settings))
+        options = vars(cls.options_of(settings)).items()
+        elsewhere = {*of_run, *hyperparameters, *NOT_OPTIONS}
+        return {**of_run, **hyperparameters, **{name: value for name, value in options if name not in elsewhere}}
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
@@ -133,6 +143,11 @@ class Workload(ABC):
     def steps_per_epoch(self) -> int:
         """Steps of one epoch where all have the same number; the last partial batch is kept."""
         return steps_of(self.samples_per_epoch, self.settings.batch_size_global)
+
+    @property
+    def repeated_samples_per_epoch(self) -> int:
+        """Samples that an epoch trains on twice, so that its last batch is full; 0 where the last batch is smaller."""
+        return 0
 
     def steps_in_epoch(self, epoch: int) -> int:
         """Steps of epoch 0, 1, …: `epochs` asks once for each. Other numbers than `steps_per_epoch` come from a batch plan."""
@@ -229,13 +244,3 @@ class Workload(ABC):
         """True if every target is reached; False where there is none."""
         targets = self.settings.targets
         return bool(targets) and all(scores[metric] >= target for metric, target in targets.items())
-
-
-def _judged(workload: type[Workload], settings: Settings) -> dict[str, Json]:
-    """Everything that decides what a run computes, by name: settings, then hyperparameters and options as they act."""
-    split = ("hyperparameters", "hyperparameter_sources", "options")
-    of_run = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in split}
-    hyperparameters = vars(workload.hyperparameters_of(settings))
-    options = vars(workload.options_of(settings)).items()
-    elsewhere = {*of_run, *hyperparameters, *NOT_OPTIONS}
-    return {**of_run, **hyperparameters, **{name: value for name, value in options if name not in elsewhere}}
