@@ -40,7 +40,7 @@ _BOTH = (
     Rule(("dataset",), OneOf(("imagenet",)), "Benchmarks: ImageNet"),
     Rule(("model",), Reference(REFERENCE_MODEL), "Model: the same as the reference"),
     Rule(("evaluation_offset_epochs",), Whole(1, 4), "Quality measure: every 4 epochs, offset 0 to 3"),
-    Rule(("lars_coefficient", "lars_momentum"), Free(), UNUSED, _SGD),
+    Rule(("lars_coefficient",), Free(), UNUSED, _SGD),
     *IMAGES,
 )
 
@@ -70,7 +70,14 @@ V05 = Round(
         Rule(("momentum",), OneOf((0.9,)), AS_REFERENCE_V05),
         Rule(("weight_decay",), OneOf((1e-4,)), AS_REFERENCE_V05),
         Rule(("label_smoothing",), OneOf((0.0,)), AS_REFERENCE_V05),
-        Rule(("initialisation",), Free(), f"v0.5, Weight and Bias Initialization: the reference's; or {_NVIDIA_V05}"),
+        Rule(("momentum_rate",), OneOf(("outside",)), f"{AS_REFERENCE_V05}: tf.train.MomentumOptimizer"),
+        Rule(("momentum_rate",), OneOf(("inside",)), f"MXNet's own SGD: {_NVIDIA_V05}"),
+        Rule(
+            ("initialisation",),
+            OneOf(("truncated_normal",)),
+            "v0.5, Weight and Bias Initialization: the same distribution as the reference",
+        ),
+        Rule(("initialisation",), OneOf(("gaussian_2_everywhere",)), _NVIDIA_V05),
         Rule(("decay",), OneOf(("steps",)), AS_REFERENCE_V05),
         Rule(("decay_factor",), OneOf((0.1,)), AS_REFERENCE_V05),
         Rule(
@@ -117,7 +124,11 @@ V07 = Round(
             ("weight_decay",), PowerOfTwo(1e-4), f"{_ROW_V07} …_opt_weight_decay; closed_resnet_sgd.yaml, …_lars.yaml"
         ),
         Rule(("label_smoothing",), OneOf((0.0, 0.1)), f"{_ROW_V07} label smoothing"),
-        Rule(("initialisation",), Free(), f"{_ROW_V07} truncated norm initialization: boolean"),
+        Rule(
+            ("initialisation",),
+            OneOf(("truncated_normal", "gaussian_2")),
+            f"{_ROW_V07} truncated norm initialization: boolean; without it as in NVIDIA's closed results of v0.7",
+        ),
         Rule(("decay",), OneOf(("polynomial",)), f"{_ROW_V07} …_decay_poly_power: no row has steps"),
         Rule(
             ("end_learning_rate",),
@@ -135,7 +146,18 @@ V07 = Round(
         Rule(_OF_STEPS, Free(), UNUSED, when(decay="polynomial")),
         Rule((*_OF_STEPS, *_OF_POLYNOMIAL), Free(), UNUSED, when(decay="steps")),
         Rule(("lars_coefficient",), OneOf((0.001,)), AS_REFERENCE_V07, _LARS),
-        Rule(("lars_momentum",), Free(), "v0.7, Allowed Optimizers: MLPERF_LARSOptimizer or SGDwFASTLARS", _LARS),
+        Rule(
+            ("momentum_rate",),
+            OneOf(("outside",)),
+            "v0.7, Allowed Optimizers: torch.optim.SGD, FusedSGD or tf.train.MomentumOptimizer",
+            _SGD,
+        ),
+        Rule(
+            ("momentum_rate",),
+            OneOf(("inside", "outside")),
+            "v0.7, Allowed Optimizers: MLPERF_LARSOptimizer or SGDwFASTLARS",
+            _LARS,
+        ),
         Rule(("evaluation_interval_epochs",), OneOf((4,)), "v0.7, Quality measure: every 4 epochs"),
     ),
     listed_optimizers={"sgd": frozenset({"pytorch", "tensorflow"}), "lars": frozenset({"tensorflow", "mxnet"})},
