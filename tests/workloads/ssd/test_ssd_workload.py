@@ -155,6 +155,15 @@ def test_batch_must_fit_devices_and_data():
         made("reference", facts=Facts(1000, 10, {"classes": 10}, "small"))
 
 
+@pytest.mark.parametrize(
+    ("devices", "batch", "repeated"), [(8, 1_024, 494), (1, 1, 0), (2, 117_266, 0), (2, 117_264, 117_262)]
+)
+def test_images_that_fill_the_last_batch_are_counted(devices, batch, repeated):
+    workload = made("reference", devices=devices, batch_size_global=batch)
+    assert workload.repeated_samples_per_epoch == repeated
+    assert workload.steps_per_epoch * batch == COCO.train_samples + repeated
+
+
 def test_maps_and_priors_must_agree():
     with pytest.raises(AssertionError, match=r"maps \[38, 19, 10, 5, 3, 1\], but priors for \[37, "):
         made("reference", model={**REFERENCE_MODEL, "map_sizes": [37, 19, 10, 5, 3, 1]})
