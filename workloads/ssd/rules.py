@@ -24,6 +24,11 @@ _BOTH = (
     Rule(("momentum",), OneOf((0.9,)), "Hyperparameters: by default the same as the reference"),
     Rule(("decay",), OneOf(("steps",)), "Hyperparameters: by default the same as the reference"),
     Rule(("decay_factor",), OneOf((0.1,)), "Hyperparameters: by default the same as the reference"),
+    Rule(
+        ("plateau",),
+        OneOf(("base", "last_warm_up_rate")),
+        "Hyperparameters: the warm-up's formula ends at r0; train.py and NVIDIA's closed results a step earlier",
+    ),
     Rule(("horizon_epochs",), Free(), UNUSED, when(decay="steps")),
     Rule(("evaluator",), Free(), "Quality measure: the same; both evaluators give the same AP"),
     Rule(
