@@ -267,4 +267,4 @@ def _plain(value: Json) -> Json:
 
 
 def _is_whole(value: float) -> bool:
-    return abs(value - round(value)) < TOLERANCE
+    return math.isfinite(value) and abs(value - round(value)) < TOLERANCE

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -105,9 +105,10 @@ class Workload(ABC):
         """
         return settings
 
+    @final
     @classmethod
     def deviations(cls, settings: Settings, **circumstances: Json) -> list[str]:
-        """In what a run leaves the closed rules of its round, one phrase each; any makes the division `open`.
+        """In what a run leaves the closed rules of its round, one phrase each; any makes the division `open`. By `rules` alone.
 
         `circumstances`: what rules ask of a run beside its settings, `seed_source` and `cache_clear`. With any, they alone
         are judged.
