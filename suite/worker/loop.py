@@ -84,7 +84,7 @@ class Loop:
 
     def run(self) -> Outcome:
         """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
-        log_identity(self.log, self.run_spec)
+        log_identity(self.log, self.run_spec, self.workload.repeated_samples_per_epoch)
         started = False
         try:
             if self.settings.clock == "v0.5":
@@ -110,17 +110,7 @@ class Loop:
         # Under clock v0.5 setup is timed: compiling at the first step then costs the same, so nothing is warmed up.
         warm_up = self.settings.clock != "v0.5"
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
-        for key, value in self._setting_keys().items():
-            self.log.event(key, value)
-
-    def _setting_keys(self) -> dict[str, Json]:
-        return {
-            "seed": self.settings.seed,
-            "global_batch_size": self.settings.batch_size_global,
-            **self.workload.log_keys(),
-            "train_samples": self.run_spec.facts.train_samples,
-            "eval_samples": self.run_spec.facts.evaluation_samples,
-        }
+        log_settings(self.log, self.run_spec, self.workload)
 
     def _train_to_stop(self) -> Outcome:
         self.heart.beat(phase="open data")
@@ -277,7 +267,7 @@ def evaluated_again(data: Data) -> Iterator[list[Batch]]:
             raise ValueError("mode=inference: the data have no evaluation batches")
 
 
-def log_identity(log: RunLog, run: RunSpec) -> None:
+def log_identity(log: RunLog, run: RunSpec, repeated_samples_per_epoch: int = 0) -> None:
     """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md)."""
     settings = run.settings
     log.event("submission_benchmark", str(run.identity["benchmark"]))
@@ -296,6 +286,7 @@ def log_identity(log: RunLog, run: RunSpec) -> None:
             "framework_version": run.identity["framework_version"],
             "sample_unit": run.identity["sample_unit"],
             "data_fingerprint": run.facts.fingerprint,
+            "repeated_samples_per_epoch": repeated_samples_per_epoch,
             "run_index": run.run_index,
             "runs_required": run.runs_required,
             "labels": list(run.labels),
@@ -304,6 +295,19 @@ def log_identity(log: RunLog, run: RunSpec) -> None:
             "git_commit": run.git.get("commit"),
         },
     )
+
+
+def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
+    """The lines of seed, batch, the workload's own keys and the data's counts."""
+    keys = {
+        "seed": run.settings.seed,
+        "global_batch_size": run.settings.batch_size_global,
+        **workload.log_keys(),
+        "train_samples": run.facts.train_samples,
+        "eval_samples": run.facts.evaluation_samples,
+    }
+    for key, value in keys.items():
+        log.event(key, value)
 
 
 def one_line(error: BaseException) -> str:

@@ -90,8 +90,8 @@ def test_clock_follows_the_rules():
 def test_what_leaves_the_closed_rules():
     assert NCF.deviations(settings_of()) == []
     assert NCF.deviations(settings_of("workload.dataset=ml-1m", "workload.target=0.5")) == [
-        "data set ml-1m",
-        "target 0.5",
+        "data set ml-1m, not ml-20m",
+        "targets hr_at_10 0.5, not hr_at_10 0.635 or above",
     ]
 
 

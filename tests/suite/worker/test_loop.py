@@ -96,6 +96,17 @@ def test_epoch_numbers_count_from_one(tmp_path):
     assert [m["first_epoch_num"] for k, _, m in found if k == "block_start"] == [1, 2]
 
 
+class Filled(toy.Toy):
+    repeated_samples_per_epoch = 24
+
+
+@pytest.mark.parametrize(("workload_type", "repeated"), [(toy.Toy, 0), (Filled, 24)])
+def test_repeated_samples_are_in_suite_run(tmp_path, workload_type, repeated):
+    run_loop(tmp_path, workload_type=workload_type)
+    (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]
+    assert value["repeated_samples_per_epoch"] == repeated
+
+
 class EveryThirdEpochAndAHalf(toy.Toy):
     def evaluation_steps(self):
         return itertools.count(24, 24)  # 16 steps an epoch

@@ -96,15 +96,6 @@ def test_batch_must_fit_devices_and_data():
         made("nvidia_v0.5_dgx1", facts=Facts(1000, 10, {"classes": 10}, "small"))
 
 
-def test_deviations():
-    closed = made("nvidia_v0.7_dgx1").settings
-    assert ResNet50.deviations(closed) == []
-    other = dataclasses.replace(closed, dataset="imagenet-demo", targets={"top1": 0.7}, options={"decode": "scaled"})
-    assert ResNet50.deviations(other) == ["data set imagenet-demo", "target 0.7", "decode scaled"]
-    assert ResNet50.deviations(made("reference").settings) == ["step decay, which the rules of v0.7 have not"]
-    assert ResNet50.deviations(made("reference", rules="v0.5").settings) == []
-
-
 def test_padding_is_not_counted():
     workload = synthetic_resnet.workload("sgd", "pytorch")
     logits = np.zeros((4, 10), np.float32)

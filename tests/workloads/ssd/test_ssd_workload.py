@@ -128,25 +128,8 @@ def test_everything_is_decayed():
         assert workload.parameter_rule(name) == ParameterRule(5e-4, False)
 
 
-def test_deviations():
-    assert SSD.deviations(made("reference").settings) == []
-    assert SSD.deviations(made("nvidia_v0.7_dgx1").settings) == []
-    assert SSD.deviations(made("nvidia_v0.7_64xa100").settings) == []
-    v05 = made("nvidia_v0.5_dgx1", rules="v0.5", targets={"map": 0.212})
-    assert SSD.deviations(v05.settings) == []
-    late = SSD.deviations(made("nvidia_v0.5_dgx1").settings)
-    assert late == ["decay not at epochs 40 and 50 times 1 + k/10"]
-    assert SSD.deviations(made("reference_1gpu").settings) == ["no warm-up"]
-    assert SSD.deviations(made("dgx1_article_1gpu").settings)[0] == "learning rate 0.012, no multiple of 0.0025"
-    values = {**made("reference").settings.hyperparameters, "max_samples": 3}
-    changed = made("reference", dataset="coco-demo", targets={"map": 0.2}, hyperparameters=values).settings
-    assert SSD.deviations(changed) == ["data set coco-demo", "target 0.2", "max_samples 3, not 1 or 50"]
-    assert "cosine decay" in SSD.deviations(demo().settings)
-    assert SSD.deviations(made("reference", options={"decode": "scaled"}).settings) == ["decode scaled"]
-
-
 @pytest.mark.parametrize(
-    ("epochs", "fine"), [([40, 50], 1), ([44, 55], 1), ([80, 100], 1), ([44, 50], 0), ([42, 52.5], 0)]
+    ("epochs", "fine"), [([40, 50], 1), ([44, 55], 1), ([80, 100], 1), ([36, 45], 1), ([44, 50], 0), ([42, 52.5], 0)]
 )
 def test_decay_boundaries_of_the_rules(epochs, fine):
     values = {**made("reference").settings.hyperparameters, "decay_boundaries": epochs}
@@ -170,6 +153,15 @@ def test_batch_must_fit_devices_and_data():
         made("reference", devices=3)
     with pytest.raises(ValueError, match=r"1024 is larger than the data set \(1000 images\); type batch=global:1000"):
         made("reference", facts=Facts(1000, 10, {"classes": 10}, "small"))
+
+
+@pytest.mark.parametrize(
+    ("devices", "batch", "repeated"), [(8, 1_024, 494), (1, 1, 0), (2, 117_266, 0), (2, 117_264, 117_262)]
+)
+def test_images_that_fill_the_last_batch_are_counted(devices, batch, repeated):
+    workload = made("reference", devices=devices, batch_size_global=batch)
+    assert workload.repeated_samples_per_epoch == repeated
+    assert workload.steps_per_epoch * batch == COCO.train_samples + repeated
 
 
 def test_maps_and_priors_must_agree():
