@@ -173,7 +173,7 @@ class NCFTrainer(ModelTrainer):
     def _add(
         self, pieces: Sequence[Piece], done: Sequence[tuple[torch.Tensor, tuple[torch.Tensor, ...]]]
     ) -> list[torch.Tensor]:
-        """Add the gradients of pieces to the flat gradient, in order: every thread has tables of its own. Returns the losses."""
+        """Add the gradients of pieces to the flat one, in order: every thread has tables of its own. Returns the losses."""
 
         def scatter(number: int) -> None:
             name = EMBEDDINGS[number]

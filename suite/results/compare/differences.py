@@ -123,6 +123,11 @@ def _framework_text(entry: Entry) -> str:
     return f"{entry.measurement.framework} {entry.framework_version}".strip()
 
 
+def _labels_text(entry: Entry) -> str:
+    """Without that of a busy machine, which is a property of its own."""
+    return ", ".join(label for label in entry.measurement.labels if label != entry.machine) or "none"
+
+
 def _runs_text(entry: Entry) -> str:
     score = entry.measurement.score
     if score.method == "single figure":
@@ -134,6 +139,7 @@ def _runs_text(entry: Entry) -> str:
 
 
 _COMPARED_PROPERTIES: Mapping[str, Callable[[Entry], str]] = {
+    "machine": lambda entry: entry.machine,
     "target": lambda entry: target_text(entry.measurement),
     "clock rule": _clock_text,
     "round": lambda entry: entry.measurement.rules,
@@ -148,7 +154,7 @@ _COMPARED_PROPERTIES: Mapping[str, Callable[[Entry], str]] = {
     "framework": _framework_text,
     "runs": _runs_text,
     "profile": lambda entry: {"published": "reference"}.get(entry.measurement.profile, entry.measurement.profile),
-    "labels": lambda entry: ", ".join(entry.measurement.labels) or "none",
+    "labels": _labels_text,
     "stop rule": lambda entry: entry.stop,
     "mode": lambda entry: entry.mode,
     "division": lambda entry: entry.division,
@@ -175,6 +181,7 @@ _OTHER_SETTINGS: Mapping[str, Callable[[Entry], str]] = {
 }
 """Every other setting that distinguishes rows."""
 _ONLY_IN_OUR_LOGS = (
+    "machine",
     "data fingerprint",
     "batch rule",
     "learning-rate scaling",

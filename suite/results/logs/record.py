@@ -73,6 +73,15 @@ class Throughput:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """How much of the machine the run got (`suite_condition`, docs/logs.md)."""
+
+    busy: tuple[str, ...] = ()
+    """Why the machine was a busy one, a few words each; empty: it was not, as far as is known."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """One run, as described by its log."""
 
@@ -112,6 +121,9 @@ class RunRecord:
     """Samples (Transformer: tokens) per optimizer step as the log gives them."""
     batch_basis: str = ""
     """`global`, or that a v0.5 log does not say whether `batch_logged` is of one device or of all; empty: no batch."""
+
+    condition: Condition | None = None
+    """None: the log does not tell."""
 
     @property
     def best_quality(self) -> Mapping[str, float]:

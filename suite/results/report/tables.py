@@ -187,7 +187,7 @@ def _cells(row: Row, names: Sequence[str], footnotes: Footnotes, rows: Sequence[
 
 def _row_footnotes(row: Row, rows: Sequence[Row]) -> list[str]:
     group = row.group
-    texts = [clean(label, 80) for label in group.labels if label not in _KNOWN_LABELS]
+    texts = [clean(label, 80) for label in row.labels if label not in _KNOWN_LABELS]
     if _differs(rows, "deviations"):
         texts += ["leaves the closed rules: " + clean(text, 80) for text in group.deviations]
     if group.profile not in ("demo", "synthetic"):
