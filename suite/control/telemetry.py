@@ -145,7 +145,7 @@ class Sensors:
 
 
 def _others(on_device: Sequence[Any]) -> int | None:
-    """How many of these processes the run did not start; None if one is not to be seen from here: it may be in our container."""
+    """How many of these processes the run did not start; None if one is not to be seen: it may be in our container."""
     count = 0
     for process in on_device:
         try:

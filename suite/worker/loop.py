@@ -19,12 +19,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from suite.common.runspec import RunSpec
+from suite.launch.base import waiting_in
 from suite.machine.contention import Contention
 from suite.worker.evaluation import alive, evaluate
 from suite.worker.heartbeat import Heart
@@ -113,7 +115,8 @@ class Loop:
 
     def _stop_clock(self, **how: Json) -> None:
         self.log.end("run_stop", **how)
-        self.heart.beat(contention=self.contention.end())
+        self.heart.state.contention = self.contention.end()
+        self.heart.write()
 
     def _setup(self) -> None:
         self.heart.beat(phase="setup")
@@ -304,6 +307,7 @@ def log_identity(log: RunLog, run: RunSpec) -> None:
             "system": run.identity["system"],
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],
+            "thread_waiting": waiting_in(os.environ),
             "sample_unit": run.identity["sample_unit"],
             "data_fingerprint": run.facts.fingerprint,
             "run_index": run.run_index,

@@ -123,6 +123,10 @@ def _framework_text(entry: Entry) -> str:
     return f"{entry.measurement.framework} {entry.framework_version}".strip()
 
 
+def _waiting_text(entry: Entry) -> str:
+    return "" if entry.group is None else entry.group.thread_waiting or "the runtime's default"
+
+
 def _labels_text(entry: Entry) -> str:
     """Without that of a busy machine, which is a property of its own."""
     return ", ".join(label for label in entry.measurement.labels if label != entry.machine) or "none"
@@ -151,6 +155,7 @@ _COMPARED_PROPERTIES: Mapping[str, Callable[[Entry], str]] = {
     "precision": lambda entry: entry.measurement.precision,
     "hardware": lambda entry: entry.measurement.hardware,
     "cores per device": lambda entry: "" if entry.cores_per_device is None else str(entry.cores_per_device),
+    "thread waiting": _waiting_text,
     "framework": _framework_text,
     "runs": _runs_text,
     "profile": lambda entry: {"published": "reference"}.get(entry.measurement.profile, entry.measurement.profile),
@@ -182,6 +187,7 @@ _OTHER_SETTINGS: Mapping[str, Callable[[Entry], str]] = {
 """Every other setting that distinguishes rows."""
 _ONLY_IN_OUR_LOGS = (
     "machine",
+    "thread waiting",
     "data fingerprint",
     "batch rule",
     "learning-rate scaling",

@@ -19,6 +19,8 @@ class RunSettings(LoggedSettings):
     system: str = ""
     """Name of the system."""
     device_name: str = ""
+    thread_waiting: str = ""
+    """`GOMP_SPINCOUNT=1000`: how threads on CPU cores wait for each other; empty: as their runtime chooses."""
     data_fingerprint: str = ""
     sample_unit: str = ""
     labels: tuple[str, ...] = ()

@@ -12,7 +12,18 @@ from workloads.api import LoggedSettings, field_names
 DASH = "–"
 _FIELDS_IN_ORDER = (
     *("device_name", "framework_version", "nodes", "cores_per_device", "batch_rule", "batch_size_global", "lr_scaling"),
-    *("precision", "hyperparameter_set", "rules", "clock", "stop", "mode", "dataset", "data_fingerprint", "targets"),
+    *(
+        "precision",
+        "hyperparameter_set",
+        "rules",
+        "clock",
+        "stop",
+        "mode",
+        "dataset",
+        "data_fingerprint",
+        "thread_waiting",
+        "targets",
+    ),
 )
 _SHOWN_ELSEWHERE = ("profile", "workload", "framework", "device", "devices")
 """In the heading, or in columns of their own."""
@@ -32,6 +43,7 @@ _FIELD_LABELS = {
     "lr_scaling": "lr scaling",
     "hyperparameter_set": "hyperparameters",
     "data_fingerprint": "data",
+    "thread_waiting": "threads wait",
     "targets": "target",
 }
 _KNOWN_LABELS = {"demo", "synthetic", "cpu"}
