@@ -43,7 +43,7 @@ def busiest(cores: Sequence[int]) -> list[str]:
     return [f"{name} (pid {pid}) {100 * seconds / LOOK_SECONDS:.0f} %" for seconds, pid, name in top if seconds > 0]
 
 
-def core_seconds(root: Path) -> CoreSeconds:
+def core_seconds(root: Path = ROOT) -> CoreSeconds:
     """Waiting for input and output is idle; time that a hypervisor took away is busy; user and nice hold the guests' times."""
     try:
         times = psutil.cpu_times(percpu=True)
