@@ -25,7 +25,7 @@ import time
 from pathlib import Path
 
 import psutil
-from contenders import Contender, head, rounded
+from contenders import Contender, head
 
 from suite.common import registry
 from suite.common.paths import data_root
@@ -126,11 +126,11 @@ def compare(workload: str, framework: str, arguments: argparse.Namespace, scratc
             ratios["idle_over_before"] = found["idle"] / figures["before"]["idle"]
         results.append({
             "workload": workload, "framework": framework, "policy": name,
-            "samples_per_second": rounded({state: found[state] for state in ("idle", "busy")}),
+            "samples_per_second": {state: round(found[state], 1) for state in ("idle", "busy")},
             **{key: round(value, 3) for key, value in ratios.items()},
             "met": all(value >= GOALS[key] for key, value in ratios.items()),
             "others_share": round(found["others_share"], 3),
-            "rounds": {state: [round(rate) for _, rate in rounds] for state, rounds in samples[name].items()},
+            "rounds": {state: [round(rate, 1) for _, rate in rounds] for state, rounds in samples[name].items()},
         })  # fmt: skip
         print(json.dumps(results[-1]), file=sys.stderr)
     return results
