@@ -79,6 +79,11 @@ def events(log):
     return found
 
 
+def run_events(log):
+    """Those that the run itself wrote: without the line on the machine that the controller puts behind them."""
+    return [event for event in events(log) if event[0] != "suite_condition"]
+
+
 def only(paths):
     """The one element."""
     found = list(paths)

@@ -19,12 +19,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from suite.common.runspec import RunSpec
+from suite.launch.base import waiting_in
+from suite.machine.contention import Contention
 from suite.worker.evaluation import alive, evaluate
 from suite.worker.heartbeat import Heart
 from suite.worker.runlog import JsonLines, RunLog
@@ -81,6 +84,7 @@ class Loop:
         self.block = Block(0, 0, 0)
         self.scores: dict[str, float] = {}
         self.stop = stop_rule(workload, run.settings)
+        self.contention = Contention(place.cores)
 
     def run(self) -> Outcome:
         """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
@@ -88,22 +92,31 @@ class Loop:
         started = False
         try:
             if self.settings.clock == "v0.5":
-                self.log.start("run_start")
+                self._start_clock()
                 started = True
                 self._setup()
             else:
                 self.log.start("init_start")
                 self._setup()
                 self.log.end("init_stop")
-                self.log.start("run_start")
+                self._start_clock()
                 started = True
             outcome = self._train_to_stop()
         except Exception as error:
             if started:
                 with contextlib.suppress(OSError):  # the log itself may be what failed
-                    self.log.end("run_stop", status="aborted", reason=one_line(error))
+                    self._stop_clock(status="aborted", reason=one_line(error))
             raise
         return outcome
+
+    def _start_clock(self) -> None:
+        self.contention.begin()
+        self.log.start("run_start")
+
+    def _stop_clock(self, **how: Json) -> None:
+        self.log.end("run_stop", **how)
+        self.heart.state.contention = self.contention.end()
+        self.heart.write()
 
     def _setup(self) -> None:
         self.heart.beat(phase="setup")
@@ -127,7 +140,7 @@ class Loop:
                     break
         finally:
             data.close()
-        self.log.end("run_stop", status="success" if reached else "aborted")
+        self._stop_clock(status="success" if reached else "aborted")
         if self.stop.at_target and not reached:
             return Outcome("target_missed", f"after {self.block.stop_step} steps: {self._quality_text()}")
         return Outcome("success")
@@ -284,6 +297,7 @@ def log_identity(log: RunLog, run: RunSpec, repeated_samples_per_epoch: int = 0)
             "system": run.identity["system"],
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],
+            "thread_waiting": waiting_in(os.environ),
             "sample_unit": run.identity["sample_unit"],
             "data_fingerprint": run.facts.fingerprint,
             "repeated_samples_per_epoch": repeated_samples_per_epoch,

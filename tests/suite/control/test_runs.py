@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.helpers import PROJECT, TOY_RUN, events, only, run_suite, status, suite, variables, wait_until
+from tests.helpers import PROJECT, TOY_RUN, events, only, run_events, run_suite, status, suite, variables, wait_until
 
 
 def run_folder(tmp_path):
@@ -61,7 +61,7 @@ def test_failures_are_filed_with_their_reason(tmp_path, kind):
 
 def test_a_run_that_diverges_is_logged_as_aborted(tmp_path):
     run_suite(tmp_path, *TOY_RUN, "workload.misbehave=diverge", toy=True)
-    key, _, metadata = events(run_folder(tmp_path) / "result_0.txt")[-1]
+    key, _, metadata = run_events(run_folder(tmp_path) / "result_0.txt")[-1]
     assert key == "run_stop"
     assert metadata["status"] == "aborted"
     assert "nan" in metadata["reason"]
@@ -73,7 +73,7 @@ def test_target_never_reached(tmp_path):
     folder = run_folder(tmp_path)
     assert status(folder)["status"] == "target_missed"
     assert "target 0.99" in status(folder)["reason"]
-    logged = events(folder / "result_0.txt")
+    logged = run_events(folder / "result_0.txt")
     assert [metadata["epoch_num"] for key, _, metadata in logged if key == "eval_accuracy"] == [1, 2, 3, 4, 5]
     assert logged[-1][0] == "run_stop"
     assert logged[-1][2]["status"] == "aborted"

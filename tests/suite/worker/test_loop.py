@@ -11,7 +11,7 @@ import pytest
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import place_of
 from suite.worker.evaluation import merge
-from suite.worker.heartbeat import Heart
+from suite.worker.heartbeat import Heart, read_beat
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from tests.helpers import TOY, events
@@ -195,3 +195,15 @@ def test_merge_joins_along_samples_and_skips_empty_parts():
 def test_one_line_of_an_error():
     assert one_line(RuntimeError("first\nsecond")) == "RuntimeError: first"
     assert one_line(KeyboardInterrupt()) == "KeyboardInterrupt"
+
+
+def test_the_log_names_how_threads_wait_and_the_beat_what_the_run_got(tmp_path, monkeypatch):
+    monkeypatch.setenv("GOMP_SPINCOUNT", "5")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.setattr("suite.machine.contention.LEAST_SECONDS", 0.0)
+    run_loop(tmp_path)
+    suite_run = next(value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run")
+    assert suite_run["thread_waiting"] == "GOMP_SPINCOUNT=5"
+    told = read_beat(tmp_path, 0).contention
+    assert told["cpu_seconds"] > 0
+    assert set(told["cores"]) == {"0"}  # the core that the place names
