@@ -11,7 +11,6 @@ import contextlib
 import io
 import itertools
 import re
-import shutil
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, Any
 
-from workloads.common.text.prepared import CHUNK_BYTES, SIDES, Processed, chunks, cores, decode, read_lines
+from workloads.common.text.prepared import SIDES, Processed, chunks, cores, decode
 from workloads.common.text.vocabulary import Vocabulary
 
 CLEAN_WORDS, CLEAN_RATIO = (1, 80), 9
@@ -48,7 +47,7 @@ def wmt_members(languages: Sequence[str]) -> list[str]:
 
 
 def find_members(source: Path, names: Sequence[str]) -> dict[str, tuple[Path, str]]:
-    """Where in the folder `source` each file lies: (file, "") or (archive, member). Raises ValueError for the first missing one."""
+    """Where in the folder `source` each file lies: (file, "") or (archive, member). Raises ValueError naming a missing one."""
     wanted = set(names)
     found: dict[str, tuple[Path, str]] = {}
     for path in sorted(source.rglob("*")):
