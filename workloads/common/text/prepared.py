@@ -242,7 +242,7 @@ def read(folder: Path, split: str, count: int) -> Parallel:
 def _read_side(folder: Path, split: str, side: str, count: int) -> Side:
     offsets = _open(folder / f"{split}_{side}_offsets.npy", ("int64",), count + 1)
     ids = _open(folder / f"{split}_{side}.npy", ("uint16", "int32"), int(offsets[-1]))
-    return Side(ids, offsets)
+    return Side(ids, offsets.view(np.int64))
 
 
 def _open(path: Path, dtypes: tuple[str, ...], length: int) -> npt.NDArray[np.integer]:
@@ -280,7 +280,7 @@ def framed(
     rows = np.zeros((len(sentences), width), np.int32)
     lengths = side.fill(sentences, rows[:, first : width - (1 if end else 0)]) + first
     if first:
-        rows[:, 0] = framing.begin
+        rows[:, 0] = framing.begin or 0
     if end:
         rows[np.arange(len(rows)), lengths] = framing.end
         lengths += 1
