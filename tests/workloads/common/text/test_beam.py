@@ -26,6 +26,15 @@ def found(model, sentences, beam, longest, **rows):
     return list(zip(result.scores.tolist(), texts, strict=True)), decoder.steps
 
 
+class Endless(RandomModel):
+    """Says everything but the end."""
+
+    def next(self, sentence, prefix):
+        scores, attention = super().next(sentence, prefix)
+        scores[END] = -np.inf
+        return scores, attention
+
+
 beams = st.builds(
     Beam,
     width=st.integers(1, 5),
@@ -99,12 +108,6 @@ def test_rows_that_are_not_live_are_left_empty_and_do_not_delay():
 
 
 def test_the_longest_translation_is_unfinished_where_nothing_ends():
-    class Endless(RandomModel):
-        def next(self, sentence, prefix):
-            scores, attention = super().next(sentence, prefix)
-            scores[END] = -np.inf
-            return scores, attention
-
     for keeps_finished in (True, False):
         beam = Beam(3, coverage_penalty=0.2, keeps_finished=keeps_finished)
         results, _ = found(Endless(5), (0, 1, 2), beam, [6, 3, 4])
@@ -129,7 +132,7 @@ def test_equal_scores_are_told_apart_by_hypothesis_and_token():
             ), state
 
     said = []
-    search(AnyOrder(Even(1), (0, 1, 2), 3, offered=5), batch_of(3), Beam(3, 0.0, keeps_finished=True), 4)
+    search(AnyOrder(Even(1), (0, 1, 2), 3, offered=5), batch_of(3), Beam(3, 1.0, keeps_finished=True), 4)
     assert said[1] == [[0, 1, 2]] * 3
 
 
@@ -142,8 +145,8 @@ def test_rows_of_a_sentence_that_is_done_stay_where_they_are():
     for keeps_finished in (True, False):
         seen = []
         beam = Beam(3, keeps_finished=keeps_finished)
-        search(Watched(RandomModel(4), (0, 1), 3), batch_of(2), beam, [2, 6])
-        assert len(seen) > 3
+        search(Watched(Endless(4), (0, 1), 3), batch_of(2), beam, [2, 6])
+        assert len(seen) == 6
         assert seen[2:] == [([0, 0, 0], [0, 1, 2])] * (len(seen) - 2)
 
 
