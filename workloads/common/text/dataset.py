@@ -50,6 +50,8 @@ class TextDataset(Dataset):
         """Process, encode and check; see `workloads.api.Dataset`."""
         if not source.is_dir():
             raise ValueError(f"{source}: no such folder; {self.name} is prepared from a folder of files")
+        if self.merges < 1:
+            raise ValueError(f"--merges {self.merges}: at least 1 is needed")
         source = source.resolve()
         present = manifests.read(destination)
         manifest = self.manifest(str(source), self.inputs(source))

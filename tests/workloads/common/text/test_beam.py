@@ -147,7 +147,7 @@ def test_rows_of_a_sentence_that_is_done_stay_where_they_are():
         beam = Beam(3, keeps_finished=keeps_finished)
         search(Watched(Endless(4), (0, 1), 3), batch_of(2), beam, [2, 6])
         assert len(seen) == 6
-        assert seen[2:] == [([0, 0, 0], [0, 1, 2])] * (len(seen) - 2)
+        assert seen[3:] == [([0, 0, 0], [0, 1, 2])] * 3  # done after step 2, whose choice is still handed on
 
 
 def test_top_offers_the_best_and_at_most_all():
