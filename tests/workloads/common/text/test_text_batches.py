@@ -53,14 +53,8 @@ def test_each_pair_at_most_once_in_equal_steps_everywhere(lengths, replicas, sha
     counts = batches.count(lengths, batching)
     everybody = []
     for replica in range(replicas):
-        data = TranslationData(
-            batching,
-            lengths,
-            {"train": split, "test": split},
-            place(replica, range(replica, replica + 1), replicas),
-            seed,
-        )
-        assert data.steps_per_epoch == counts.steps
+        here, splits = place(replica, range(replica, replica + 1), replicas), {"train": split, "test": split}
+        data = TranslationData(batching, lengths, splits, here, seed, counts.steps)
         everybody.append([batch for (batch,) in data.train(0, counts.steps)])
     for step in zip(*everybody, strict=True):
         assert len({batch.arrays["source"].shape for batch in step}) == 1
