@@ -57,11 +57,14 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
 
 
 def test_chunks_and_processes_change_nothing(source, tmp_path, monkeypatch):
-    WMT16EnDe().prepare(source, tmp_path / "one")
+    WMT16EnDe().prepare(source, tmp_path / "plain")
     monkeypatch.setattr(prepared, "CHUNK_BYTES", 97)
-    WMT16EnDe().prepare(source, tmp_path / "other")
-    one, other = (manifests.read(tmp_path / name) for name in ("one", "other"))
-    assert one.fingerprint == other.fingerprint
+    monkeypatch.setattr(prepared, "cores", lambda: 1)
+    WMT16EnDe().prepare(source, tmp_path / "chunks")
+    monkeypatch.setattr(prepared, "cores", lambda: 2)  # now files are larger than a chunk: processes read them
+    WMT16EnDe().prepare(source, tmp_path / "processes")
+    found = {manifests.read(tmp_path / name).fingerprint for name in ("plain", "chunks", "processes")}
+    assert len(found) == 1
 
 
 def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monkeypatch):
@@ -100,23 +103,28 @@ def test_unequal_numbers_of_lines(source, tmp_path):
 
 
 @pytest.mark.parametrize("blank", ["", "  ", "\t"])
-def test_an_empty_line(source, tmp_path, blank):
+def test_an_empty_line(source, tmp_path, monkeypatch, blank):
+    monkeypatch.setattr(prepared, "CHUNK_BYTES", 300)
+    monkeypatch.setattr(prepared, "cores", lambda: 1)
     lines = sentences(1, 60)
     lines[41] = blank
     write_lines(source / TRAIN_EN, lines)
     assert f"{source / TRAIN_EN}:42: an empty line" in refused(source, tmp_path)
 
 
-@pytest.mark.parametrize("chunk_bytes", [1 << 22, 64])
-def test_text_that_is_not_utf8(source, tmp_path, monkeypatch, chunk_bytes):
+@pytest.mark.parametrize(("chunk_bytes", "cores"), [(1 << 22, 1), (64, 1), (64, 2)])
+def test_text_that_is_not_utf8(source, tmp_path, monkeypatch, chunk_bytes, cores):
     monkeypatch.setattr(prepared, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(prepared, "cores", lambda: cores)
     lines = (source / TRAIN_EN).read_bytes().split(b"\n")
     lines[30] = b"w1 \xe4 w2"
     (source / TRAIN_EN).write_bytes(b"\n".join(lines))
     assert f"{source / TRAIN_EN}:31: not UTF-8 (byte 0xe4)" in refused(source, tmp_path)
 
 
-def test_a_vocabulary_of_another_text(source, tmp_path):
+def test_a_vocabulary_of_another_text(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared, "CHUNK_BYTES", 50)
+    monkeypatch.setattr(prepared, "cores", lambda: 1)
     write_lines(source / WMT16_VOCABULARY, [f"x{number}" for number in range(30)] + SUBWORDS[:20])
     line = refused(source, tmp_path)
     assert f"{source / WMT16_VOCABULARY} does not fit {source / TRAIN_EN}: it lacks " in line
