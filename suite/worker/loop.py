@@ -22,7 +22,7 @@ import itertools
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from suite.common.runspec import RunSpec
@@ -88,7 +88,8 @@ class Loop:
 
     def run(self) -> Outcome:
         """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
-        log_identity(self.log, self.run_spec, self.workload.repeated_samples_per_epoch)
+        repeated, measured_by = self.workload.repeated_samples_per_epoch, self.workload.measured_by()
+        log_identity(self.log, self.run_spec, repeated, measured_by)
         started = False
         try:
             if self.settings.clock == "v0.5":
@@ -280,8 +281,13 @@ def evaluated_again(data: Data) -> Iterator[list[Batch]]:
             raise ValueError("mode=inference: the data have no evaluation batches")
 
 
-def log_identity(log: RunLog, run: RunSpec, repeated_samples_per_epoch: int = 0) -> None:
-    """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md)."""
+def log_identity(
+    log: RunLog, run: RunSpec, repeated_samples_per_epoch: int = 0, measured_by: Mapping[str, Json] | None = None
+) -> None:
+    """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md).
+
+    `repeated_samples_per_epoch` and `measured_by` are `Workload`'s.
+    """
     settings = run.settings
     log.event("submission_benchmark", str(run.identity["benchmark"]))
     log.event("submission_org", run.identity["submission_org"])
@@ -299,6 +305,7 @@ def log_identity(log: RunLog, run: RunSpec, repeated_samples_per_epoch: int = 0)
             "framework_version": run.identity["framework_version"],
             "thread_waiting": waiting_in(os.environ),
             "sample_unit": run.identity["sample_unit"],
+            **({"measured_by": dict(measured_by)} if measured_by else {}),
             "data_fingerprint": run.facts.fingerprint,
             "repeated_samples_per_epoch": repeated_samples_per_epoch,
             "run_index": run.run_index,
