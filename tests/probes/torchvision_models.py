@@ -107,15 +107,12 @@ def load(model, values):
 
 def update(workload, step, weights, velocities, gradients):
     """The optimizer's step in NumPy, in place."""
-    values, rate = workload.settings.hyperparameters, workload.learning_rate(step)
-    momentum = float(values["momentum"])
+    settings, rate = workload.optimizer(), workload.learning_rate(step)
     for name, weight in weights.items():
-        rule, arrays = workload.parameter_rule(name), (weight, velocities[name], gradients[name])
-        if "lars_coefficient" in values and workload.uses_lars:
-            found = optimizers.lars(*arrays, rate, momentum, values["lars_coefficient"], rule)
-        else:
-            found = optimizers.sgd(*arrays, rate, momentum, rule.decay)
-        weights[name], velocities[name] = found
+        arrays = (weight, velocities[name], gradients[name])
+        weights[name], velocities[name] = optimizers.with_momentum(
+            settings, *arrays, rate, workload.parameter_rule(name)
+        )
 
 
 def trained(name, case):
