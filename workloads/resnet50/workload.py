@@ -117,6 +117,7 @@ class ResNet50(ImageWorkload):
         return OptimizerSettings(
             values.optimizer,
             momentum=values.momentum,
+            momentum_rate=values.momentum_rate,
             trust_coefficient=values.lars_coefficient,
             loss_scaling=self.loss_scaling,
         )
@@ -146,8 +147,8 @@ class ResNet50(ImageWorkload):
         return {"label": ArraySpec((count,), "int32")}
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Of every layer, drawn by hash: variance initial_gain / fan-in, classifier 0.01; the same bytes in every framework."""
-        return network.initial_weights(self.network, float(self.settings.model["initial_gain"]), seed)
+        """Of every layer, drawn by hash as the set's `initialisation` has it; the same bytes in every framework."""
+        return network.initial_weights(self.network, self.hyperparameters.initialisation, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Open the index; images are read, decoded and cropped by threads while training consumes them."""

@@ -111,6 +111,8 @@ class SSD(ImageWorkload):
         """The workload's own warm-up, then steps or half a cosine."""
         values = self.hyperparameters
         base, warmup_steps = values.learning_rate, values.warmup_steps
+        if values.plateau == "last_warm_up_rate" and warmup_steps and step < self.decay_steps[0]:
+            step = min(step, warmup_steps - 1)
         warming = schedules.warm_up_from(step, warmup_steps, base, values.warmup_factor)
         if warming is not None:
             return warming

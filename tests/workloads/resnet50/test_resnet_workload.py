@@ -1,5 +1,6 @@
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -58,6 +59,38 @@ def test_evaluation_schedules(name, epochs):
     workload = made(name)
     steps = list(itertools.islice(workload.evaluation_steps(), 3))
     assert [step / workload.steps_per_epoch for step in steps] == epochs
+
+
+@pytest.mark.parametrize(
+    ("name", "momentum_rate", "initialisation"),
+    [
+        ("reference", "outside", "truncated_normal"),
+        ("reference_1gpu", "outside", "truncated_normal"),
+        ("nvidia_v0.5_dgx1", "inside", "gaussian_2_everywhere"),
+        ("dgx1_article_8gpu", "inside", "gaussian_2_everywhere"),
+        ("nvidia_v0.6_dgx1", "outside", "gaussian_2"),
+        ("nvidia_v0.7_dgx1", "outside", "gaussian_2"),
+        ("demo", "outside", "truncated_normal_2"),
+    ],
+)
+def test_sets_say_where_the_rate_stands_and_how_weights_start(name, momentum_rate, initialisation):
+    """As the originals' code has it; the article's entries are presumed to be v0.5's."""
+    workload, values = made(name), SETS[name]
+    assert workload.optimizer().momentum_rate == values["momentum_rate"].value == momentum_rate
+    assert values["initialisation"].value == initialisation
+    for key in ("momentum_rate", "initialisation"):
+        kind = "published" if name.startswith(("reference", "nvidia")) else "presumed"
+        assert values[key].source.startswith(kind)
+    stem = next(weight for _, weight in workload.initial_weights(1))
+    gain = 1 if initialisation == "truncated_normal" else 2
+    assert stem.std() * math.sqrt(3 * 7 * 7) == pytest.approx(math.sqrt(gain), rel=0.03)
+
+
+def test_nvidias_v05_entry_may_take_a_hundred_epochs():
+    """`--num-epochs 100` in its run_and_time.sh; the article's are presumed to be the same."""
+    assert SETS["nvidia_v0.5_dgx1"]["max_epochs"].value == 100
+    assert SETS["nvidia_v0.5_dgx1"]["max_epochs"].source == "published: NVIDIA v0.5, run_and_time.sh"
+    assert SETS["dgx1_article_8gpu"]["max_epochs"].value == 100
 
 
 def test_rules_of_the_optimizers():
