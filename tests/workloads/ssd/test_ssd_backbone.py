@@ -11,11 +11,10 @@ import pytest
 
 from suite.common import registry
 from suite.common.runspec import read_run
-from suite.config.compose import compose
 from suite.plan.resume import identity
 from suite.plan.settings import resolve_settings
 from tests.frameworks_probe import probe
-from tests.helpers import events, only, run_suite, suite
+from tests.helpers import composed, events, only, run_suite, run_suite_here, suite
 from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.common.networks import synthetic_torch_files as made
 from tests.workloads.ssd import synthetic_ssd
@@ -63,7 +62,7 @@ def digest_of(path):
 
 def settings_of(data, *overrides):
     """Settings of a reference run before `resolve`, with the data sets below `data`."""
-    config = compose(("workload=ssd", "device=cpu", *overrides)).jobs[0].config
+    config = composed("workload=ssd", "device=cpu", *overrides)
     settings = resolve_settings(config, SSD, registry.load_framework("pytorch"))
     return dataclasses.replace(settings, data_dir=str(data / "coco2017"))
 
@@ -217,7 +216,7 @@ def test_refusals_on_the_command_line(tmp_path, file, name):
     overrides = [text.replace("{file}", str(file)) for text in overrides]
     workload = [] if name == "another workload" else ["workload=ssd"]
     folders = {"SUITE_DATA_DIR": str(tmp_path / "data"), "CUDA_VISIBLE_DEVICES": ""}
-    done = run_suite(tmp_path, *workload, "device=cpu", *overrides, timeout=60, **folders)
+    done = run_suite_here(tmp_path, *workload, "device=cpu", *overrides, **folders)
     assert done.returncode == 2, done.stdout + done.stderr
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
