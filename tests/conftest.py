@@ -37,6 +37,7 @@ for name, values in PROFILES.items():
 settings.load_profile("fixed")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     """Mark what needs the frameworks' environments, what takes long without them, and what one worker of xdist is to run.
 
