@@ -25,7 +25,7 @@ demo: .venv/.ready env-torch ## train NCF on generated data on 1 and 2 devices, 
 export PYTHONDONTWRITEBYTECODE :=
 
 # Tests that start no framework run on all cores. The others start processes of their own: two at a time, by tests/conftest.py's
-# groups.
+# scheduler.
 PLAIN := not framework and not slow and not full
 PLAIN_TESTS = $(RUN) -m pytest --numprocesses auto --dist loadfile -m "$(PLAIN)"
 OTHER_TESTS = $(RUN) -m pytest --numprocesses 2 --dist loadgroup

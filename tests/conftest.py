@@ -12,12 +12,14 @@ from hypothesis import settings
 from suite.common import registry
 from tests.helpers import PROFILES
 
+RUNS_PATHS = ("workloads/*/test_*_runs.py",)
+"""Files whose tests start whole runs."""
 FRAMEWORK_PATHS = (
     "frameworks/test_*.py",
     "workloads/test_*_trainers.py",
     "workloads/frameworks/*/test_*.py",
     "workloads/*/test_*_frameworks.py",
-    "workloads/*/test_*_runs.py",
+    *RUNS_PATHS,
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
 SLOW_PATHS = (
@@ -29,34 +31,44 @@ SLOW_PATHS = (
     "workloads/resnet50/test_imagenet_demo.py",
 )
 """Files whose tests start whole sweeps, make environments, or generate whole data sets of images."""
-ALONE_PATHS = ("workloads/*/test_*_runs.py",)
-"""Files in FRAMEWORK_PATHS whose tests start runs and ask no process of tests/frameworks_probe.py."""
+MARKED_PATHS = {"framework": FRAMEWORK_PATHS, "slow": SLOW_PATHS}
+TESTS = Path(__file__).parent
 
 for name, values in PROFILES.items():
     settings.register_profile(name, **values, deadline=None)
 settings.load_profile("fixed")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items):
-    """Mark what needs the frameworks' environments, what takes long without them, and what one worker of xdist is to run.
+def matches(path, patterns):
+    """Whether a path below tests is one of those that patterns name."""
+    return any(path.match(pattern) for pattern in patterns)
 
-    The workers of `--dist loadgroup` take whole files, and all tests that ask the frameworks' processes as one: each framework
-    is started once, and has computed one reference for all.
-    """
+
+def pytest_collection_modifyitems(items):
+    """Mark what needs the frameworks' environments, and what takes long without them."""
     for path, group in itertools.groupby(items, lambda item: item.path):
-        tests, below = list(group), path.relative_to(Path(__file__).parent)
-        markers = [
-            marker
-            for marker, patterns in (("framework", FRAMEWORK_PATHS), ("slow", SLOW_PATHS))
-            if any(below.match(pattern) for pattern in patterns)
-        ]
-        alone = any(below.match(pattern) for pattern in ALONE_PATHS)
-        for item in tests:
+        below = path.relative_to(TESTS)
+        markers = [marker for marker, patterns in MARKED_PATHS.items() if matches(below, patterns)]
+        for item in group:
             for marker in markers:
                 item.add_marker(marker)
-            asks = item.get_closest_marker("framework") and not alone
-            item.add_marker(pytest.mark.xdist_group("frameworks" if asks else str(below)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """`--dist loadgroup`: a worker takes a whole file, or all files that ask the frameworks' processes.
+
+    Each framework is then started once, and what it has computed for one file serves the others.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.partition("::")[0]
+            own = matches(Path(file), (*RUNS_PATHS, *SLOW_PATHS))
+            return file if own else "frameworks"
+
+    return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.fixture(scope="session")
