@@ -355,7 +355,7 @@ def ours(tmp_path_factory):
 def test_our_package_passes_the_tools(ours, tmp_path):
     assert ours.sets == (("our_box_2x_pytorch_2.11.0", "ncf", 100),)
     assert_passes_the_tools(ours.folder, tmp_path)
-    done = suite(tmp_path, "check", ours.folder)
+    done = suite_here(tmp_path, "check", ours.folder)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count("rules: suite/compliance/rules/ncf_reference.yaml") == 100
 

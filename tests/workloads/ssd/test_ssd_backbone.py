@@ -60,15 +60,16 @@ def digest_of(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def settings_of(data, *overrides):
-    """Settings of a reference run before `resolve`, with the data sets below `data`."""
+def settings_of(data, *overrides, weights=None):
+    """Settings of a reference run before `resolve`, with the data sets below `data` and `backbone.weights`."""
     config = composed("workload=ssd", "device=cpu", *overrides)
+    config["backbone"]["weights"] = None if weights is None else str(weights)
     settings = resolve_settings(config, SSD, registry.load_framework("pytorch"))
     return dataclasses.replace(settings, data_dir=str(data / "coco2017"))
 
 
 def resolved(data, path, *overrides):
-    return SSD.resolve(settings_of(data, f"backbone.weights={path}", "backbone.allow_other=true", *overrides))
+    return SSD.resolve(settings_of(data, "backbone.allow_other=true", *overrides, weights=path))
 
 
 # -- the published file -------------------------------------------------------------------------------------------
@@ -90,7 +91,7 @@ def test_the_name_carries_the_digest():
 def test_the_published_file_is_no_deviation(tmp_path, file, monkeypatch):
     mine = dataclasses.replace(backbone.PUBLISHED, sha256=digest_of(file))
     monkeypatch.setattr(backbone, "PUBLISHED", mine)
-    settings = SSD.resolve(settings_of(tmp_path, f"backbone.weights={file}"))
+    settings = SSD.resolve(settings_of(tmp_path, weights=file))
     assert settings.options["backbone"] == {"file": "synthetic.pth", "sha256": digest_of(file)}
     assert backbones.notes(settings, mine) == ()
     assert backbones.described(settings) == f"synthetic.pth sha256:{digest_of(file)}"
@@ -127,7 +128,7 @@ def pin(monkeypatch, file, path):
 
 def resolved_closed(data, path):
     """Settings without `backbone.allow_other`, and the notes that make a run open."""
-    settings = SSD.resolve(settings_of(data, f"backbone.weights={path}"))
+    settings = SSD.resolve(settings_of(data, weights=path))
     return settings, backbones.notes(settings, backbone.PUBLISHED)
 
 
