@@ -5,17 +5,17 @@ import os
 import pytest
 
 from suite.common import registry
-from suite.config.compose import compose
 from suite.launch.base import place_of
 from suite.machine import devices
 from suite.plan.settings import resolve_settings
+from tests.helpers import composed
 from workloads.ncf.data import evaluation_users_per_batch
 from workloads.ncf.settings import SETS
 from workloads.ncf.workload import NCF
 
 
 def settings_of(*overrides):
-    config = compose(("workload=ncf", "device=cpu", *overrides)).jobs[0].config
+    config = composed("workload=ncf", "device=cpu", *overrides)
     return resolve_settings(config, NCF, registry.load_framework(config["framework"]["name"]))
 
 
