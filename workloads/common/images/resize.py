@@ -49,6 +49,23 @@ def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
     return height * shorter // width, shorter
 
 
+def bounded_size(
+    height: npt.ArrayLike, width: npt.ArrayLike, shorter: int, longest: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Heights and widths with the shorter side `shorter`, or less where the longer one would be above `longest`, aspect kept.
+
+    Rounding as in maskrcnn_benchmark (data/transforms/transforms.py, `Resize.get_size`): the longer side down, a limited
+    shorter side to the nearest; so the longer one may pass `longest` by half of the aspect ratio.
+    """
+    sides = np.stack(np.broadcast_arrays(np.asarray(height, np.int64), np.asarray(width, np.int64)))
+    least, most = sides.min(0), sides.max(0)
+    bounded = np.rint(longest * least.astype(np.float64) / most).astype(np.int64)
+    short = np.where(most / least * shorter > longest, bounded, shorter)
+    long = np.trunc(short * most / least).astype(np.int64)
+    stands = sides[1] < sides[0]
+    return np.where(stands, long, short), np.where(stands, short, long)
+
+
 def central_into(source: UInt8s, out: UInt8s, shorter: int) -> None:
     """Resize so that the shorter side is `shorter`, and write the centre to `out` (H, W, 3), H and W ≤ `shorter`."""
     height, width = evaluation_size(source.shape[0], source.shape[1], shorter)

@@ -52,9 +52,8 @@ def refused(source, tmp_path, **options):
 def opened(destination, split="train"):
     manifest = manifests.read(destination)
     count = manifest.counts[split]
-    return index.read(destination, split, Path(manifest.options["images"]), count), objects.read(
-        destination, split, count
-    )
+    images = index.read(destination, split, Path(manifest.options["images"]), count)
+    return images, None if split == "val_empty" else objects.read(destination, split, count)
 
 
 def test_arrays_hold_what_the_files_say(source, tmp_path):
@@ -126,9 +125,9 @@ def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()} == before
 
 
-def test_files_are_the_images_with_objects_and_the_prepared_folder(source, tmp_path):
+def test_files_are_the_images_that_runs_read_and_the_prepared_folder(source, tmp_path):
     prepare(source, tmp_path / "p")
-    images = [opened(tmp_path / "p", split)[0] for split in ("train", "val")]
+    images = [opened(tmp_path / "p", split)[0] for split in ("train", "val", "val_empty")]
     expected = [split.path(number) for split in images for number in range(len(split))]
     names = list(Folders().files(tmp_path / "p"))
     assert names[: len(expected)] == expected
