@@ -22,6 +22,7 @@ from workloads.common.coco import annotations as coco
 from workloads.common.coco import masks, objects
 from workloads.common.coco.annotations import Annotations
 from workloads.common.coco.facts import COCO2014, COCO2017, GROUND_TRUTH, PUBLISHED_IMAGES
+from workloads.common.coco.merging import merge
 from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset
 from workloads.common.images.jpeg import Header
@@ -70,7 +71,7 @@ class CocoFolders(ImageDataset[Content]):
     def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
         """Check everything and write the arrays below `folder`; the complete manifest, and lines about what was left out."""
         annotations = {
-            split: coco.merge([coco.parse(path, data, below) for below, path, data in parts])
+            split: merge([coco.parse(path, data, below) for below, path, data in parts])
             for split, parts in content.items()
         }
         train, val = annotations["train"], annotations["val"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import examples
-from tests.workloads.maskrcnn import rpn_plain
+from tests.workloads.maskrcnn.input import rpn_plain
 from workloads.common.randomness import Permutation, bits, fold
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets

@@ -8,7 +8,8 @@ from pycocotools import mask as tool
 
 from tests.workloads import synthetic as common
 from tests.workloads.common.coco import synthetic_coco as synthetic
-from tests.workloads.maskrcnn import rpn_plain, synthetic_masks
+from tests.workloads.maskrcnn import synthetic_masks
+from tests.workloads.maskrcnn.input import rpn_plain
 from tests.workloads.resnet50.synthetic_images import place
 from workloads.common.coco import annotations as coco
 from workloads.common.coco.dataset import CocoFolders
