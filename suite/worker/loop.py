@@ -21,7 +21,7 @@ import contextlib
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from suite.common.runspec import RunSpec
@@ -84,7 +84,7 @@ class Loop:
 
     def run(self) -> Outcome:
         """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
-        log_identity(self.log, self.run_spec)
+        log_identity(self.log, self.run_spec, self.workload.measured_by())
         started = False
         try:
             if self.settings.clock == "v0.5":
@@ -277,8 +277,11 @@ def evaluated_again(data: Data) -> Iterator[list[Batch]]:
             raise ValueError("mode=inference: the data have no evaluation batches")
 
 
-def log_identity(log: RunLog, run: RunSpec) -> None:
-    """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md)."""
+def log_identity(log: RunLog, run: RunSpec, measured_by: Mapping[str, Json] | None = None) -> None:
+    """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md).
+
+    `measured_by`: `Workload.measured_by`.
+    """
     settings = run.settings
     log.event("submission_benchmark", str(run.identity["benchmark"]))
     log.event("submission_org", run.identity["submission_org"])
@@ -295,6 +298,7 @@ def log_identity(log: RunLog, run: RunSpec) -> None:
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],
             "sample_unit": run.identity["sample_unit"],
+            **({"measured_by": dict(measured_by)} if measured_by else {}),
             "data_fingerprint": run.facts.fingerprint,
             "run_index": run.run_index,
             "runs_required": run.runs_required,

@@ -210,6 +210,10 @@ class Workload(ABC):
         """Keys and values that the rules want in the log, beyond those that the loop writes."""
         return {}
 
+    def measured_by(self) -> Mapping[str, Json]:
+        """Metric to how it is measured, where its name does not say that; stands in the log's `suite_run`."""
+        return {}
+
     def logged_quality(self, scores: Mapping[str, float]) -> Json:
         """The value of `eval_accuracy`: a number where there is one target, else a flat object of the metrics with targets
         (all metrics where none has one)."""
