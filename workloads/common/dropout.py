@@ -17,6 +17,11 @@ def threshold(rate: float) -> int:
     return round(rate * RANGE)
 
 
+def keys(seed: int, epoch: int, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """(B,) keys of the masks of samples, by their numbers in the training set (B,), in an epoch; not negative."""
+    return (bits(stream(seed, "dropout", epoch), samples) >> np.uint64(1)).view(np.int64)
+
+
 def multipliers(
     keys: npt.NDArray[np.int64], label: str, positions: int, width: int, rate: float
 ) -> npt.NDArray[np.float32]:
