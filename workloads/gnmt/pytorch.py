@@ -82,7 +82,7 @@ class Attention(nn.Module):
     def __init__(self, hidden: int) -> None:
         super().__init__()
         self.query, self.key = nn.Linear(hidden, hidden, bias=False), nn.Linear(hidden, hidden, bias=False)
-        self.bias, self.vector = nn.Parameter(torch.zeros(hidden)), nn.Parameter(torch.zeros(hidden))
+        self.bias, self.vector = nn.Parameter(torch.zeros(hidden)), nn.Parameter(torch.ones(hidden))
         self.scale = nn.Parameter(torch.zeros(1))
 
     def memory(self, values: torch.Tensor, lengths: torch.Tensor) -> Memory:

@@ -1,0 +1,128 @@
+"""Run inside a framework's environment: what GNMT's trainers compute from synthetic weights and batches."""
+
+import numpy as np
+
+from suite.common.registry import load_trainer
+from tests.probes.image_trainers import digest, place_here, under
+from tests.workloads.gnmt import synthetic_gnmt
+from workloads.common import dropout
+
+STEPS = 10
+
+
+def trained(framework, case, devices=1):
+    """The case `case` of synthetic_gnmt.
+
+    `tokens`, `token_count` of a batch with the initial weights, `loss` of each sentence; `training_loss` of a step's batch;
+    `losses` of ten steps and `state/…` after them; `gradient/…` of the first batch, where one device trains; `digests` of the
+    state after setup without and with warm-up, after the steps, and after load_state(state()); `traces`, if counted.
+    """
+    place = place_here(devices)
+    workload = synthetic_gnmt.workload(case, framework, devices)
+    trainer = load_trainer("gnmt", framework)(workload, place)
+    weights, digests = synthetic_gnmt.weights(workload), []
+    for warm_up in (False, True):
+        trainer.setup(weights.items(), warm_up)
+        digests.append(digest(trainer.state()))
+    translated, scored = (dict(outputs) for outputs in evaluated(trainer, workload))
+    steps = [[synthetic_gnmt.batch(workload, step, one) for one in place.replicas] for step in range(STEPS)]
+    found = {**translated, **scored, "training_loss": np.array(trainer.forward(steps[:1]).loss)}
+    if devices == 1:
+        found |= under("gradient", GRADIENTS[framework](trainer, steps[0][0]))
+        trainer.setup(weights.items(), False)
+    losses = [trainer.train([step], number).loss for number, step in enumerate(steps)]
+    state = trainer.state()
+    trainer.setup(weights.items(), False)
+    trainer.load_state(state)
+    digests += [digest(state), digest(trainer.state())]
+    found |= {"losses": np.array(losses), "digests": np.array(digests), "traces": getattr(trainer, "traces", -1)}
+    trainer.close()
+    return {**found, **under("state", state)}
+
+
+def evaluated(trainer, workload):
+    """Outputs for both kinds of evaluation batches; every replica gets the same."""
+    for batch in synthetic_gnmt.evaluation(workload):
+        seen = list(trainer.predict([[batch] * len(trainer.place.replicas)]))
+        yield seen[0][1]
+
+
+def pytorch_gradients(trainer, batch):
+    trainer.loss(batch).backward()
+    found = {name: value.grad.numpy().copy() for name, value in trainer.parameters.items()}
+    trainer.clear_gradients()
+    return found
+
+
+def mxnet_gradients(trainer, batch):
+    from workloads.frameworks.mxnet.flat import views
+
+    trainer.backward([batch])
+    return {name: value.asnumpy() for name, value in views(trainer.replicas[0].gradient, trainer.layout.shapes).items()}
+
+
+def tensorflow_gradients(trainer, batch):
+    found = trainer.backward(batch)
+    return {name: trainer.model.outside(value.numpy()) for name, value in found.items()}
+
+
+GRADIENTS = {"pytorch": pytorch_gradients, "mxnet": mxnet_gradients, "tensorflow": tensorflow_gradients}
+
+
+def in_double(case):
+    """`gradient/…` of the first batch by PyTorch's trainer, its model in float64."""
+    workload = synthetic_gnmt.workload(case, "pytorch")
+    trainer = load_trainer("gnmt", "pytorch")(workload, place_here(1))
+    trainer.setup(synthetic_gnmt.weights(workload).items(), False)
+    trainer.model.double()
+    return under("gradient", pytorch_gradients(trainer, synthetic_gnmt.batch(workload, 0)))
+
+
+def expected(case):
+    """The same as `trained` gives, by gnmt_plain: `loss`, `gradient/…`, `losses`, `state/…`."""
+    import torch
+
+    from tests.workloads.gnmt import gnmt_plain
+
+    workload = synthetic_gnmt.workload(case, "pytorch")
+    weights, smoothing = synthetic_gnmt.weights(workload), workload.hyperparameters.label_smoothing
+    batches = [synthetic_gnmt.batch(workload, step) for step in range(STEPS)]
+    masks = [masks_of(workload, batch) for batch in batches]
+    values = gnmt_plain.parameters(weights)
+    gnmt_plain.loss(values, batches[0].arrays, smoothing, batches[0].weight_global, masks[0]).backward()
+    gradients = {name: value.grad.numpy() for name, value in values.items()}
+    with torch.no_grad():
+        labelled = synthetic_gnmt.evaluation(workload)[1]
+        of_each = []
+        for source, target, label in gnmt_plain.pairs(labelled.arrays):
+            logits, _ = gnmt_plain.decode(values, gnmt_plain.encode(values, source), target)
+            of_each.append(gnmt_plain.sentence_loss(logits, label, 0.0).item())
+    rates = [workload.learning_rate(step) for step in range(STEPS)]
+    losses, state = gnmt_plain.followed(weights, batches, rates, smoothing, workload.hyperparameters.clip_norm, masks)
+    return {"loss": of_each, "losses": losses, **under("gradient", gradients), **under("state", state)}
+
+
+def masks_of(workload, batch):
+    """Of source and target, float64; None without dropout."""
+    import torch
+
+    rate = workload.network.dropout
+    if not rate:
+        return None
+    return [
+        torch.from_numpy(
+            dropout.multipliers(batch.arrays["dropout_key"], side, batch.arrays[side].shape[1], width, rate)
+        ).double()
+        for side, width in zip(("source", "target"), workload.network.mask_widths, strict=True)
+    ]
+
+
+def masks_on_device():
+    """`found`, `wanted`: masks by PyTorch's integers, as a GPU computes them, and by NumPy's."""
+    import torch
+
+    from workloads.frameworks.pytorch.dropout import hashed
+
+    keys = dropout.keys(5, 2, np.arange(7))
+    given = (keys, "source", 11, 24, 0.2)
+    return {"found": hashed(*given, torch.device("cpu")).numpy(), "wanted": dropout.multipliers(*given)}
