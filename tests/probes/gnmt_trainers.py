@@ -79,7 +79,7 @@ def in_double(case):
 
 
 def expected(case):
-    """The same as `trained` gives, by gnmt_plain: `loss`, `gradient/…`, `losses`, `state/…`."""
+    """The same as `trained` gives, by gnmt_plain: `tokens`, `token_count`, `loss`, `gradient/…`, `losses`, `state/…`."""
     import torch
 
     from tests.workloads.gnmt import gnmt_plain
@@ -92,14 +92,42 @@ def expected(case):
     gnmt_plain.loss(values, batches[0].arrays, smoothing, batches[0].weight_global, masks[0]).backward()
     gradients = {name: value.grad.numpy() for name, value in values.items()}
     with torch.no_grad():
-        labelled = synthetic_gnmt.evaluation(workload)[1]
+        translated, labelled = synthetic_gnmt.evaluation(workload)
+        said = workload.translated(PlainDecoder(values, workload.beam.width), translated)
         of_each = []
         for source, target, label in gnmt_plain.pairs(labelled.arrays):
             logits, _ = gnmt_plain.decode(values, gnmt_plain.encode(values, source), target)
             of_each.append(gnmt_plain.sentence_loss(logits, label, 0.0).item())
     rates = [workload.learning_rate(step) for step in range(STEPS)]
     losses, state = gnmt_plain.followed(weights, batches, rates, smoothing, workload.hyperparameters.clip_norm, masks)
-    return {"loss": of_each, "losses": losses, **under("gradient", gradients), **under("state", state)}
+    return {**said, "loss": of_each, "losses": losses, **under("gradient", gradients), **under("state", state)}
+
+
+class PlainDecoder:
+    """`beam.Decoder` on gnmt_plain: every step decodes each row's whole translation anew."""
+
+    def __init__(self, weights, width):
+        self.weights, self.width = weights, width
+
+    def start(self, batch):
+        from tests.workloads.gnmt import gnmt_plain
+
+        sources = zip(batch.arrays["source"], batch.arrays["source_length"], strict=True)
+        values = [gnmt_plain.encode(self.weights, source[:length].tolist()) for source, length in sources]
+        self.places = batch.arrays["source"].shape[1]
+        return [(one, []) for one in values for _ in range(self.width)]
+
+    def step(self, state, tokens, parents):
+        from tests.workloads.gnmt import gnmt_plain
+        from workloads.common.text.beam import Candidates
+
+        state = [(state[parent][0], [*state[parent][1], token]) for parent, token in zip(parents, tokens.tolist())]
+        found = [gnmt_plain.decode(self.weights, *row) for row in state]
+        scores = np.stack([logits[-1].log_softmax(0).numpy() for logits, _ in found])
+        attention = np.zeros((len(state), self.places))
+        for row, (_, shares) in zip(attention, found, strict=True):
+            row[: shares.shape[1]] = shares[-1]
+        return Candidates(scores, np.tile(np.arange(scores.shape[1]), (len(state), 1)), attention), state
 
 
 def masks_of(workload, batch):
