@@ -146,10 +146,14 @@ class TranslationData:
         splits: dict[str, Parallel],
         place: Place,
         seed: int,
+        steps_per_epoch: int,
     ) -> None:
-        """`lengths` (2, N) of the training pairs. `splits`: `train`, `test` and, where there is a validation loss, `dev`."""
+        """`lengths` (2, N) of the training pairs. `splits`: `train`, `test` and, where there is a validation loss, `dev`.
+
+        `steps_per_epoch`: as `count` gives it.
+        """
         self.batching, self.lengths, self.splits, self.place, self.seed = batching, lengths, splits, place, seed
-        self.steps_per_epoch = count(lengths, batching).steps
+        self.steps_per_epoch = steps_per_epoch
         self._running: weakref.WeakSet[Prefetch[list[Batch]]] = weakref.WeakSet()
 
     # -- training -------------------------------------------------------------------------------------------------

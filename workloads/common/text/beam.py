@@ -175,7 +175,6 @@ class _Search:
             return
         assert candidates.attention is not None, "a coverage penalty needs attention weights"
         attention = np.asarray(candidates.attention, np.float64).reshape(*self.scores.shape, -1)
-        attention = np.where(self.finished[:, :, None], 0.0, attention)
         self.coverage = attention if self.coverage is None else self.coverage + attention
 
     def _with_finished(self, offered: npt.NDArray[Any], scores: Float64s) -> tuple[npt.NDArray[Any], Float64s]:
@@ -233,7 +232,7 @@ class _Search:
         return np.asarray(self.beam.coverage_penalty * of_each[np.arange(len(slot))[:, None], slot])
 
     def _move(self, slot: npt.NDArray[np.intp], scores: Float64s, tokens: Int32s, ends: npt.NDArray[np.bool_]) -> None:
-        """The chosen candidates become the hypotheses; sentences that are done stay as they are."""
+        """The chosen candidates become the hypotheses; the decoder's rows of sentences that are done stay where they are."""
         count, width = self.scores.shape
         still = self.open[:, None]
         slot = np.where(still, slot, np.arange(width))
@@ -241,8 +240,7 @@ class _Search:
         rows = np.arange(count)[:, None]
         if not self.beam.keeps_finished:
             scores = np.where(ends, -np.inf, scores)
-        self.scores = np.where(still, scores, self.scores)
-        self.finished = np.where(still, ends & self.beam.keeps_finished, self.finished)
+        self.scores, self.finished = scores, ends & self.beam.keeps_finished
         if self.coverage is not None:
             self.coverage = self.coverage[rows, slot]
         self.said.append(tokens)

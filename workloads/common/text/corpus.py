@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -82,4 +81,4 @@ class TranslationDemo(Generated, PlainText):
         raw = folder / RAW
         raw.mkdir()
         write_text(raw)
-        return replace(self.write(raw, folder, self.manifest(RAW, self.inputs(raw))))
+        return self.write(raw, folder, self.manifest(RAW, self.inputs(raw)))

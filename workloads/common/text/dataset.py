@@ -50,6 +50,8 @@ class TextDataset(Dataset):
         """Process, encode and check; see `workloads.api.Dataset`."""
         if not source.is_dir():
             raise ValueError(f"{source}: no such folder; {self.name} is prepared from a folder of files")
+        if self.merges < 1:
+            raise ValueError(f"--merges {self.merges}: at least 1 is needed")
         source = source.resolve()
         present = manifests.read(destination)
         manifest = self.manifest(str(source), self.inputs(source))
@@ -176,6 +178,8 @@ class WMT16EnDe(TextDataset):
         self.merges = 32_000
         self._wrong: list[str] | None = None
         """Files whose md5 is not the published one, once that was looked at."""
+        self._members: dict[str, tuple[Path, str]] = {}
+        """Where the original corpora lie, once that was looked for."""
 
     def _is_processed(self, source: Path) -> bool:
         return any((source / name).is_file() for name in WMT16_FILES.values())
@@ -183,8 +187,8 @@ class WMT16EnDe(TextDataset):
     def inputs(self, source: Path) -> dict[str, Path]:
         """The processed files if one of them is there, else archives and files of the original corpora."""
         if not self._is_processed(source):
-            found = sources.find_members(source, sources.wmt_members(self.languages))
-            return {str(path.relative_to(source)): path for path, _ in found.values()}
+            self._members = sources.find_members(source, sources.wmt_members(self.languages))
+            return {str(path.relative_to(source)): path for path, _ in self._members.values()}
         names = [*WMT16_FILES.values(), WMT16_REFERENCES, WMT16_VOCABULARY]
         for name in names:
             if not (source / name).is_file():
@@ -198,8 +202,7 @@ class WMT16EnDe(TextDataset):
             return Processed(files, source / WMT16_VOCABULARY, source / WMT16_REFERENCES), {}
         plain = folder / "plain"
         plain.mkdir()
-        members = sources.find_members(source, sources.wmt_members(self.languages))
-        sources.unpack_wmt(members, self.languages, plain)
+        sources.unpack_wmt(self._members, self.languages, plain)
         return sources.process(plain, self.languages, self.merges, folder)
 
     def notes(self, processed: Processed) -> list[str]:

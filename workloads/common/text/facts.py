@@ -95,4 +95,4 @@ def synthetic_lengths(pairs: int) -> UInt16s:
     common, *own = normal(draws, np.float64)
     logs = [math.log(SYNTHETIC_MEDIAN) + SYNTHETIC_SPREAD * common + SYNTHETIC_RATIO * each for each in own]
     drawn = np.clip(np.rint(np.exp(logs)), 1, prepared.LONGEST).astype(np.uint16)
-    return np.resize(drawn[:, np.arange(pairs) % drawn.shape[1]], (2, pairs))
+    return np.ascontiguousarray(np.tile(drawn, -(-pairs // drawn.shape[1]))[:, :pairs])

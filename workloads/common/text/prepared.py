@@ -142,10 +142,17 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
     return counts
 
 
+class _Ids(dict[str, int]):
+    """Subword to id, UNK for those that are not known: without a Python call for each that is."""
+
+    def __missing__(self, key: str) -> int:
+        return UNK
+
+
 def _encode(path: str, vocabulary: str, out: str) -> Encoded:
     """Write the ids of a file's subwords to `out` (raw). In a process of its own; raises ValueError naming file and line."""
     known = Vocabulary.read(Path(vocabulary))
-    get, dtype = known.ids.get, id_type(len(known))
+    id_of, dtype = _Ids(known.ids).__getitem__, id_type(len(known))
     lengths: list[npt.NDArray[np.int32]] = []
     unknown, example, first_line = 0, "", 1
     with open(out, "wb") as ids_file:
@@ -160,7 +167,7 @@ def _encode(path: str, vocabulary: str, out: str) -> Encoded:
                     raise ValueError(f"{path}:{first_line + number}: an empty line; a sentence pair needs both sides")
                 counts[number] = len(found)
                 subwords += found
-            ids = np.fromiter((get(subword, UNK) for subword in subwords), dtype, len(subwords))
+            ids = np.fromiter(map(id_of, subwords), dtype, len(subwords))
             ids.tofile(ids_file)
             lengths.append(counts)
             strange = np.flatnonzero(ids == UNK)

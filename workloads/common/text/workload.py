@@ -163,7 +163,7 @@ class TranslationWorkload(Workload):
         else:
             sizes = self._prepared_sizes()
             corpus = {split: prepared.read(self.folder, split, sizes[split]) for split in splits}
-        return TranslationData(self.batching, lengths, corpus, place, seed)
+        return TranslationData(self.batching, lengths, corpus, place, seed, self.steps_per_epoch)
 
     @property
     def folder(self) -> Path:
