@@ -47,7 +47,9 @@ Case = tuple[int, int, int]
 def workload(framework: str, precision: str, size: str, batch: int, length: int, cores: int) -> GNMT:
     """Of one CPU device, with a bucket that is `length` long."""
     profile, chosen, words = SIZES[size]
-    values = {name: value.value for name, value in SETS[chosen].items() if name not in ("batch_size_global", "lr_scaling")}
+    values = {
+        name: value.value for name, value in SETS[chosen].items() if name not in ("batch_size_global", "lr_scaling")
+    }
     settings = Settings(
         workload="gnmt", framework=framework, profile=profile, rules="v0.7", clock="v0.7", device="cpu", devices=1, nodes=1,
         cores_per_device=cores, precision=precision, batch_size_global=batch, batch_rule="set", lr_scaling="none",
@@ -115,7 +117,11 @@ def tensorflow_products(cases: list[Case], precision: str) -> Callable[[], objec
 
     pairs = []
     for rows, inputs, outputs in cases:
-        x, y, w = tf.random.normal((rows, inputs)), tf.random.normal((rows, outputs)), tf.random.normal((outputs, inputs))
+        x, y, w = (
+            tf.random.normal((rows, inputs)),
+            tf.random.normal((rows, outputs)),
+            tf.random.normal((outputs, inputs)),
+        )
         pairs += [(x, w, False, True), (y, w, False, False), (y, x, True, False)]
 
     def run() -> None:
@@ -156,7 +162,6 @@ def measure(args: argparse.Namespace, framework: str, precision: str) -> dict[st
     ready = batches(made)
     step, step_cpu = shortest(lambda: trainer.train([next(ready)], 1_000), args.steps)
     trainer.close()
-    del trainer
     cases = products(made.network, args.batch, args.length)
     gemm, gemm_cpu = shortest(PRODUCTS[framework](cases, precision), args.steps)
     tokens, operations = 2 * args.batch * args.length, 6 * sum(math.prod(case) for case in cases)
@@ -215,7 +220,9 @@ def main() -> None:
         return
     begin, load = time.time(), os.getloadavg()[0]
     pairs = [(one, other) for other in args.precisions.split(",") for one in args.frameworks.split(",")]
-    pairs = [(framework, precision) for framework, precision in pairs if precision == "fp32" or framework not in NO_BF16]
+    pairs = [
+        (framework, precision) for framework, precision in pairs if precision == "fp32" or framework not in NO_BF16
+    ]
     found: dict[tuple[str, str], list[dict[str, float]]] = {pair: [] for pair in pairs}
     for number in range(args.rounds):
         for framework, precision in pairs:

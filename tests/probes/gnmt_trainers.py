@@ -121,7 +121,10 @@ class PlainDecoder:
         from tests.workloads.gnmt import gnmt_plain
         from workloads.common.text.beam import Candidates
 
-        state = [(state[parent][0], [*state[parent][1], token]) for parent, token in zip(parents, tokens.tolist())]
+        state = [
+            (state[parent][0], [*state[parent][1], token])
+            for parent, token in zip(parents, tokens.tolist(), strict=True)
+        ]
         found = [gnmt_plain.decode(self.weights, *row) for row in state]
         scores = np.stack([logits[-1].log_softmax(0).numpy() for logits, _ in found])
         attention = np.zeros((len(state), self.places))

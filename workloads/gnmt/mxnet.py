@@ -1,7 +1,7 @@
 """GNMT in MXNet: every LSTM by the fused operator over the whole sequence, attention for all steps at once.
 
-Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py; the fused operator takes those of
-an LSTM as one vector, which they are, since they lie side by side. The operator ignores sequence lengths on a CPU: padding is
+Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py; the fused operator takes those
+of an LSTM as one vector, which they are, since they lie side by side. The operator ignores sequence lengths on a CPU: padding is
 kept away by reversing the valid part (network.py).
 """
 
@@ -66,7 +66,10 @@ class Layers(Model):
             y = self.run(F, inputs, lstm, dropped(F, x, mask, lstm))
             x = x + y if lstm.residual else y
         values = F.transpose(x, (1, 0, 2))
-        return [values, self.project(F, values, inputs["attention.key.weight"], self.layers.hidden, inputs["attention.bias"])]
+        return [
+            values,
+            self.project(F, values, inputs["attention.key.weight"], self.layers.hidden, inputs["attention.bias"]),
+        ]
 
     def decode(self, F: ModuleType, inputs: Inputs, values: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
         """`target`, all positions at once, to logits (T, B, V)."""
@@ -218,16 +221,15 @@ class Decoder:
         names = ("source", "source_length")
         data = {name: self._there(batch.arrays[name]) for name in names}
         values, keys = self.trainer.encoder(False, self.replica.arguments(False), data)
-        model = self.trainer.stepper.model
-        rows = values.shape[0] * model.width
+        rows = values.shape[0] * self.trainer.step_model.width
         zeros = mx.nd.zeros((1, rows, values.shape[2]), ctx=self.replica.context)
         memory = {"values": values, "keys": keys, "padding": self._there(padding(batch.arrays))}
-        return State(memory, [zeros] * len(model.states))
+        return State(memory, [zeros] * len(self.trainer.step_model.states))
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
         """One word for each row."""
         said = {"tokens": self._there(tokens), "parents": self._there(parents.astype(np.int32))}
-        states = dict(zip(self.trainer.stepper.model.states, state.layers, strict=True))
+        states = dict(zip(self.trainer.step_model.states, state.layers, strict=True))
         found = self.trainer.stepper(False, self.replica.arguments(False), {**said, **state.memory, **states})
         candidates = beam.Candidates(*(array.asnumpy() for array in found[:3]))
         return candidates, State(state.memory, found[3:])
@@ -257,7 +259,8 @@ class GNMTTrainer(ModelTrainer):
         super().build()
         layers = self.workload.network
         self.encoder = Graphs(Encoder(layers), self.graphs.compiled)
-        self.stepper = Graphs(Step(layers, self.workload.beam.width), self.graphs.compiled)
+        self.step_model = Step(layers, self.workload.beam.width)
+        self.stepper = Graphs(self.step_model, self.graphs.compiled)
 
     def host_arrays(self, batch: Batch, training: bool) -> Arrays:
         """A batch's arrays, what is added to scores of padding, and dropout masks (workloads/common/dropout.py)."""

@@ -31,7 +31,7 @@ PARTS = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 VOCABULARY_MULTIPLE = 8
 """The vocabulary is filled up to a multiple of this (logged: 32,320 words of 32,317)."""
 MASKED_SCORE = -65_504.0
-"""Attention score of padding: the lowest fp16 number; -inf would give NaN for a sentence of padding alone (reference attention.py)."""
+"""Attention score of padding: the lowest fp16 number; -inf would give NaN for a sentence of padding alone (attention.py)."""
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -116,8 +116,8 @@ def initial_weights(
 ) -> Iterator[tuple[str, Array]]:
     """(name, float32 array) of every parameter, the same in every framework.
 
-    Uniform in ±`weight`, the embedding in ±`embedding` (reference: 0.1 for both); 0: recurrent biases, the attention's bias, the
-    embedding of `padding`; the attention's scale: 1 / √h (reference gnmt.py, attention.py).
+    Uniform in ±`weight`, the embedding in ±`embedding` (reference: 0.1 for both). Recurrent biases, the attention's bias and
+    the embedding of `padding` are 0, the attention's scale is 1 / √h (reference gnmt.py, attention.py).
     """
     for name, shape in shapes(network).items():
         if name.endswith("bias_hh_l0") or name == "attention.bias":

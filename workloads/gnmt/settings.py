@@ -210,15 +210,22 @@ class GNMTOptions(TranslationOptions):
         None, "step from which on the rate is halved; below 1: share of all steps; 0: constant", minimum=0.0
     )
     decay_interval: int | None = option(None, "steps between two halvings; 0: the rest in four parts", minimum=0)
-    max_sequence_length: int | None = option(None, "subwords of a side with BOS and EOS; longer pairs are left out", minimum=4)
+    max_sequence_length: int | None = option(
+        None, "subwords of a side with BOS and EOS; longer pairs are left out", minimum=4
+    )
     max_epochs: int | None = option(None, "give up after so many epochs", minimum=1)
-    hidden: int | None = option(None, "values of a word and of an LSTM, a multiple of 8; null: the profile's", minimum=8)
+    hidden: int | None = option(
+        None, "values of a word and of an LSTM, a multiple of 8; null: the profile's", minimum=8
+    )
     layers: int | None = option(None, "of encoder and of decoder, at least 2; null: the profile's", minimum=2)
     target: float | None = option(None, "BLEU to reach: a fraction under rules v0.7, points under others", minimum=0.0)
 
 
 def profile_defaults(profile: str, rules: str, options: Mapping[str, Json], unit: float) -> Defaults:
-    """What a profile means, with the sizes that `options` name; targets times `unit`. Raises ValueError for what there is not."""
+    """What a profile means, with the sizes that `options` name; `unit`: what a point of BLEU is in targets.
+
+    Raises ValueError for a profile or a size that there is not.
+    """
     sizes = {name: options[name] for name in ("hidden", "layers") if options.get(name) is not None}
     if sizes.get("hidden", 8) % 8:
         given = sizes["hidden"]

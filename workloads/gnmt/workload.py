@@ -98,7 +98,7 @@ class GNMT(TranslationWorkload):
         model, longest = settings.model, cls.hyperparameters_of(settings).max_sequence_length
         hidden, lstms = int(model["hidden"]), 2 * int(model["layers"]) + 1
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
-        values = longest * (words + lstms * (network.GATES + 2) * hidden) + longest * longest * hidden
+        values: int = longest * (words + lstms * (network.GATES + 2) * hidden) + longest * longest * hidden
         return values * (2 if settings.precision in ("bf16", "fp16") else 4)
 
     @classmethod
@@ -181,9 +181,7 @@ class GNMT(TranslationWorkload):
     @property
     def beam(self) -> Beam:
         """The reference's: BOS counts in lengths, finished translations keep their places."""
-        return Beam(
-            self.options.beam_width, LENGTH_PENALTY, COVERAGE_PENALTY, counts_begin=True, keeps_finished=True
-        )
+        return Beam(self.options.beam_width, LENGTH_PENALTY, COVERAGE_PENALTY, counts_begin=True, keeps_finished=True)
 
     def longest_translation(self, batch: Batch) -> Array:
         """The same for every sentence: 150 in the reference (train.py)."""

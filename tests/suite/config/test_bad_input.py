@@ -10,7 +10,7 @@ from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, run_suite
 NCF = ("workload=ncf", "profile=demo")
 
 CASES = {
-    "workload": (("workload=nfc",), "workload=nfc: allowed: ncf, resnet50, ssd, toy (did you mean 'ncf'?)"),
+    "workload": (("workload=nfc",), "workload=nfc: allowed: gnmt, ncf, resnet50, ssd, toy (did you mean 'ncf'?)"),
     "no workload": (("gpus=1",), "no workload given: type workload=NAME"),
     "framework": ((*NCF, "framework=pytroch"), "(did you mean 'pytorch'?)"),
     "profile": (

@@ -45,11 +45,11 @@ def encode(weights, source, mask=None):
     """Source words (S,) to outputs (S, h)."""
     x, start = take([weights["embedding.weight"][word] for word in source], mask, 0)
     back = run(weights, "encoder1_reverse", x[::-1])[::-1]
-    x = [torch.cat(pair) for pair in zip(run(weights, "encoder1", x), back)]
+    x = [torch.cat(pair) for pair in zip(run(weights, "encoder1", x), back, strict=True)]
     for number in range(2, layers(weights, "encoder") + 1):
         given, start = take(x, mask, start)
         y = run(weights, f"encoder{number}", given)
-        x = [a + b for a, b in zip(x, y)] if number > 2 else y
+        x = [a + b for a, b in zip(x, y, strict=True)] if number > 2 else y
     return torch.stack(x)
 
 
@@ -66,11 +66,11 @@ def decode(weights, values, target, mask=None):
     """Encoder outputs (S, h) and target words (T,) to logits (T, V) and attention weights (T, S)."""
     x, start = take([weights["embedding.weight"][word] for word in target], mask, 0)
     x = run(weights, "decoder1", x)
-    contexts, shares = zip(*(attend(weights, query, values) for query in x))
+    contexts, shares = zip(*(attend(weights, query, values) for query in x), strict=True)
     for number in range(2, layers(weights, "decoder") + 1):
-        given, start = take([torch.cat(pair) for pair in zip(x, contexts)], mask, start)
+        given, start = take([torch.cat(pair) for pair in zip(x, contexts, strict=True)], mask, start)
         y = run(weights, f"decoder{number}", given)
-        x = [a + b for a, b in zip(x, y)] if number > 2 else y
+        x = [a + b for a, b in zip(x, y, strict=True)] if number > 2 else y
     return torch.stack(x) @ weights["classifier.weight"].T + weights["classifier.bias"], torch.stack(shares)
 
 
@@ -83,7 +83,9 @@ def sentence_loss(logits, labels, smoothing):
 
 def pairs(arrays):
     """(source, target, label) without padding of each sentence of a batch."""
-    for row, length, target_length in zip(range(len(arrays["source"])), arrays["source_length"], arrays["target_length"]):
+    for row, length, target_length in zip(
+        range(len(arrays["source"])), arrays["source_length"], arrays["target_length"], strict=True
+    ):
         yield (
             arrays["source"][row, :length].tolist(),
             arrays["target"][row, :target_length].tolist(),
@@ -111,7 +113,7 @@ def followed(weights, batches, rates, smoothing, clip_norm, masks=None):
     values = parameters(weights)
     optimizer = torch.optim.Adam(values.values(), lr=0.0)
     losses = []
-    for step, (batch, rate) in enumerate(zip(batches, rates)):
+    for step, (batch, rate) in enumerate(zip(batches, rates, strict=True)):
         optimizer.zero_grad()
         found = loss(values, batch.arrays, smoothing, batch.weight_global, None if masks is None else masks[step])
         found.backward()

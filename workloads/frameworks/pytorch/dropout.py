@@ -10,9 +10,7 @@ from workloads.common import dropout
 from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, stream
 
 
-def multipliers(
-    keys: Array, label: str, positions: int, width: int, rate: float, device: torch.device
-) -> torch.Tensor:
+def multipliers(keys: Array, label: str, positions: int, width: int, rate: float, device: torch.device) -> torch.Tensor:
     """`workloads.common.dropout.multipliers` on a device."""
     if device.type == "cpu":
         return torch.from_numpy(dropout.multipliers(keys, label, positions, width, rate))

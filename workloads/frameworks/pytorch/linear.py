@@ -27,9 +27,7 @@ class _Linear(torch.autograd.Function):
     """x (B, inputs), weight (outputs, inputs), bias (outputs,) or None to (B, outputs)."""
 
     @staticmethod
-    def forward(
-        ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, relu: bool
-    ) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> torch.Tensor:
         y: torch.Tensor = _FUSED(x, weight, bias, "relu" if relu else "none", [], "")
         ctx.save_for_backward(x, weight, y)
         ctx.relu = relu
