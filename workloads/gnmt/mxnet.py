@@ -1,8 +1,8 @@
 """GNMT in MXNet: every LSTM by the fused operator over the whole sequence, attention for all steps at once.
 
-Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py; the fused operator takes those
-of an LSTM as one vector, which they are, since they lie side by side. The operator ignores sequence lengths on a CPU: padding is
-kept away by reversing the valid part (network.py).
+Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py; the fused operator takes
+those of an LSTM as one vector, which they are, since they lie side by side. The operator ignores sequence lengths on a CPU:
+padding is kept away by reversing the valid part (network.py).
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ hash alone, so every process has it. Global batches that a bucket's pairs do not
 Arrays of a training batch of B pairs whose bucket's edge is L, all int32, padded at the end with 0:
     source (B, L)   source_length (B,)   target (B, W): what a decoder is fed   label (B, W): what it is to say
     target_length (B,): ids of the label
-where W = L - 1 if BOS counts in lengths (GNMT), else L; and `dropout_key` int64 (B,) (workloads/common/dropout.py). To translate:
-`source`, `source_length`, `number` int64 (B,) of the sentence, `valid` bool (B,). For the validation loss: all but the key.
+where W = L - 1 if BOS counts in lengths (GNMT), else L; and `dropout_key` int64 (B,) (workloads/common/dropout.py). To
+translate: `source`, `source_length`, `number` int64 (B,) of the sentence, `valid` bool (B,). For the validation loss: all but
+the key.
 """
 
 from __future__ import annotations
