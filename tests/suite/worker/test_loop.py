@@ -88,6 +88,24 @@ def test_order_under_clock_v05(tmp_path):
     assert keys(tmp_path) == [*IDENTITY, "run_start", *SETUP, *BLOCK, *BLOCK, "run_stop"]
 
 
+class Explained(toy.Toy):
+    def measured_by(self):
+        return {"fit": "one minus the error"}
+
+
+def test_how_a_metric_is_measured_stands_in_suite_run_where_the_workload_says_it(tmp_path):
+    for folder, kind in ((tmp_path / "silent", toy.Toy), (tmp_path / "explained", Explained)):
+        folder.mkdir()
+        run_loop(folder, workload_type=kind)
+    said = [
+        next(value for key, value, _ in events(tmp_path / name / "result_0.txt") if key == "suite_run").get(
+            "measured_by"
+        )
+        for name in ("silent", "explained")
+    ]
+    assert said == [None, {"fit": "one minus the error"}]
+
+
 def test_epoch_numbers_count_from_one(tmp_path):
     run_loop(tmp_path)
     found = events(tmp_path / "result_0.txt")
