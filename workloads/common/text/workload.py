@@ -75,7 +75,9 @@ class TranslationWorkload(Workload):
         lengths = facts.train_lengths(found)
         most = cls.hyperparameters_of(settings).max_sequence_length - cls.framing.extra
         short = int((np.maximum(lengths[0], lengths[1]) <= most).sum())
-        return replace(found, train_samples=short, sizes={**found.sizes, "pairs": lengths.shape[1]})
+        found = replace(found, train_samples=short, sizes={**found.sizes, "pairs": lengths.shape[1]})
+        cls(settings, found)  # what its batches refuse is refused before anything starts
+        return found
 
     # -- batches --------------------------------------------------------------------------------------------------
 
