@@ -62,13 +62,20 @@ class Reference:
     """The reference's values of something with many parts: a model."""
 
     parts: Mapping[str, Json]
+    free: tuple[str, ...] = ()
+    """Parts that may have any value."""
 
     def allows(self, value: Json, values: Values) -> bool:
         """True if every part is equal and there are no others."""
-        return bool(_plain(value) == _plain(self.parts))
+        return not self.others(value)
+
+    def others(self, value: Mapping[str, Json]) -> list[str]:
+        """The parts that differ, or that one of the two lacks."""
+        names = [name for name in {**self.parts, **value} if name not in self.free or name not in value]
+        return [name for name in names if _plain(self.parts.get(name)) != _plain(value.get(name))]
 
     def __str__(self) -> str:
-        return "the reference's"
+        return "the reference's" + (f" but for {', '.join(self.free)}" if self.free else "")
 
 
 @dataclass(frozen=True)
@@ -173,6 +180,32 @@ class PerBatch:
 
 
 @dataclass(frozen=True)
+class PerDevice:
+    """`of` for every sample that a device has in a step."""
+
+    of: float
+
+    def allows(self, value: Json, values: Values) -> bool:
+        """True for `of` times the global batch over the devices, but for rounding."""
+        return math.isclose(value, self.of * values["batch_size_global"] / values["devices"], rel_tol=TOLERANCE)
+
+    def __str__(self) -> str:
+        return f"{shown(self.of)} · global batch / devices"
+
+
+@dataclass(frozen=True)
+class LessHalvings:
+    """1 less a number of halvings: 0, 1/2, 3/4, …"""
+
+    def allows(self, value: Json, values: Values) -> bool:
+        """True for 1 - 2^-k of a whole k of at least 0."""
+        return 0 <= value < 1 and _is_whole(math.log2(1 - value))
+
+    def __str__(self) -> str:
+        return "1 - 2^-k, k ≥ 0"
+
+
+@dataclass(frozen=True)
 class Stretched:
     """A schedule stretched in time: each boundary times 1 + k/10, for one whole k of at least `least`."""
 
@@ -240,9 +273,7 @@ def _phrase(name: str, value: Json, allowed: Sequence[Allowed]) -> str:
         return f"{words} {shown(value)}, which no rule allows"
     text = " or ".join(dict.fromkeys(str(item) for item in allowed))
     if isinstance(allowed[0], Reference):
-        other = allowed[0].parts
-        parts = [part for part in {**other, **value} if _plain(other.get(part)) != _plain(value.get(part))]
-        return f"{words} with other {', '.join(parts)} than {text}"
+        return f"{words} with other {', '.join(allowed[0].others(value))} than {text}"
     return f"{words} {shown(value)}, not {text}"
 
 

@@ -6,9 +6,11 @@ from workloads.api.rules import (
     AtLeast,
     Below,
     Free,
+    LessHalvings,
     Multiple,
     OneOf,
     PerBatch,
+    PerDevice,
     PowerOfTwo,
     Reference,
     Rule,
@@ -35,14 +37,21 @@ LATER = Stretched((40, 50), least=0)
         (Multiple(0.001), [0.001, 0.6, 7.4], [0.0, -0.001, 0.0015, 0.51234, float("inf"), float("nan")]),
         (PowerOfTwo(1e-4), [1e-4, 2.5e-5, 8e-4], [5e-4, 3e-4, 0.0, -1e-4]),
         (PerBatch(0.128, 256), [0.032], [0.064]),
+        (PerDevice(1_000), [16_000], [1_000, 64_000]),
+        (LessHalvings(), [0, 0.5, 0.75, 1 - 2**-10], [1 / 3, 1, 1.5, -1]),
         (BOUNDARIES, [[40, 50], [44, 55], [36, 45], [80, 100]], [[44, 50], [42, 52.5], [40], [0, 0], [-4, -5]]),
         (LATER, [[40, 50], [44, 55]], [[36, 45]]),
         (Targets({"box": 0.3, "mask": 0.2}), [{"box": 0.3, "mask": 0.4}], [{"box": 0.3}, {"box": 0.4, "mask": 0.1}]),
         (Reference({"sides": (1, 2)}), [{"sides": [1, 2]}], [{"sides": [1, 3]}, {}, {"sides": [1, 2], "more": 1}]),
+        (
+            Reference({"side": 1, "pad": 2}, free=("pad",)),
+            [{"side": 1, "pad": 3}],
+            [{"side": 1}, {"side": 2, "pad": 2}],
+        ),
     ],
 )
 def test_what_a_kind_allows(allowed, fine, refused):
-    values = {"warmup": 5, "batch_size_global": 64}
+    values = {"warmup": 5, "batch_size_global": 64, "devices": 4}
     assert [value for value in fine if not allowed.allows(value, values)] == []
     assert [value for value in refused if allowed.allows(value, values)] == []
 
