@@ -64,8 +64,16 @@ class Part(Model):
     """A part of a model that is computed alone, between steps on the host; in training as in evaluation."""
 
     def __init__(self, whole: Model, inputs: tuple[str, ...], function: Function) -> None:
-        self.shapes, self.statistics, self.inputs, self.function = whole.shapes, whole.statistics, inputs, function
-        self.arguments, self.constants = whole.arguments, whole.constants  # type: ignore[method-assign]
+        self.shapes, self.statistics, self.inputs = whole.shapes, whole.statistics, inputs
+        self.whole, self.function = whole, function
+
+    def arguments(self, shapes: Shapes) -> Shapes:
+        """Those of the whole."""
+        return self.whole.arguments(shapes)
+
+    def constants(self) -> dict[str, Array]:
+        """Those of the whole."""
+        return self.whole.constants()
 
     def computed(self, F: ModuleType, inputs: Inputs, training: bool) -> list[Tensor]:
         """What the function gives."""
