@@ -15,6 +15,7 @@ ATTRIBUTES = {
     "skip_bad": "skip_bad",
     "full": "full",
     "no_seek_points": "seek_points",
+    "merges": "merges",
 }
 """Option of `prepare` to the attribute of a data set that it sets."""
 
@@ -44,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="images: do not note where decoding can begin (5 to 7 ms of a core for each)",
     )
+    prepare.add_argument("--merges", type=int, metavar="N", help="text: merges of the byte pair encoding to learn")
 
 
 def run(args: argparse.Namespace) -> int:

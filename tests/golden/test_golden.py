@@ -1,4 +1,4 @@
-"""Hashed randomness, images and what detection makes of them are the same in every framework's environment."""
+"""Hashed randomness, images, what detection makes of them, and text are the same in every framework's environment."""
 
 import importlib
 import json
@@ -20,7 +20,7 @@ def computed(framework, function):
     return probe(framework, f"golden.{function}")
 
 
-@pytest.mark.parametrize("golden", ["randomness", "images", "detection"])
+@pytest.mark.parametrize("golden", ["randomness", "images", "detection", "text"])
 @pytest.mark.parametrize("framework", HERE)
 def test_digests(framework, golden):
     found = {name: str(digest) for name, digest in computed(framework, f"{golden}.digests").items()}

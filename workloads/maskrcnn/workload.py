@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,22 +28,11 @@ from workloads.common import schedules
 from workloads.common.images.workload import ImageWorkload
 from workloads.common.networks import backbones
 from workloads.maskrcnn import backbone, network
-from workloads.maskrcnn.settings import (
-    DATASETS,
-    SETS,
-    TARGETS,
-    MaskRCNNHyperparameters,
-    MaskRCNNOptions,
-    profile_defaults,
-)
+from workloads.maskrcnn.rules import ROUNDS
+from workloads.maskrcnn.settings import SETS, MaskRCNNHyperparameters, MaskRCNNOptions, profile_defaults
 
-BASE_RATE = 0.02
-"""For 16 images; rates of the closed rules are whole multiples of it (rules of v0.7)."""
-DECAY_STEPS = (60_000, 80_000)
-"""Of 16 images; the rules allow these times 1 + k / 10 for a whole k."""
 BOUNDARY_IMAGES = 16
-CANDIDATES = 1_000
-"""Rules of v0.7: proposals are counted in thousands."""
+"""Images of a step that `decay_boundaries` counts (rules of v0.7, opt_learning_rate_decay_steps)."""
 
 
 class MaskRCNN(ImageWorkload):
@@ -58,17 +46,7 @@ class MaskRCNN(ImageWorkload):
         "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
         "mxnet": ("fp32",),
     }
-    free_hyperparameters = frozenset(
-        {
-            "batch_size_global",
-            "learning_rate",
-            "warmup_steps",
-            "warmup_start",
-            "num_image_candidates",
-            "decay_boundaries",
-        }
-    )
-    """Rules of v0.6 and v0.7, within limits that `deviations` checks."""
+    rules = ROUNDS
     official_runs = 5
     measure_threads = 2
     Options = MaskRCNNOptions
@@ -119,25 +97,6 @@ class MaskRCNN(ImageWorkload):
     def activation_bytes(cls, settings: Settings) -> int:
         """Each value once: a frozen norm keeps nothing."""
         return cls.activation_values(settings) * (2 if settings.precision in ("bf16", "fp16") else 4)
-
-    @classmethod
-    def deviations(cls, settings: Settings) -> list[str]:
-        """Another data set than COCO, lower targets, pixels of scaled decoding, values outside the grids of the rules."""
-        values, found = cls.hyperparameters_of(settings), []
-        if settings.dataset != DATASETS.get(settings.rules, "coco2017"):
-            found.append(f"data set {settings.dataset}")
-        for metric, target in TARGETS.items():
-            if settings.targets[metric] < target:
-                found.append(f"target {metric} {settings.targets[metric]}")
-        if cls.options_of(settings).decode == "scaled":
-            found.append("decode scaled")
-        if values.evaluation_interval_epochs != 1:
-            found.append("not an evaluation after every epoch")
-        if values.decay != "steps" or not _are_allowed(values.decay_boundaries):
-            found.append("decay not at 60,000 and 80,000 steps of 16 images times 1 + k/10")
-        if settings.rules != "v0.5":
-            found += _outside_v07(values)
-        return found
 
     # -- schedule -------------------------------------------------------------------------------------------------
 
@@ -272,33 +231,3 @@ class MaskRCNN(ImageWorkload):
             found["opt_learning_rate_decay_steps"] = self.decay_steps
             found["opt_learning_rate_decay_factor"] = values.decay_factor
         return found
-
-
-def _outside_v07(values: MaskRCNNHyperparameters) -> list[str]:
-    """What leaves the rules of v0.7 (hyperparameter table) beside the decay."""
-    found = []
-    if not _is_whole(values.learning_rate / BASE_RATE):
-        found.append(f"learning rate {values.learning_rate}, no multiple of {BASE_RATE}")
-    if not _is_whole(values.num_image_candidates / CANDIDATES):
-        found.append(f"num_image_candidates {values.num_image_candidates}, no multiple of {CANDIDATES}")
-    if values.warmup_steps < 1:
-        found.append("no warm-up")
-    elif values.warmup_start >= 1 or not _is_natural(-math.log2(1 - values.warmup_start)):
-        found.append(f"warm-up from {values.warmup_start:.3g} of the rate, not from 1 - 2^-k of it")
-    return found
-
-
-def _are_allowed(boundaries: Sequence[float]) -> bool:
-    """True for [60000, 80000] · (1 + k / 10)."""
-    if len(boundaries) != len(DECAY_STEPS):
-        return False
-    factors = [boundary / of_rules for boundary, of_rules in zip(boundaries, DECAY_STEPS, strict=True)]
-    return math.isclose(*factors) and factors[0] >= 1 and _is_whole(factors[0] * 10)
-
-
-def _is_whole(value: float) -> bool:
-    return value > 0 and _is_natural(value)
-
-
-def _is_natural(value: float) -> bool:
-    return math.isclose(value, round(value), rel_tol=1e-6, abs_tol=1e-9)

@@ -11,7 +11,7 @@ import pytest
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import place_of
 from suite.worker.evaluation import merge
-from suite.worker.heartbeat import Heart
+from suite.worker.heartbeat import Heart, read_beat
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from tests.helpers import TOY, events
@@ -88,12 +88,41 @@ def test_order_under_clock_v05(tmp_path):
     assert keys(tmp_path) == [*IDENTITY, "run_start", *SETUP, *BLOCK, *BLOCK, "run_stop"]
 
 
+class Explained(toy.Toy):
+    def measured_by(self):
+        return {"fit": "one minus the error"}
+
+
+def test_how_a_metric_is_measured_stands_in_suite_run_where_the_workload_says_it(tmp_path):
+    for folder, kind in ((tmp_path / "silent", toy.Toy), (tmp_path / "explained", Explained)):
+        folder.mkdir()
+        run_loop(folder, workload_type=kind)
+    said = [
+        next(value for key, value, _ in events(tmp_path / name / "result_0.txt") if key == "suite_run").get(
+            "measured_by"
+        )
+        for name in ("silent", "explained")
+    ]
+    assert said == [None, {"fit": "one minus the error"}]
+
+
 def test_epoch_numbers_count_from_one(tmp_path):
     run_loop(tmp_path)
     found = events(tmp_path / "result_0.txt")
     numbers = {key: [m["epoch_num"] for k, _, m in found if k == key] for key in ("epoch_start", "eval_accuracy")}
     assert numbers == {"epoch_start": [1, 2], "eval_accuracy": [1, 2]}
     assert [m["first_epoch_num"] for k, _, m in found if k == "block_start"] == [1, 2]
+
+
+class Filled(toy.Toy):
+    repeated_samples_per_epoch = 24
+
+
+@pytest.mark.parametrize(("workload_type", "repeated"), [(toy.Toy, 0), (Filled, 24)])
+def test_repeated_samples_are_in_suite_run(tmp_path, workload_type, repeated):
+    run_loop(tmp_path, workload_type=workload_type)
+    (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]
+    assert value["repeated_samples_per_epoch"] == repeated
 
 
 class EveryThirdEpochAndAHalf(toy.Toy):
@@ -184,3 +213,15 @@ def test_merge_joins_along_samples_and_skips_empty_parts():
 def test_one_line_of_an_error():
     assert one_line(RuntimeError("first\nsecond")) == "RuntimeError: first"
     assert one_line(KeyboardInterrupt()) == "KeyboardInterrupt"
+
+
+def test_the_log_names_how_threads_wait_and_the_beat_what_the_run_got(tmp_path, monkeypatch):
+    monkeypatch.setenv("GOMP_SPINCOUNT", "5")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.setattr("suite.machine.contention.LEAST_SECONDS", 0.0)
+    run_loop(tmp_path)
+    suite_run = next(value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run")
+    assert suite_run["thread_waiting"] == "GOMP_SPINCOUNT=5"
+    told = read_beat(tmp_path, 0).contention
+    assert told["cpu_seconds"] > 0
+    assert set(told["cores"]) == {"0"}  # the core that the place names

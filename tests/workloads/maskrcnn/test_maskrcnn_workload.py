@@ -1,4 +1,4 @@
-"""Sets, schedules, rules and log keys of Mask R-CNN, with the stock checker; shapes; padded shapes."""
+"""Sets, schedules and log keys of Mask R-CNN, with the stock checker; shapes; padded shapes."""
 
 import dataclasses
 import itertools
@@ -110,32 +110,6 @@ def test_an_evaluation_after_every_epoch_of_each_orientation():
     assert workload.steps_per_epoch == 1_819 + 625
     assert 117_266 // 48 + 1 == 2_444
     assert list(itertools.islice(workload.evaluation_steps(), 2)) == [2_444, 4_888]
-
-
-def test_deviations():
-    for name in ("nvidia_v0.6_dgx1", "nvidia_v0.7_dgx1", "nvidia_v0.7_dgxa100", "dgx1_article_8gpu"):
-        assert MaskRCNN.deviations(made(name).settings) == []
-    assert MaskRCNN.deviations(made("nvidia_v0.5_dgx1", rules="v0.5", dataset="coco2014").settings) == []
-    assert MaskRCNN.deviations(made("reference", rules="v0.5", dataset="coco2014").settings) == []
-    assert MaskRCNN.deviations(made("reference").settings) == [
-        "learning rate 0.0025, no multiple of 0.02",
-        "warm-up from 0.333 of the rate, not from 1 - 2^-k of it",
-    ]
-    values = {**made("nvidia_v0.7_dgx1").settings.hyperparameters, "num_image_candidates": 1500}
-    values |= {"decay_boundaries": [72_000, 90_000], "evaluation_interval_epochs": 2, "warmup_steps": 0}
-    changed = made(
-        "nvidia_v0.7_dgx1", hyperparameters=values, dataset="coco-demo", targets={"BBOX": 0.377, "SEGM": 0.3},
-        options={"decode": "scaled"},
-    ).settings  # fmt: skip
-    assert MaskRCNN.deviations(changed) == [
-        "data set coco-demo",
-        "target SEGM 0.3",
-        "decode scaled",
-        "not an evaluation after every epoch",
-        "decay not at 60,000 and 80,000 steps of 16 images times 1 + k/10",
-        "num_image_candidates 1500, no multiple of 1000",
-        "no warm-up",
-    ]
 
 
 def test_profiles():

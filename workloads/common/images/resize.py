@@ -1,7 +1,10 @@
-"""Resizing into a slot of a batch. Two things are called bilinear, and each reference has its own.
+"""Resizing into a slot of a batch. Several things are called bilinear.
 
 Plain, for ResNet-50: pixel centres at one half, the four neighbours of a place, no smoothing before shrinking. That is
-`tf.image.resize(method="bilinear", antialias=False)` of its reference, rounded to uint8, and OpenCV's INTER_LINEAR.
+TensorFlow's present `tf.image.resize(method="bilinear", antialias=False)`, rounded to uint8, and OpenCV's INTER_LINEAR. Not
+its reference's: that calls the legacy `tf.compat.v1.image.resize`, whose pixels begin at whole numbers, so that an image
+made smaller by s is sampled (s - 1) / 2 pixels further up and left (imagenet_preprocessing.py; docs/images.md has by how
+much pixels differ). No library here has that one.
 
 Smooth, for SSD: Pillow's, whose triangle becomes as wide as the pixels that are shrunk into one. Its reference resizes Pillow
 images (utils.py, torchvision's `Resize`), so these are its pixels, bit for bit. On photographs of 640 x 480 made 300 x 300

@@ -10,7 +10,7 @@ import simplejpeg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import examples, suite
+from tests.helpers import examples, suite, suite_here
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from workloads.common import manifest as manifests
 from workloads.common.coco import annotations as coco
@@ -384,7 +384,7 @@ def test_the_command(source, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "5 training images with" in done.stdout
     synthetic.change(source, set_box(1000, [1, 2, 0, 4]))
-    done = suite(tmp_path, "data", "prepare", "coco2017", "--from", source, "--to", tmp_path / "q")
+    done = suite_here(tmp_path, "data", "prepare", "coco2017", "--from", source, "--to", tmp_path / "q")
     assert done.returncode == 2
     assert "annotation 1000 (image 10): box [1, 2, 0, 4] has no area" in done.stderr
     assert "Traceback" not in done.stderr

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from workloads.common.images.drawing.outlines import OUTLINES
 from workloads.common.images.drawing.textures import TEXTURES, field
-from workloads.common.randomness import bits, fold, integers, normal, uniform
+from workloads.common.randomness import Draws as Draws
+from workloads.common.randomness import bits, integers, normal
 
 Canvas = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.uint8]
@@ -33,37 +34,6 @@ SUBPIXEL_BITS = 6
 """Corners are rounded to 1/64 of the finer grid's pixels."""
 _LEVELS: Mask = (np.arange(FINER * FINER + 1) * 255 // (FINER * FINER)).astype(np.uint8)
 NOISE_LEVELS = 256
-BLOCK = 64
-"""Draws hashed at a time."""
-
-
-class Draws:
-    """Random numbers in a row: draw i is the hash of (key, i)."""
-
-    def __init__(self, key: int | np.uint64) -> None:
-        self.key = int(key)
-        self.used = 0
-        self._block: list[float] = []
-
-    def uniform(self, low: float = 0.0, high: float = 1.0) -> float:
-        """In [low, high)."""
-        at = self.used % BLOCK
-        if at == 0:
-            self._block = uniform(bits(self.key, np.arange(self.used, self.used + BLOCK))).tolist()
-        self.used += 1
-        return low + (high - low) * self._block[at]
-
-    def integer(self, low: int, high: int) -> int:
-        """In low … high, both included."""
-        return low + int(self.uniform() * (high - low + 1))
-
-    def chance(self, probability: float) -> bool:
-        """True with `probability`."""
-        return self.uniform() < probability
-
-    def part(self, *coordinates: int) -> Draws:
-        """Draws of their own: what one part of a scene uses cannot shift another."""
-        return Draws(fold(self.key, *coordinates))
 
 
 @dataclass(frozen=True)

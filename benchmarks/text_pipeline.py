@@ -1,0 +1,172 @@
+"""Time and memory to prepare, open and plan sentence pairs with WMT's counts, from generated processed files; prints JSON.
+
+    python benchmarks/text_pipeline.py [--pairs 4000000]
+
+Lines are drawn from 32,313 subwords, with lengths like WMT's. Memory is the largest sum of the resident sets of the preparing
+process and its helpers, looked at every 0.05 s; opening, a plan and batches are timed in a fresh process whose files are in the
+page cache. `batches` makes training batches of 128 pairs for one replica, with nothing that consumes them. The machine's load
+and the CPU seconds of preparing stand beside the figures. Needs about 600 bytes of disk per pair in $TMPDIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from workloads.api import Place
+from workloads.common.batch_plan import buckets_by_samples
+from workloads.common.randomness import bits, stream, uniform
+from workloads.common.text import batches, facts, prepared
+from workloads.common.text.batches import Batching, TranslationData, equal_edges
+from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY
+from workloads.common.text.vocabulary import GNMT
+
+PROJECT = Path(__file__).resolve().parent.parent
+PAIRS, SUBWORDS = 4_000_000, 32_313
+EVALUATION = {"dev": 5_168, "test": 3_003}
+LIMITS = {"prepare_seconds": 180.0, "prepare_memory_bytes": 4e9, "open_seconds": 3.0, "plan_seconds": 2.0}
+DRAWN = 1 << 22
+"""Subwords that are drawn; lines are stretches of them."""
+BATCHES = 3_000
+
+
+def write_source(folder: Path, pairs: int) -> None:
+    """Processed files; frequent subwords are short, as those of a real vocabulary."""
+    words = np.array(
+        [f"{'abcdefgh'[number % 8] * (2 + number.bit_length() // 4)}{number}" for number in range(SUBWORDS)]
+    )
+    draws = uniform(bits(stream(0, "benchmark subwords"), np.arange(DRAWN)))
+    text = words[(SUBWORDS**draws).astype(np.int64) % SUBWORDS].tolist()
+    for split, count in (("train", pairs), *EVALUATION.items()):
+        lengths = facts.synthetic_lengths(count)
+        for number, side in enumerate(prepared.SIDES):
+            with (folder / WMT16_FILES[split, side]).open("w", encoding="ascii") as file:
+                first = number * 7_919
+                for length in lengths[number].tolist():
+                    first = (first + 104_729) % (DRAWN - prepared.LONGEST)
+                    file.write(" ".join(text[first : first + length]) + "\n")
+    (folder / WMT16_VOCABULARY).write_text("".join(f"{word}\n" for word in words), encoding="ascii")
+    (folder / WMT16_REFERENCES).write_text("Ein Satz.\n" * EVALUATION["test"], encoding="ascii")
+
+
+def prepare(source: Path, destination: Path) -> dict[str, float]:
+    """Prepare in a process of its own."""
+    command = [
+        sys.executable,
+        "-m",
+        "suite.cli",
+        "data",
+        "prepare",
+        "wmt16-en-de",
+        "--from",
+        source,
+        "--to",
+        destination,
+    ]
+    start, most = time.perf_counter(), 0
+    cpu_seconds: dict[int, float] = {}
+    variables = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    process = psutil.Popen(list(map(str, command)), env=variables, stdout=subprocess.DEVNULL)
+    while process.poll() is None:
+        most = max(most, _look(process, cpu_seconds))
+        time.sleep(0.05)
+    seconds = time.perf_counter() - start
+    if process.returncode:
+        sys.exit(process.returncode)
+    used = sum(cpu_seconds.values())
+    return {"prepare_seconds": seconds, "prepare_cpu_seconds": used, "prepare_memory_bytes": most}
+
+
+def _look(parent: psutil.Process, cpu_seconds: dict[int, float]) -> int:
+    """Bytes of a process and its descendants (pages that they share count for each); notes their CPU seconds so far."""
+    total = 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for process in (parent, *parent.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                total += process.memory_info().rss
+                times = process.cpu_times()
+                cpu_seconds[process.pid] = times.user + times.system
+    return total
+
+
+def measure(folder: Path) -> dict[str, float]:
+    """Open, plan an epoch, make batches."""
+    start = time.perf_counter()
+    found = facts.read_facts(folder)
+    lengths = facts.train_lengths(found)
+    batching = Batching(GNMT, buckets_by_samples(equal_edges(50, 5), 128, 1), (256,), 64, False, 1)
+    counts = batches.count(lengths, batching)
+    splits = {
+        split: prepared.read(folder, split, n)
+        for split, n in (("train", found.train_samples), ("test", EVALUATION["test"]))
+    }
+    opened = time.perf_counter()
+    plan = batches.plan(lengths, batching, 1, 0)
+    planned = time.perf_counter()
+    data = TranslationData(batching, lengths, splits, Place(0, 1, range(1), 1, ("cpu",)), 1, counts.steps)
+    stream_of_batches = data.train(0, min(BATCHES, counts.steps))
+    next(stream_of_batches)  # makes the plan again
+    first, pairs, tokens = time.perf_counter(), 0, 0
+    for (batch,) in stream_of_batches:
+        pairs += batch.samples_global
+        tokens += batch.counts_global["tokens"]
+    seconds = time.perf_counter() - first
+    return {
+        "open_seconds": opened - start,
+        "plan_seconds": planned - opened,
+        "steps_per_epoch": len(plan),
+        "fill": round(counts.fill, 4),
+        "batches_pairs_per_second": round(pairs / seconds),
+        "batches_tokens_per_second": round(tokens / seconds),
+    }
+
+
+def main() -> None:
+    """Generate, prepare, measure in a fresh process, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--pairs", type=int, default=PAIRS)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(measure(arguments.measure)))
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        source, destination = Path(temporary) / "from", Path(temporary) / "wmt16-en-de"
+        source.mkdir()
+        write_source(source, arguments.pairs)
+        size = sum(path.stat().st_size for path in source.iterdir())
+        result: dict[str, float] = prepare(source, destination)
+        command = [sys.executable, __file__, "--measure", str(destination)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        result |= json.loads(done.stdout)
+    shown = {name: round(value, 3) for name, value in result.items()}
+    print(
+        json.dumps(
+            {
+                "pairs": arguments.pairs,
+                "source_bytes": size,
+                "cores": len(os.sched_getaffinity(0)),
+                "load_1_minute": round(os.getloadavg()[0], 1),
+                **shown,
+                "limits": LIMITS,
+                "within_limits": all(result[name] <= limit for name, limit in LIMITS.items()),
+            },
+            indent=1,
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Small processed and plain text, as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY
+
+SUBWORDS = [f"w{number}" for number in range(40)] + ["ei@@", "ner"]
+
+
+def sentences(seed, count, longest=20):
+    """Lines of subwords, of 1 … `longest`."""
+    generator = np.random.default_rng(seed)
+    return [" ".join(generator.choice(SUBWORDS, generator.integers(1, longest + 1))) for _ in range(count)]
+
+
+def write_lines(path: Path, lines) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def write_processed(folder: Path, train=60, longest=20) -> None:
+    """What WMT16's script leaves, in small."""
+    folder.mkdir(parents=True, exist_ok=True)
+    counts = {"train": train, "dev": 7, "test": 9}
+    for number, ((split, _), name) in enumerate(WMT16_FILES.items()):
+        write_lines(folder / name, sentences(number, counts[split], longest))
+    write_lines(folder / WMT16_VOCABULARY, SUBWORDS)
+    write_lines(folder / WMT16_REFERENCES, [f"Referenz {number}." for number in range(9)])
+
+
+def write_plain(folder: Path) -> None:
+    """Plain text of six files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    english = ["The dog, it barks.", "A cat sleeps & dreams.", "The dog sleeps."]
+    german = ["Der Hund, er bellt.", "Eine Katze schläft & träumt.", "Der Hund schläft."]
+    for split, times in (("train", 20), ("dev", 1), ("test", 1)):
+        write_lines(folder / f"{split}.en", english * times)
+        write_lines(folder / f"{split}.de", german * times)

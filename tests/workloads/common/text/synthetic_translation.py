@@ -1,0 +1,67 @@
+"""A translation workload without a network, over any prepared data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from workloads.api import Place, Settings
+from workloads.common.text.beam import Beam
+from workloads.common.text.vocabulary import SHIFTED
+from workloads.common.text.workload import TranslationOptions, TranslationWorkload
+
+
+@dataclass(frozen=True)
+class Values:
+    max_sequence_length: int
+    buckets: int
+
+
+class Translation(TranslationWorkload):
+    Options = TranslationOptions
+    Hyperparameters = Values
+    beam = Beam(4)
+
+    @classmethod
+    def defaults(cls, profile, rules, options):
+        raise NotImplementedError
+
+    def learning_rate(self, step):
+        return 0.0
+
+    def initial_weights(self, seed):
+        return iter(())
+
+    def longest_translation(self, batch):
+        return np.full(len(batch.arrays["source"]), 50)
+
+
+class Shifted(Translation):
+    """As the Transformer frames sentences, its loss a mean over tokens."""
+
+    framing = SHIFTED
+    weigh_tokens = True
+
+
+def settings(folder, devices=1, batch=32, rules="v0.7", longest=50, buckets=5, mode="train", **options):
+    return Settings(
+        workload="translation", devices=devices, batch_size_global=batch, rules=rules, mode=mode,
+        profile="demo" if folder else "synthetic", data_dir=str(folder or ""),
+        hyperparameters={"max_sequence_length": longest, "buckets": buckets}, options=options,
+    )  # fmt: skip
+
+
+def make(folder, kind=Translation, **values):
+    chosen = settings(folder, **values)
+    return kind(chosen, kind.read_facts(chosen))
+
+
+def place(process, replicas, total):
+    return Place(process, total // len(replicas), replicas, total, ("cpu",) * len(replicas))
+
+
+def data_of(workload, seed=1):
+    """What each process of one replica sees."""
+    total = workload.settings.devices
+    return [workload.open_data(place(number, range(number, number + 1), total), seed) for number in range(total)]

@@ -1,0 +1,198 @@
+"""Batches of sentence pairs: every pair at most once, equal steps everywhere, the right arrays, evaluation in shares."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.helpers import examples
+from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, make, place
+from workloads.common.batch_plan import buckets_by_samples, buckets_by_tokens
+from workloads.common.text import batches, facts, prepared
+from workloads.common.text.batches import Batching, TranslationData, equal_edges, growing_edges
+from workloads.common.text.prepared import Parallel
+from workloads.common.text.vocabulary import EOS, GNMT, SHIFTED
+
+
+def numbered(lengths):
+    """A split whose pairs can be told apart: each side repeats a number of its own, from 4."""
+    return Parallel(*(batches.random_side(side, np.zeros(1)) for side in lengths))
+
+
+def identify(split):
+    """Give each sentence its number in its ids."""
+    return Parallel(*(
+        prepared.Side(np.repeat(np.arange(len(side)) + 4, np.diff(side.offsets)).astype(np.int32), side.offsets)
+        for side in (split.source, split.target)
+    ))  # fmt: skip
+
+
+@given(
+    lengths=st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=200),
+    replicas=st.integers(1, 3),
+    share=st.integers(1, 4),
+    framing=st.sampled_from([GNMT, SHIFTED]),
+    by_tokens=st.booleans(),
+    seed=st.integers(0, 2**31),
+)
+@examples(40)
+def test_each_pair_at_most_once_in_equal_steps_everywhere(lengths, replicas, share, framing, by_tokens, seed):
+    lengths = np.array(lengths, np.uint16).T
+    edges = equal_edges(25, 4)
+    chosen = (
+        buckets_by_tokens(edges, 25 * share * replicas, replicas)
+        if by_tokens
+        else buckets_by_samples(edges, share * replicas, replicas)
+    )
+    batching = Batching(framing, chosen, (32,), 4, by_tokens, replicas)
+    split = identify(numbered(lengths))
+    seen = []
+    counts = batches.count(lengths, batching)
+    everybody = []
+    for replica in range(replicas):
+        here, splits = place(replica, range(replica, replica + 1), replicas), {"train": split, "test": split}
+        data = TranslationData(batching, lengths, splits, here, seed, counts.steps)
+        everybody.append([batch for (batch,) in data.train(0, counts.steps)])
+    for step in zip(*everybody, strict=True):
+        assert len({batch.arrays["source"].shape for batch in step}) == 1
+        assert len({(batch.weight_global, batch.samples_global, batch.counts_global["tokens"]) for batch in step}) == 1
+        assert sum(batch.weight for batch in step) == step[0].weight_global
+        tokens = 0
+        for batch in step:
+            begin = 0 if framing.begin is None else 1
+            for row in range(len(batch.arrays["source"])):
+                seen.append(check_row(batch, row, begin, framing, lengths))
+            tokens += int(batch.arrays["source_length"].sum() + batch.arrays["target_length"].sum()) + begin * len(
+                batch.arrays["source"]
+            )
+        assert tokens == step[0].counts_global["tokens"]
+    assert len(set(seen)) == len(seen) == counts.pairs
+    assert counts.pairs + counts.incomplete + counts.too_long == lengths.shape[1]
+    assert counts.too_long == int((lengths.max(0) + framing.extra > 25).sum())
+
+
+def check_row(batch, row, begin, framing, lengths):
+    """Which pair stands in a row, once everything about it is as it should be."""
+    arrays = {name: array[row] for name, array in batch.arrays.items()}
+    source, label = arrays["source"][: arrays["source_length"]], arrays["label"][: arrays["target_length"]]
+    pair = int(source[begin]) - 4
+    assert source.tolist() == [framing.begin] * begin + [pair + 4] * lengths[0, pair] + [EOS]
+    assert label.tolist() == [pair + 4] * lengths[1, pair] + [EOS]
+    assert not arrays["source"][len(source) :].any()
+    assert not arrays["label"][len(label) :].any()
+    fed = arrays["target"]
+    assert fed[: len(label)].tolist() == [framing.start, *label[:-1].tolist()]
+    assert not fed[len(label) :].any()
+    assert arrays["target"].shape == arrays["label"].shape == (len(arrays["source"]) - begin,)
+    return pair
+
+
+def test_edges():
+    assert equal_edges(50, 5) == (9, 19, 29, 39, 50)  # the reference: length // 10, at most 4
+    assert equal_edges(75, 5) == (14, 29, 44, 59, 75)
+    width, groups = 10, {}
+    for length in range(2, 51):
+        groups.setdefault(min(length // width, 4), []).append(length)
+    assert [max(group) for group in groups.values()] == list(equal_edges(50, 5))
+    assert equal_edges(4, 9) == (1, 2, 3, 4)[-len(equal_edges(4, 9)) :]
+    reference = growing_edges(8, 1.1, 1, 256)
+    assert reference[:4] == (8, 9, 10, 11)
+    assert reference[-1] == 256
+    assert all(
+        after - before == max(1, int(before * 1.1) - before) for before, after in itertools.pairwise(reference[:-1])
+    )
+    assert all(edge % 4 == 0 for edge in growing_edges(8, 1.2, 4, 64))
+
+
+@pytest.mark.parametrize(("count", "lowest", "highest"), [(5, 0.74, 0.84), (10, 0.84, 0.90)])
+def test_fill_of_lengths_like_wmts(count, lowest, highest):
+    lengths = facts.synthetic_lengths(100_000)
+    batching = Batching(GNMT, buckets_by_samples(equal_edges(50, count), 128, 1), (256,), 64, False, 1)
+    counts = batches.count(lengths, batching)
+    assert lowest < counts.fill < highest
+    plan = batches.plan(lengths, batching, 1, 0)
+    assert len(plan) == counts.steps
+    assert plan.samples_left_out == counts.too_long + counts.incomplete
+    taken = sum(
+        lengths[:, samples].sum(dtype=np.int64) + 4 * len(samples) for _, samples in map(plan.batch, range(len(plan)))
+    )
+    places = sum(2 * bucket.edge * len(samples) for bucket, samples in map(plan.batch, range(len(plan))))
+    assert taken / places == pytest.approx(counts.fill, abs=2e-3)
+
+
+def test_a_plan_of_a_million_pairs_is_fast():
+    lengths = np.tile(facts.synthetic_lengths(1 << 17), (1, 8))
+    batching = Batching(GNMT, buckets_by_samples(equal_edges(75, 5), 1024, 1), (256,), 64, False, 1)
+    begin = time.process_time()
+    plan = batches.plan(lengths, batching, 1, 0)
+    assert time.process_time() - begin < 1.5  # measured: 0.2 s
+    assert len(plan) > 900
+
+
+@pytest.mark.parametrize("kind", [Translation, Shifted])
+def test_processes_see_what_one_process_sees(demo_data, kind):
+    folder = demo_data("translation-demo")
+    workload = make(folder, kind, devices=2)
+    alone = workload.open_data(place(0, range(2), 2), 5)
+    parts = data_of(workload, 5)
+    steps = zip(alone.train(3, 9), *(part.train(3, 9) for part in parts), strict=True)
+    for both, *single in steps:
+        for batch, (other,) in zip(both, single, strict=True):
+            assert batch.weight == other.weight
+            for name, array in batch.arrays.items():
+                np.testing.assert_array_equal(array, other.arrays[name])
+    for data in (alone, *parts):
+        data.close()
+
+
+def test_epochs_differ_and_seeds_differ(demo_data):
+    workload = make(demo_data("translation-demo"))
+    steps = workload.steps_per_epoch
+    data = workload.open_data(place(0, range(1), 1), 1)
+    both = [batch.arrays["source"] for (batch,) in data.train(0, 2 * steps)]
+    again = [batch.arrays["source"] for (batch,) in data.train(steps, steps + 2)]
+    for one, other in zip(both[steps:], again, strict=False):
+        np.testing.assert_array_equal(one, other)
+    shapes = [array.shape for array in both]
+    assert sorted(shapes[:steps]) == sorted(shapes[steps:])
+    assert shapes[:steps] != shapes[steps:]
+    (other,) = next(iter(workload.open_data(place(0, range(1), 1), 2).train(0, 1)))
+    assert other.arrays["source"].shape != both[0].shape or (other.arrays["source"] != both[0]).any()
+
+
+@pytest.mark.parametrize(("devices", "size"), [(1, 64), (2, 64), (3, 7), (1, 1_000)])
+def test_each_evaluation_sentence_stands_in_one_batch(demo_data, devices, size):
+    workload = make(demo_data("translation-demo"), devices=devices, batch=36, evaluation_batch_size=size)
+    shapes = [{name: spec.shape for name, spec in specs.items()} for specs in workload.evaluation_shapes()]
+    seen = {"test": [], "dev": []}
+    lengths = {"test": [], "dev": []}
+    counts = set()
+    for data in data_of(workload):
+        batches_seen = [batch for (batch,) in data.evaluation()]
+        counts.add(len(batches_seen))
+        for batch in batches_seen:
+            arrays = batch.arrays
+            split = "dev" if "label" in arrays else "test"
+            wanted = {name: array.shape for name, array in arrays.items() if name not in ("number", "valid")}
+            assert wanted in shapes
+            seen[split] += arrays["number"][arrays["valid"]].tolist()
+            lengths[split].append(arrays["source"].shape[1])
+            assert batch.weight == arrays["valid"].sum()
+    assert len(counts) == 1
+    assert sorted(seen["test"]) == sorted(seen["dev"]) == list(range(200))
+    assert lengths["test"][: len(lengths["test"]) // devices] == sorted(
+        lengths["test"][: len(lengths["test"]) // devices], reverse=True
+    )
+
+
+def test_long_evaluation_sentences_are_whole(demo_data):
+    folder = demo_data("translation-demo")
+    workload = make(folder, longest=20)
+    test = prepared.read(folder, "test", 200)
+    for (batch,) in data_of(workload)[0].evaluation():
+        for row, number in enumerate(batch.arrays["number"] if "label" not in batch.arrays else ()):
+            length = batch.arrays["source_length"][row]
+            assert batch.arrays["source"][row, :length].tolist() == [2, *test.source.sentence(int(number)).tolist(), 3]

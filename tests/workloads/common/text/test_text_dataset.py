@@ -1,0 +1,272 @@
+"""Data sets of sentence pairs: what is prepared, and what is refused, in one line each."""
+
+import hashlib
+import io
+import tarfile
+
+import numpy as np
+import pytest
+
+from suite.cli import main
+from tests.workloads.common.text.synthetic_text import SUBWORDS, sentences, write_lines, write_plain, write_processed
+from workloads.common import manifest as manifests
+from workloads.common.text import dataset, facts, prepared, sources
+from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY, PlainText, WMT16EnDe
+from workloads.common.text.vocabulary import GNMT, SHIFTED, Vocabulary
+
+TRAIN_EN, TRAIN_DE = WMT16_FILES["train", "source"], WMT16_FILES["train", "target"]
+
+
+@pytest.fixture
+def source(tmp_path):
+    write_processed(tmp_path / "from")
+    return tmp_path / "from"
+
+
+def refused(source, tmp_path, kind=WMT16EnDe):
+    """The line that a preparation ends with; it leaves nothing."""
+    with pytest.raises(ValueError, match=r".") as caught:
+        kind().prepare(source, tmp_path / "to")
+    assert not (tmp_path / "to").exists()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path):
+    lines = WMT16EnDe().prepare(source, tmp_path / "to")
+    assert lines[0].startswith("wmt16-en-de: 60 training pairs")
+    vocabulary = Vocabulary.read(tmp_path / "to" / prepared.VOCABULARY)
+    assert vocabulary.subwords == tuple(SUBWORDS)
+    for split, count in (("train", 60), ("dev", 7), ("test", 9)):
+        pairs = prepared.read(tmp_path / "to", split, count)
+        for side in prepared.SIDES:
+            written = (source / WMT16_FILES[split, side]).read_text().splitlines()
+            read = getattr(pairs, side)
+            assert read.ids.dtype == np.uint16
+            assert [vocabulary.encode(line).tolist() for line in written] == [
+                read.sentence(n).tolist() for n in range(count)
+            ]
+    lengths = np.load(tmp_path / "to" / prepared.LENGTHS)
+    assert lengths[1].tolist() == [len(line.split()) for line in (source / TRAIN_DE).read_text().splitlines()]
+    assert prepared.read_references(tmp_path / "to", 9)[3] == "Referenz 3."
+    found = facts.read_facts(tmp_path / "to")
+    assert (found.train_samples, found.evaluation_samples, found.sizes["vocabulary"]) == (60, 9, len(SUBWORDS) + 4)
+    np.testing.assert_array_equal(found.array("train_lengths"), lengths)
+    assert WMT16EnDe().verify(tmp_path / "to")[-2].startswith("wmt16-en-de: sound")
+    assert WMT16EnDe().prepare(source, tmp_path / "to") == [f"wmt16-en-de: already prepared in {tmp_path / 'to'}"]
+
+
+def test_chunks_and_processes_change_nothing(source, tmp_path, monkeypatch):
+    WMT16EnDe().prepare(source, tmp_path / "plain")
+    monkeypatch.setattr(prepared, "CHUNK_BYTES", 97)
+    monkeypatch.setattr(prepared, "cores", lambda: 1)
+    WMT16EnDe().prepare(source, tmp_path / "chunks")
+    monkeypatch.setattr(prepared, "cores", lambda: 2)  # now files are larger than a chunk: processes read them
+    WMT16EnDe().prepare(source, tmp_path / "processes")
+    found = {manifests.read(tmp_path / name).fingerprint for name in ("plain", "chunks", "processes")}
+    assert len(found) == 1
+
+
+def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monkeypatch):
+    lines = WMT16EnDe().prepare(source, tmp_path / "to")
+    assert lines[-1].startswith(f"notice: md5 differs from the reference's: {TRAIN_EN}, {TRAIN_DE}, ")
+    manifest = manifests.read(tmp_path / "to")
+    assert manifest.matches_published is False
+    assert facts.read_facts(tmp_path / "to").notes == tuple(manifest.notes) != ()
+    mine = {key: hashlib.md5((source / name).read_bytes()).hexdigest() for key, name in WMT16_FILES.items()}
+    monkeypatch.setattr(dataset, "WMT16_MD5", mine)
+    references = hashlib.md5((source / WMT16_REFERENCES).read_bytes()).hexdigest()
+    monkeypatch.setattr(dataset, "WMT16_REFERENCES_MD5", references)
+    WMT16EnDe().prepare(source, tmp_path / "same")
+    same = manifests.read(tmp_path / "same")
+    assert (same.matches_published, list(same.notes)) == (True, [])
+
+
+def test_long_pairs_are_dropped_and_counted(source, tmp_path):
+    lines = (source / TRAIN_DE).read_text().splitlines()
+    lines[5], lines[50], lines[7] = " ".join(["w1"] * 255), " ".join(["w2"] * 900), " ".join(["w3"] * 254)
+    write_lines(source / TRAIN_DE, lines)
+    told = WMT16EnDe().prepare(source, tmp_path / "to")
+    assert "notice: dropped training pairs: 2 over 254 subwords" in told
+    pairs = prepared.read(tmp_path / "to", "train", 58)
+    assert len(pairs.target.sentence(6)) == 254
+    assert np.load(tmp_path / "to" / prepared.LENGTHS)[1, 6] == 254
+    vocabulary = Vocabulary(SUBWORDS)
+    english = (source / TRAIN_EN).read_text().splitlines()
+    assert pairs.source.sentence(5).tolist() == vocabulary.encode(english[6]).tolist()
+    assert pairs.source.sentence(57).tolist() == vocabulary.encode(english[59]).tolist()
+
+
+def test_unequal_numbers_of_lines(source, tmp_path):
+    write_lines(source / TRAIN_DE, sentences(1, 59))
+    assert f"{source / TRAIN_EN} has 60 lines and {source / TRAIN_DE} 59" in refused(source, tmp_path)
+
+
+@pytest.mark.parametrize("blank", ["", "  ", "\t"])
+def test_an_empty_line(source, tmp_path, monkeypatch, blank):
+    monkeypatch.setattr(prepared, "CHUNK_BYTES", 300)
+    monkeypatch.setattr(prepared, "cores", lambda: 1)
+    lines = sentences(1, 60)
+    lines[41] = blank
+    write_lines(source / TRAIN_EN, lines)
+    assert f"{source / TRAIN_EN}:42: an empty line" in refused(source, tmp_path)
+
+
+@pytest.mark.parametrize(("chunk_bytes", "cores"), [(1 << 22, 1), (64, 1), (64, 2)])
+def test_text_that_is_not_utf8(source, tmp_path, monkeypatch, chunk_bytes, cores):
+    monkeypatch.setattr(prepared, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(prepared, "cores", lambda: cores)
+    lines = (source / TRAIN_EN).read_bytes().split(b"\n")
+    lines[30] = b"w1 \xe4 w2"
+    (source / TRAIN_EN).write_bytes(b"\n".join(lines))
+    assert f"{source / TRAIN_EN}:31: not UTF-8 (byte 0xe4)" in refused(source, tmp_path)
+
+
+def test_a_vocabulary_of_another_text(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared, "CHUNK_BYTES", 50)
+    monkeypatch.setattr(prepared, "cores", lambda: 1)
+    write_lines(source / WMT16_VOCABULARY, [f"x{number}" for number in range(30)] + SUBWORDS[:20])
+    line = refused(source, tmp_path)
+    assert f"{source / WMT16_VOCABULARY} does not fit {source / TRAIN_EN}: it lacks " in line
+    first = (source / TRAIN_EN).read_text().splitlines()
+    number, word = next((n, w) for n, text in enumerate(first, 1) for w in text.split() if w not in SUBWORDS[:20])
+    assert f"({word!r} in line {number})" in line
+
+
+def test_a_few_unknown_subwords_are_counted(source, tmp_path):
+    write_lines(source / TRAIN_EN, [*sentences(1, 59), "w1 nie w2"])
+    assert "notice: 1 unknown subwords" in WMT16EnDe().prepare(source, tmp_path / "to")
+
+
+def test_references_that_are_not_one_for_each_sentence(source, tmp_path):
+    write_lines(source / WMT16_REFERENCES, ["a"] * 8)
+    assert "8 lines, but" in refused(source, tmp_path)
+
+
+def test_a_missing_file_and_a_missing_folder(source, tmp_path):
+    (source / WMT16_VOCABULARY).unlink()
+    assert f"{source / WMT16_VOCABULARY}: no such file" in refused(source, tmp_path)
+    assert "no such folder" in refused(tmp_path / "nowhere", tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert "no europarl-v7.de-en.en, neither as a file nor in an archive" in refused(tmp_path / "empty", tmp_path)
+
+
+def test_a_folder_that_holds_something_else_is_kept(source, tmp_path):
+    WMT16EnDe().prepare(source, tmp_path / "to")
+    before = manifests.read(tmp_path / "to")
+    write_lines(source / TRAIN_EN, sentences(1, 60))
+    with pytest.raises(ValueError, match="with other content or options"):
+        WMT16EnDe().prepare(source, tmp_path / "to")
+    assert manifests.read(tmp_path / "to") == before
+
+
+def test_damage_is_found_and_named(source, tmp_path):
+    WMT16EnDe().prepare(source, tmp_path / "to")
+    path = tmp_path / "to" / "train_target.npy"
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(ValueError, match=r"train_target\.npy: .* bytes instead of"):
+        WMT16EnDe().verify(tmp_path / "to")
+    with pytest.raises(ValueError, match=r"train_target\.npy: cannot be read as a NumPy array"):
+        prepared.read(tmp_path / "to", "train", 60)
+    with pytest.raises(ValueError, match=r"train_source_offsets\.npy: int64 \(61,\) instead of int64 \(60,\)"):
+        prepared.read(tmp_path / "to", "train", 59)
+
+
+def test_sentences_in_frames(source, tmp_path):
+    WMT16EnDe().prepare(source, tmp_path / "to")
+    side = prepared.read(tmp_path / "to", "train", 60).source
+    numbers = np.array([3, 17, 3])
+    ids = [side.sentence(number).tolist() for number in numbers]
+    rows, lengths = prepared.framed(side, numbers, 24, GNMT, begin=True, end=True)
+    assert [row[:n].tolist() for row, n in zip(rows, lengths, strict=True)] == [[2, *line, 3] for line in ids]
+    assert not any(row[n:].any() for row, n in zip(rows, lengths, strict=True))
+    rows, lengths = prepared.framed(side, numbers, 24, SHIFTED, begin=True, end=True)
+    assert [row[:n].tolist() for row, n in zip(rows, lengths, strict=True)] == [[*line, 3] for line in ids]
+    rows, lengths = prepared.framed(side, numbers, 3, GNMT, begin=True, end=True)
+    assert rows.tolist() == [[2, line[0], 3] for line in ids]
+    assert lengths.tolist() == [3, 3, 3]
+
+
+def test_plain_text_is_processed(tmp_path):
+    write_plain(tmp_path / "from")
+    plain = PlainText()
+    plain.merges = 30
+    assert plain.prepare(tmp_path / "from", tmp_path / "to")[0].startswith("parallel-text: 60 training pairs")
+    vocabulary = Vocabulary.read(tmp_path / "to" / prepared.VOCABULARY)
+    pairs = prepared.read(tmp_path / "to", "test", 3)
+    assert vocabulary.decode(pairs.target.sentence(1)) == "Eine Katze schläft &amp; träumt ."
+    assert vocabulary.decode(pairs.source.sentence(0)) == "The dog , it barks ."
+    assert prepared.read_references(tmp_path / "to", 3)[1] == "Eine Katze schläft & träumt."
+
+
+def test_plain_text_with_unequal_numbers_of_lines_or_without_a_file(tmp_path):
+    write_plain(tmp_path / "from")
+    write_lines(tmp_path / "from" / "dev.de", ["Eins."])
+    assert "has 3 lines and" in refused(tmp_path / "from", tmp_path, PlainText)
+    (tmp_path / "from" / "dev.de").unlink()
+    assert "dev.de: no such file; expected are train.en" in refused(tmp_path / "from", tmp_path, PlainText)
+
+
+def test_cleaning_as_the_reference_does(tmp_path):
+    pairs = [("a b", "c d"), ("", "c"), ("a " * 81, "b " * 81), ("a " * 80, "b " * 80), ("a", "b " * 10), ("a", "b " * 9),
+             ("a", "č"), ("ä", "ß")]  # fmt: skip
+    for name, side in (("one", 0), ("other", 1)):
+        write_lines(tmp_path / name, [pair[side] for pair in pairs])
+    out = [tmp_path / "one.clean", tmp_path / "other.clean"]
+    assert sources.clean([tmp_path / "one", tmp_path / "other"], out) == (3, 1)
+    kept = [0, 3, 5, 7]
+    assert out[0].read_text().splitlines() == [" ".join(pairs[n][0].split()) for n in kept]
+    assert out[1].read_text().splitlines() == [" ".join(pairs[n][1].split()) for n in kept]
+
+
+def sgm(lines):
+    body = "".join(f'<seg id="{n}"> {line} </seg>\n' for n, line in enumerate(lines, 1))
+    return f'<srcset setid="x" srclang="any">\n<doc>\n<p>\n{body}</p>\n</doc>\n</srcset>\n'.encode()
+
+
+def test_the_archives_of_wmt_are_unpacked_in_the_references_order(tmp_path):
+    source = tmp_path / "from"
+    source.mkdir()
+    for archive, corpus in (("de-en.tgz", "europarl-v7"), ("nc.tgz", "news-commentary-v11"), ("cc.tgz", "commoncrawl")):
+        with tarfile.open(source / archive, "w:gz") as tar:
+            for language, word in (("en", "word"), ("de", "Wort")):
+                data = (f"The {word} of {corpus}.\n" * 30 + "last line without its end").encode()
+                info = tarfile.TarInfo(f"training/{corpus}.de-en.{language}")
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    with tarfile.open(source / "dev.tgz", "w:gz") as tar:
+        for year in ("2014", "2015", "2016"):
+            for kind in ("src.de", "ref.en"):
+                data = sgm([f"A line of {year}.", "Another\none."])
+                info = tarfile.TarInfo(f"dev/newstest{year}-deen-{kind}.sgm")
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+    wmt = WMT16EnDe()
+    wmt.merges = 40
+    lines = wmt.prepare(source, tmp_path / "to")
+    assert lines[0].startswith("wmt16-en-de: 93 training pairs")
+    assert "made by sacremoses " in lines[-1]
+    vocabulary = Vocabulary.read(tmp_path / "to" / prepared.VOCABULARY)
+    train = prepared.read(tmp_path / "to", "train", 93)
+    text = [vocabulary.decode(train.source.sentence(number)) for number in (0, 30, 31, 62)]
+    assert text[:2] == ["The word of europarl-v7 .", "last line without its end"]
+    assert text[2:] == ["The word of commoncrawl .", "The word of news-commentary-v11 ."]
+    assert facts.read_facts(tmp_path / "to").sizes["dev"] == 4
+    assert prepared.read_references(tmp_path / "to", 2) == ["A line of 2014.", "Another one."]
+
+
+def test_a_damaged_archive_is_named(tmp_path):
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "de-en.tgz").write_bytes(b"\x1f\x8b broken")
+    assert "de-en.tgz: cannot be read" in refused(tmp_path / "from", tmp_path)
+
+
+def test_the_command_prepares_and_refuses(tmp_path, capsys):
+    write_plain(tmp_path / "from")
+    arguments = ["data", "prepare", "parallel-text", "--from", str(tmp_path / "from"), "--to", str(tmp_path / "to")]
+    assert main([*arguments, "--merges", "20"]) == 0
+    assert "60 training pairs" in capsys.readouterr().out
+    assert main(["data", "prepare", "ml-1m", "--from", str(tmp_path), "--merges", "20"]) == 2
+    assert "--merges means nothing for ml-1m" in capsys.readouterr().err
+    assert main([*arguments[:-1], str(tmp_path / "other"), "--merges", "0"]) == 2
+    assert "--merges 0: at least 1" in capsys.readouterr().err

@@ -1,0 +1,127 @@
+"""The generated corpus: what trivial translations reach, that sentences differ, that the same code prepares it."""
+
+import random
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from workloads.common.randomness import Draws, fold, stream
+from workloads.common.text import bleu, corpus, facts, grammar, prepared
+from workloads.common.text.corpus import TranslationDemo
+from workloads.common.text.vocabulary import Vocabulary
+
+FINGERPRINT = "1edcda700637530632f9524da15a8873f45958b7fe8921a12f854e8c0dba12dd"
+"""Of the prepared demo: text, Moses' tokens, merges, ids. Runs on other data are not compared with each other."""
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return corpus.pairs()
+
+
+@pytest.fixture(scope="module")
+def references(pairs):
+    return [corpus.plain(pair.target) for pair in pairs["test"]]
+
+
+def words_alone(pairs):
+    """Each test sentence word by word, with the most frequent translation that each word truly has in training."""
+    lexicon = defaultdict(Counter)
+    for pair in pairs["train"]:
+        for source, target in pair.pairs:
+            lexicon[source][target] += 1
+    best = {source: found.most_common(1)[0][0] for source, found in lexicon.items()}
+    return [corpus.plain([best.get(word, word) for word in pair.source]) for pair in pairs["test"]]
+
+
+def nearest(pairs):
+    """The translation of the training sentence that shares most words, for its length."""
+    ids = {word: number for number, word in enumerate({word for pair in pairs["train"] for word in pair.source})}
+    known = np.zeros((len(pairs["train"]), len(ids)), np.uint8)
+    for row, pair in enumerate(pairs["train"]):
+        np.add.at(known[row], [ids[word] for word in pair.source], 1)
+    lengths, found = known.sum(1), []
+    for pair in pairs["test"]:
+        own = Counter(ids[word] for word in pair.source if word in ids)
+        shared = np.minimum(known[:, list(own)], np.array(list(own.values()))).sum(1) / (lengths + len(pair.source))
+        found.append(corpus.plain(pairs["train"][int(np.argmax(shared))].target))
+    return found
+
+
+def test_trivial_translations_stay_far_below_the_target(pairs, references):
+    assert bleu.score(references, references) == 100.0
+    assert 5.0 < bleu.score(words_alone(pairs), references) < 15.0
+    assert bleu.score(nearest(pairs), references) < 10.0
+    shuffled = []
+    for number, pair in enumerate(pairs["test"]):
+        words = pair.target[:-1]
+        random.Random(number).shuffle(words)
+        shuffled.append(corpus.plain([*words, "."]))
+    assert bleu.score(shuffled, references) < 10.0
+    assert bleu.score([corpus.plain(pair.source) for pair in pairs["test"]], references) < 1.0
+
+
+def test_synonyms_leave_the_ceiling_high(pairs, references, monkeypatch):
+    monkeypatch.setattr(grammar, "SYNONYM", 0.0)
+    texts = {
+        " ".join(pair.source): corpus.plain(pair.target)
+        for pair, _ in zip(corpus.candidates("test"), range(230), strict=False)
+    }
+    plain = [texts[" ".join(pair.source)] for pair in pairs["test"]]
+    assert 94.0 < bleu.score(plain, references) < 99.0
+
+
+def test_sentences_are_of_many_kinds_and_stand_once(pairs):
+    sources = [" ".join(pair.source) for split in pairs.values() for pair in split]
+    assert len(set(sources)) == len(sources) == sum(corpus.SIZES.values())
+    lengths = np.array([[len(pair.source), len(pair.target)] for pair in pairs["train"]])
+    assert lengths.min() >= 3
+    assert lengths[:, 0].max() <= 50
+    assert 9 < lengths[:, 0].mean() < 11
+    text = " ".join(" ".join(pair.target) for pair in pairs["train"]).split()
+    kinds = Counter(text)
+    for word in ("dar", "dan", "dam", "nik", "wil", "wollan", "wail", ",", "und", "ihm", "ab"):
+        assert kinds[word] > 20, word
+    # Verb second: as a clause opens with an adverb, the subject follows the verb.
+    opened = [
+        pair for pair in pairs["train"] if pair.source[1] == "the" and pair.source[0] not in dict(grammar.SUBORDINATE)
+    ]
+    assert len(opened) > 300
+    articles = {word for row in (*grammar.DEFINITE, *grammar.INDEFINITE) for word in row}
+    assert sum(pair.target[1] in articles for pair in opened) < 0.01 * len(opened)
+
+
+def test_ambiguous_nouns_follow_the_verb():
+    """The same noun, with verbs of both kinds, has two translations, and each verb always the same."""
+    noun = next(noun for noun in grammar.words().nouns.things if len(noun.senses) == 2)
+    senses = defaultdict(set)
+    for number in range(3_000):
+        draws = Draws(fold(stream(3, "ambiguous"), number))
+        verb = grammar.words().verbs[number % 2].choose(draws)
+        phrase = grammar._noun_phrase(draws, grammar.NOMINATIVE, verb, 0)
+        if phrase.words.source[-1] == noun.source:
+            senses[verb.kind].add(phrase.words.target[-1])
+    stems = [sense.stem for sense in noun.senses]
+    assert {stems[0], noun.synonym.stem} >= senses[0] >= {stems[0]}
+    assert {stems[1], noun.synonym.stem} >= senses[1] >= {stems[1]}
+
+
+def test_it_is_prepared_as_a_real_corpus_is(demo_data, pairs):
+    folder = demo_data("translation-demo")
+    found = facts.read_facts(folder)
+    assert (found.train_samples, found.sizes["dev"], found.evaluation_samples) == (10_000, 200, 200)
+    assert 1_100 < found.sizes["vocabulary"] < 1_400
+    assert found.notes == ()
+    assert found.fingerprint == FINGERPRINT
+    assert TranslationDemo().verify(folder)[-1].startswith("translation-demo: sound")
+    vocabulary = Vocabulary.read(folder / prepared.VOCABULARY)
+    test = prepared.read(folder, "test", 200)
+    for number in (0, 57, 199):
+        assert vocabulary.decode(test.source.sentence(number)).split() == pairs["test"][number].source
+    text = bleu.detokeniser("de")
+    back = [text(vocabulary.decode(test.target.sentence(number))) for number in range(200)]
+    assert bleu.score(back, prepared.read_references(folder, 200)) == 100.0
+    assert (folder / "raw" / "test.de").read_text() == (folder / prepared.REFERENCES).read_text()
+    with pytest.raises(ValueError, match="suite data make-demo translation-demo"):
+        TranslationDemo().prepare(folder, folder)

@@ -1,0 +1,142 @@
+"""What translation workloads share: facts, steps, shapes, scores, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, make, settings
+from workloads.common import manifest as manifests
+from workloads.common.text import prepared
+from workloads.common.text.vocabulary import EOS
+
+
+@pytest.fixture(scope="module")
+def folder(demo_data):
+    return demo_data("translation-demo")
+
+
+def results_of(workload, folder, change=lambda number, ids: ids):
+    """What evaluation gathers where every translation is the reference's subwords, `change`d, and each token's loss is 2."""
+    test = prepared.read(folder, "test", 200)
+    parts = []
+    for data in data_of(workload):
+        for (batch,) in data.evaluation():
+            if "label" in batch.arrays:
+                outputs = {"loss": 2.0 * batch.arrays["target_length"].astype(np.float32)}
+            else:
+                said = [[*change(int(n), test.target.sentence(int(n)).tolist()), EOS] for n in batch.arrays["number"]]
+                tokens = np.zeros((len(said), max(map(len, said))), np.int32)
+                for row, ids in enumerate(said):
+                    tokens[row, : len(ids)] = ids
+                outputs = {"tokens": tokens, "token_count": np.array([len(ids) for ids in said], np.int32)}
+            parts.append(workload.measure(batch, outputs))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3])
+def test_scores(folder, devices):
+    workload = make(folder, devices=devices, batch=36, evaluation_batch_size=17)
+    results = results_of(workload, folder)
+    assert workload.score(results) == {"bleu": 1.0, "validation_loss": 2.0}
+    assert workload.translations(results) == prepared.read_references(folder, 200)
+    half = results_of(workload, folder, lambda number, ids: ids if number % 2 else ids[::-1])
+    scores = workload.score(half)
+    assert 0.3 < scores["bleu"] < 0.75
+    one = make(folder)
+    assert one.score(results_of(one, folder, lambda number, ids: ids if number % 2 else ids[::-1])) == scores
+
+
+def test_points_or_a_fraction_as_the_rules_log_it(folder):
+    points, fraction = make(folder, rules="v0.5"), make(folder, rules="v0.7")
+    results = results_of(points, folder, lambda number, ids: ids if number % 3 else [])
+    assert points.score(results)["bleu"] == pytest.approx(100 * fraction.score(results)["bleu"])
+    assert points.score(results)["bleu"] > 1
+
+
+def test_a_sentence_that_is_missing_or_there_twice_is_an_error(folder):
+    workload = make(folder)
+    results = results_of(workload, folder)
+    with pytest.raises(ValueError, match=r"saw 199 translations, 199 different ones, of 200"):
+        workload.score({**results, "number": results["number"][1:]})
+    twice = results["loss_number"].copy()
+    twice[0] = twice[1]
+    with pytest.raises(ValueError, match=r"saw 200 validation losses, 199 different ones, of 200"):
+        workload.score({**results, "loss_number": twice})
+
+
+def test_facts_and_steps_follow_the_longest_pair(folder):
+    short, long = make(folder, longest=15), make(folder, longest=60)
+    lengths = np.load(folder / prepared.LENGTHS)
+    assert short.facts.train_samples == int((lengths.max(0) + 2 <= 15).sum()) < long.facts.train_samples
+    for workload in (short, long):
+        assert workload.facts.sizes["pairs"] == 10_000
+        assert workload.counts.too_long + workload.facts.train_samples == 10_000
+        assert workload.steps_per_epoch == workload.epochs.start(2) - workload.epochs.start(1)
+        assert workload.samples_per_epoch == workload.counts.pairs
+    keys = short.log_keys()
+    assert keys["max_sequence_length"] == 15
+    assert keys["input_pairs_too_long"] == short.counts.too_long > 0
+    assert keys["input_pairs_left_out"] == short.counts.incomplete
+    assert keys["eval_hp_beam_size"] == 4
+    assert short.measured_by()["bleu"].startswith("nrefs:1|case:lc|eff:no|tok:intl")
+
+
+@pytest.mark.parametrize("kind", [Translation, Shifted])
+def test_batches_have_the_shapes_that_are_announced(folder, kind):
+    workload = make(folder, kind, devices=2)
+    shapes = [{name: (spec.shape, spec.dtype) for name, spec in specs.items()} for specs in workload.shapes()]
+    assert 3 <= len(shapes) <= 5
+    (data, _) = data_of(workload)
+    seen = [
+        {name: (array.shape, str(array.dtype)) for name, array in batch.arrays.items()}
+        for (batch,) in data.train(0, workload.steps_per_epoch)
+    ]
+    assert all(one in shapes for one in seen)
+    assert all(one in seen for one in shapes)
+    assert [one["source"][0][1] for one in shapes] == sorted((one["source"][0][1] for one in shapes), reverse=True)
+    for specs in (*workload.shapes(), *workload.evaluation_shapes()):
+        batch = workload.dummy_batch(specs)
+        assert {name: array.shape for name, array in batch.arrays.items()} == {
+            name: spec.shape for name, spec in specs.items()
+        }
+        assert (batch.arrays["source_length"] == batch.arrays["source"].shape[1]).all()
+        assert batch.weight == batch.weight_global > 0
+
+
+def test_synthetic_batches_need_no_data():
+    workload = make(None, longest=75, batch=64)
+    assert workload.facts.sizes["vocabulary"] == 32_317
+    (data,) = data_of(workload)
+    for (batch,) in data.train(0, 5):
+        assert 4 <= batch.arrays["label"][0, 0] < 32_317
+        assert batch.arrays["source_length"].max() <= batch.arrays["source"].shape[1]
+    inference = make(None, mode="inference")
+    (batch,) = next(iter(data_of(inference)[0].evaluation()))
+    assert "label" not in batch.arrays
+    assert not inference.has_validation_loss
+    assert all("label" not in specs for specs in inference.evaluation_shapes())
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"batch": 33, "devices": 2}, "batch size 33 cannot be shared equally by 2 devices; type batch=global:32"),
+        ({"batch": 20_000}, "type a smaller batch=global:N"),
+    ],
+)
+def test_batches_that_cannot_be_made_are_refused(folder, values, message):
+    with pytest.raises(ValueError, match="batch") as caught:
+        make(folder, **values)
+    assert message in str(caught.value)
+
+
+def test_data_that_are_missing_or_of_another_kind_are_refused(tmp_path, folder):
+    with pytest.raises(ValueError, match=r"type: suite data make-demo translation-demo"):
+        Translation.read_facts(settings(tmp_path / "translation-demo"))
+    with pytest.raises(ValueError, match=r"type: suite data prepare wmt16-en-de --from FOLDER --to"):
+        Translation.read_facts(settings(tmp_path / "wmt16-en-de"))
+    other = json.loads((folder / manifests.NAME).read_text())
+    (tmp_path / manifests.NAME).write_text(json.dumps({**other, "dataset": "ml-demo", "counts": {"users": 7}}))
+    with pytest.raises(ValueError, match=r"is not of a data set of sentence pairs \(ml-demo\)"):
+        Translation.read_facts(settings(tmp_path))

@@ -1,0 +1,84 @@
+"""The data set of the translation demos: sentence pairs of two generated languages (`grammar.py`), written as plain text.
+
+Preparation is that of a real corpus. Nothing but learning to translate reaches the target: `docs/demos.md` has the BLEU of
+translation word by word, of the nearest training sentence and of the right words in another order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from workloads.common.generated import Generated
+from workloads.common.manifest import Manifest
+from workloads.common.randomness import Draws, bits, fold, normal, stream
+from workloads.common.text.dataset import PlainText
+from workloads.common.text.grammar import Phrase, sentence
+from workloads.common.text.lexicon import SEED
+
+SIZES = {"test": 200, "dev": 200, "train": 10_000}
+"""Pairs; no source sentence stands in two of them, or twice in one."""
+LENGTH_MEDIAN_LOG, LENGTH_SPREAD = 2.1, 0.6
+LENGTH = (4, 50)
+"""Source words with punctuation: log-normal, kept within."""
+MERGES = 1_500
+RAW = "raw"
+"""Folder of the plain text below that of the prepared data."""
+
+
+def candidates(split: str) -> Iterator[Phrase]:
+    """Sentence pairs of a split without end, some more than once."""
+    key, number = stream(SEED, f"translation-demo {split}"), 0
+    while True:
+        spread = normal(bits(fold(key, 0), np.arange(number, number + 1_000)), np.float64)
+        for value in spread.tolist():
+            words = round(math.exp(LENGTH_MEDIAN_LOG + LENGTH_SPREAD * value))
+            yield sentence(Draws(fold(key, 1, number)), min(max(words, LENGTH[0]), LENGTH[1]))
+            number += 1
+
+
+def pairs() -> dict[str, list[Phrase]]:
+    """The sentence pairs of each split."""
+    seen: set[str] = set()
+    found: dict[str, list[Phrase]] = {split: [] for split in SIZES}
+    for split, count in SIZES.items():
+        for pair in candidates(split):
+            text = " ".join(pair.source)
+            if text not in seen:
+                seen.add(text)
+                found[split].append(pair)
+            if len(found[split]) == count:
+                break
+    return found
+
+
+def plain(words: list[str]) -> str:
+    """A sentence as it is written: no space before punctuation."""
+    return " ".join(words).replace(" ,", ",").replace(" .", ".")
+
+
+def write_text(folder: Path) -> None:
+    """{train,dev,test}.{en,de} in `folder`."""
+    for split, found in pairs().items():
+        for language, side in (("en", "source"), ("de", "target")):
+            lines = [plain(getattr(pair, side)) for pair in found]
+            (folder / f"{split}.{language}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+class TranslationDemo(Generated, PlainText):
+    """The generated corpus; its plain text lies beside what was prepared from it."""
+
+    name = "translation-demo"
+
+    def __init__(self) -> None:
+        self.merges = MERGES
+
+    def generate(self, folder: Path) -> Manifest:
+        """Write `raw/` and the prepared form; a few seconds."""
+        raw = folder / RAW
+        raw.mkdir()
+        write_text(raw)
+        return self.write(raw, folder, self.manifest(RAW, self.inputs(raw)))

@@ -1,0 +1,98 @@
+"""The counts of prepared or published data sets of sentence pairs, and the lengths that batches are planned from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.api import Facts, Settings
+from workloads.common import manifest as manifests
+from workloads.common.randomness import bits, normal, stream
+from workloads.common.text import prepared
+
+TRAIN_LENGTHS = "train_lengths"
+"""Name of the array of facts: (2, N) uint16, subwords of each training pair's source and target."""
+COUNTS = ("train", "dev", "test", "vocabulary", "test_longest", "dev_longest")
+
+UInt16s = npt.NDArray[np.uint16]
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """The published counts of a data set of sentence pairs, for runs on synthetic batches."""
+
+    name: str
+    published: Mapping[str, int]
+    """`train`, `dev`, `test` pairs, `vocabulary`, `dev_longest`, `test_longest`: the most subwords of a sentence."""
+
+    def for_settings(self, settings: Settings) -> Facts:
+        """Counts of the prepared data set, or under profile=synthetic the published ones. Raises ValueError: what to type."""
+        return read_facts(Path(settings.data_dir)) if settings.data_dir else _facts(self.published, "synthetic")
+
+
+WMT16 = TextFacts(
+    "wmt16-en-de",
+    {"train": 3_969_024, "dev": 5_168, "test": 3_003, "vocabulary": 32_317, "dev_longest": 123, "test_longest": 148},
+)
+"""WMT16 English-German as NVIDIA's v0.6 entry trains on it (pairs of an epoch, from its log), reference's evaluation limits."""
+
+
+def read_facts(folder: Path) -> Facts:
+    """Counts of the data set prepared in `folder`, from its manifest alone. Raises ValueError that says what to type."""
+    manifest = manifests.read(folder)
+    if manifest is None:
+        name = folder.name or WMT16.name
+        how = f"suite data prepare {name} --from FOLDER --to {folder}"
+        if name.endswith("-demo"):
+            how = f"suite data make-demo {name}"
+        raise ValueError(f"no prepared data in {folder}; type: {how}")
+    try:
+        counts = {name: int(manifest.counts[name]) for name in COUNTS}
+    except (KeyError, TypeError, ValueError):
+        raise ValueError(
+            f"{folder / manifests.NAME} is not of a data set of sentence pairs ({manifest.dataset})"
+        ) from None
+    lengths = folder / prepared.LENGTHS
+    if not lengths.is_file():
+        raise ValueError(f"{lengths}: missing; remove {folder} and prepare the data again")
+    return _facts(counts, manifest.fingerprint, tuple(manifest.notes), {TRAIN_LENGTHS: str(lengths)})
+
+
+def _facts(
+    counts: Mapping[str, int], fingerprint: str, notes: tuple[str, ...] = (), arrays: Mapping[str, str] | None = None
+) -> Facts:
+    return Facts(
+        train_samples=counts["train"],
+        evaluation_samples=counts["test"],
+        sizes={name: counts[name] for name in COUNTS if name not in ("train", "test")},
+        fingerprint=fingerprint,
+        notes=notes,
+        arrays=dict(arrays or {}),
+    )
+
+
+def train_lengths(facts: Facts) -> UInt16s:
+    """(2, N) subwords of each training pair's sides; of synthetic data as like WMT's as a formula makes them."""
+    if TRAIN_LENGTHS in facts.arrays:
+        return np.asarray(facts.array(TRAIN_LENGTHS))
+    return synthetic_lengths(facts.train_samples)
+
+
+SYNTHETIC_MEDIAN, SYNTHETIC_SPREAD, SYNTHETIC_RATIO = 23.0, 0.65, 0.2
+"""Log-normal lengths with a mean near WMT's 28 subwords, and the log-normal spread of one side over the other."""
+SYNTHETIC_PAIRS = 1 << 17
+"""So many lengths are drawn, then they repeat."""
+
+
+def synthetic_lengths(pairs: int) -> UInt16s:
+    """(2, pairs) lengths drawn by hash, 1 … `prepared.LONGEST`; the same in every process."""
+    draws = bits(stream(0, "synthetic sentence lengths"), np.arange(3)[:, None], np.arange(min(pairs, SYNTHETIC_PAIRS)))
+    common, *own = normal(draws, np.float64)
+    logs = [math.log(SYNTHETIC_MEDIAN) + SYNTHETIC_SPREAD * common + SYNTHETIC_RATIO * each for each in own]
+    drawn = np.clip(np.rint(np.exp(logs)), 1, prepared.LONGEST).astype(np.uint16)
+    return np.ascontiguousarray(np.tile(drawn, -(-pairs // drawn.shape[1]))[:, :pairs])

@@ -1,0 +1,176 @@
+"""The words of the two generated languages: invented by hash, frequent ones first.
+
+The source language does not inflect but for a plural and two endings of verbs. Target nouns have a gender and a declension;
+a fifth of the nouns and verbs have two translations, of which the context decides; some verbs have a prefix that can be parted.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Generic, TypeVar
+
+from workloads.common.randomness import Draws, fold, stream
+
+SEED = 1
+"""Of the corpus; runs have seeds of their own."""
+NOUNS, VERBS, ADJECTIVES, ADVERBS, NAMES, IDIOMS = 120, 50, 40, 24, 30, 16
+AMBIGUOUS = 0.2
+"""Share of nouns and verbs with a second translation."""
+TRANSITIVE, SEPARABLE = 0.6, 0.35
+"""Shares of verbs with an object, and of verb translations with a prefix."""
+SHIFT = 2.7
+"""Zipf and Mandelbrot: the word of rank r = 0, 1, … has weight 1 / (r + 2.7)."""
+
+SOURCE_SOUNDS = (("b", "br", "d", "f", "g", "gl", "h", "k", "l", "m", "n", "p", "r", "s", "st", "t", "tr", "w"),
+                 ("a", "e", "i", "o", "u", "ea", "oo"), ("", "", "n", "r", "l", "ck", "nd", "t", "m", "ss"))  # fmt: skip
+TARGET_SOUNDS = (("b", "d", "f", "g", "h", "j", "k", "kn", "l", "m", "n", "pf", "r", "sch", "st", "t", "v", "z", "zw"),
+                 ("a", "e", "i", "o", "u", "ä", "ö", "ü", "ei", "au"),
+                 ("", "", "n", "r", "l", "ch", "ng", "t", "m", "ß"))  # fmt: skip
+"""Beginnings, vowels and ends of syllables."""
+PREFIXES = ("ab", "auf", "mit", "um", "vor")
+
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class TargetNoun:
+    """A translation of a noun."""
+
+    stem: str
+    gender: int
+    """0, 1, 2"""
+    declension: int
+    """0, 1, 2: which plural ending it takes."""
+
+
+@dataclass(frozen=True)
+class Noun:
+    """A noun of the source language with its translations."""
+
+    source: str
+    senses: tuple[TargetNoun, ...]
+    """One, or two: the second where the clause's verb is of kind 1."""
+    synonym: TargetNoun
+    """Says the same as the first."""
+    kind: int
+    """0 or 1: chooses the sense of verbs."""
+
+
+@dataclass(frozen=True)
+class TargetVerb:
+    """A translation of a verb."""
+
+    stem: str
+    prefix: str
+    """Stands at the end of a main clause; empty: there is none."""
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb of the source language with its translations."""
+
+    source: str
+    senses: tuple[TargetVerb, ...]
+    """One, or two: the second where its object (its subject, if there is none) is of kind 1."""
+    transitive: bool
+    kind: int
+    """0 or 1: chooses the sense of nouns."""
+
+
+class Ranked(Generic[Kind]):
+    """Things that occur with Zipf's frequencies."""
+
+    def __init__(self, things: Sequence[Kind]) -> None:
+        self.things = tuple(things)
+        self._sums = list(accumulate(1 / (rank + SHIFT) for rank in range(len(things))))
+
+    def choose(self, draws: Draws) -> Kind:
+        """One of them."""
+        return self.things[bisect.bisect(self._sums, draws.uniform() * self._sums[-1], hi=len(self.things) - 1)]
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """All words that have a translation; the few others stand in `grammar`."""
+
+    nouns: Ranked[Noun]
+    verbs: tuple[Ranked[Verb], Ranked[Verb]]
+    """Intransitive ones, transitive ones."""
+    adjectives: Ranked[tuple[str, str]]
+    adverbs: Ranked[tuple[str, str]]
+    names: Ranked[str]
+    """The same in both languages."""
+    idioms: Ranked[tuple[str, str]]
+    """Several ordinary source words that together say several target words, which translate none of them."""
+
+
+class _Inventor:
+    """New words, none twice and none that is a short word of the grammar."""
+
+    def __init__(self, label: str, sounds: tuple[tuple[str, ...], ...], taken: Sequence[str]) -> None:
+        self.draws = Draws(stream(SEED, f"translation words {label}"))
+        self.sounds, self.taken = sounds, set(taken)
+
+    def word(self, syllables: int) -> str:
+        while True:
+            parts = (sound[self.draws.integer(0, len(sound) - 1)] for _ in range(syllables) for sound in self.sounds)
+            word = "".join(parts)
+            if len(word) > 2 and word not in self.taken:
+                self.taken.add(word)
+                return word
+
+
+def _syllables(rank: int) -> int:
+    """Frequent words are short."""
+    return 1 if rank < 12 else 2
+
+
+def lexicon(source_taken: tuple[str, ...], target_taken: tuple[str, ...]) -> Lexicon:
+    """All words; none is one of those taken."""
+    source = _Inventor("source", SOURCE_SOUNDS, source_taken)
+    target = _Inventor("target", TARGET_SOUNDS, target_taken)
+    key = stream(SEED, "translation lexicon")
+
+    def target_noun(draws: Draws, rank: int) -> TargetNoun:
+        return TargetNoun(target.word(_syllables(rank)), draws.integer(0, 2), draws.integer(0, 2))
+
+    def noun(rank: int) -> Noun:
+        draws = Draws(fold(key, 0, rank))
+        senses = tuple(target_noun(draws, rank) for _ in range(2 if draws.chance(AMBIGUOUS) else 1))
+        return Noun(source.word(_syllables(rank)), senses, target_noun(draws, rank), draws.integer(0, 1))
+
+    def target_verb(draws: Draws, rank: int) -> TargetVerb:
+        prefix = PREFIXES[draws.integer(0, len(PREFIXES) - 1)] if draws.chance(SEPARABLE) else ""
+        return TargetVerb(target.word(_syllables(rank)), prefix)
+
+    def verb(rank: int) -> Verb:
+        draws = Draws(fold(key, 1, rank))
+        senses = tuple(target_verb(draws, rank) for _ in range(2 if draws.chance(AMBIGUOUS) else 1))
+        return Verb(source.word(_syllables(rank)), senses, draws.chance(TRANSITIVE), draws.integer(0, 1))
+
+    def pairs(count: int) -> Ranked[tuple[str, str]]:
+        return Ranked([(source.word(_syllables(rank)), target.word(_syllables(rank))) for rank in range(count)])
+
+    nouns, verbs = [noun(rank) for rank in range(NOUNS)], [verb(rank) for rank in range(VERBS)]
+    adjectives, adverbs = pairs(ADJECTIVES), pairs(ADVERBS)
+    draws = Draws(fold(key, 2))
+    return Lexicon(
+        nouns=Ranked(nouns),
+        verbs=(Ranked([v for v in verbs if not v.transitive]), Ranked([v for v in verbs if v.transitive])),
+        adjectives=adjectives,
+        adverbs=adverbs,
+        names=Ranked([source.word(2).capitalize() for _ in range(NAMES)]),
+        idioms=Ranked([_idiom(draws, nouns, adjectives.things, target) for _ in range(IDIOMS)]),
+    )
+
+
+def _idiom(
+    draws: Draws, nouns: Sequence[Noun], adjectives: Sequence[tuple[str, str]], target: _Inventor
+) -> tuple[str, str]:
+    """Two nouns and an adjective of the source, and two or three target words that occur in it alone."""
+    one, other = (nouns[draws.integer(0, len(nouns) - 1)].source for _ in range(2))
+    source = f"{one} by {adjectives[draws.integer(0, len(adjectives) - 1)][0]} {other}"
+    return source, " ".join(target.word(1) for _ in range(draws.integer(2, 3)))

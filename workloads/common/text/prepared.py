@@ -1,0 +1,341 @@
+"""The prepared form of a parallel corpus: memory-mapped arrays of ids beside a vocabulary and raw references.
+
+For each split (`train`, `dev`, `test`) and each side (`source`, `target`), without special ids:
+
+    SPLIT_SIDE.npy            (T,) uint16, or int32 where the vocabulary is larger: ids of all sentences, one after the other
+    SPLIT_SIDE_offsets.npy    (N + 1,) int64: sentence n is ids[offsets[n] : offsets[n + 1]]
+    train_lengths.npy         (2, N) uint16: subwords of each training pair's source and target
+
+`vocabulary.txt` has a subword a line; `references.txt` the raw translations of the test set, a line each. Batch plans need
+`train_lengths.npy` alone (`Facts.arrays`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.text.vocabulary import UNK, Framing, Vocabulary
+
+SIDES = ("source", "target")
+SPLITS = ("train", "dev", "test")
+VOCABULARY, REFERENCES, LENGTHS = "vocabulary.txt", "references.txt", "train_lengths.npy"
+LONGEST = 254
+"""Subwords of a training sentence; pairs with a longer one are dropped. 256 with BOS and EOS: the most that any published
+hyperparameter set trains on (Transformer reference, model_params.py)."""
+UNKNOWN_SHARE = 0.01
+"""More unknown subwords than this in the training text: the vocabulary is another text's."""
+CHUNK_BYTES = 1 << 22
+
+Ids = npt.NDArray[np.integer]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Processed:
+    """Text files that the prepared form is made of: subwords separated by spaces, a sentence a line."""
+
+    files: dict[tuple[str, str], Path]
+    """(split, side) to file."""
+    vocabulary: Path
+    references: Path
+    """Raw text."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a split."""
+
+    ids: Ids
+    """(T,)"""
+    offsets: Int64s
+    """(N + 1,)"""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def lengths(self, sentences: Int64s) -> Int64s:
+        """Subwords of some sentences (n,)."""
+        return np.asarray(self.offsets[sentences + 1] - self.offsets[sentences])
+
+    def sentence(self, number: int) -> Int32s:
+        """The ids (n,) of one."""
+        return np.asarray(self.ids[self.offsets[number] : self.offsets[number + 1]], np.int32)
+
+    def fill(self, sentences: Int64s, out: Int32s) -> Int64s:
+        """Write sentences (n,) to the beginnings of the rows of `out` (n, W), cut where they are longer; their lengths (n,)."""
+        starts, lengths = self.offsets[sentences], self.lengths(sentences)
+        lengths = np.minimum(lengths, out.shape[1])
+        column = np.arange(int(lengths.max(initial=0)))
+        row, place = np.nonzero(column < lengths[:, None])
+        out[row, place] = self.ids[starts[row] + place]
+        return lengths
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """The sentence pairs of a split."""
+
+    source: Side
+    target: Side
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What a text file was made into, beside the raw file of its ids."""
+
+    lengths: npt.NDArray[np.int32]
+    """(N,) subwords of each line."""
+    unknown: int
+    example: str
+    """An unknown subword, with the number of its line; empty: there is none."""
+
+
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def write(processed: Processed, folder: Path) -> dict[str, int]:
+    """Write the prepared form of text files to `folder`; counts for the manifest.
+
+    Raises ValueError in one line: file, line, what is wrong.
+    """
+    vocabulary = Vocabulary.read(processed.vocabulary)
+    references = read_lines(processed.references)
+    tasks = [
+        (str(path), str(processed.vocabulary), str(folder / f"{split}_{side}.ids"))
+        for (split, side), path in processed.files.items()
+    ]
+    workers = min(cores(), len(tasks))
+    large = any(Path(path).stat().st_size > CHUNK_BYTES for path, _, _ in tasks if os.path.isfile(path))
+    if workers > 1 and large:
+        with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
+            results = list(pool.map(_encode, *zip(*tasks, strict=True)))
+    else:
+        results = [_encode(*task) for task in tasks]
+    encoded = dict(zip(processed.files, results, strict=True))
+    counts = {"vocabulary": len(vocabulary)}
+    for split in SPLITS:
+        paths = {side: processed.files[split, side] for side in SIDES}
+        sides = {side: encoded[split, side] for side in SIDES}
+        _check_pair(paths, sides)
+        keep = _kept(sides) if split == "train" else np.ones(len(sides["source"].lengths), bool)
+        counts |= _write_split(folder, split, sides, keep, len(vocabulary))
+    counts |= _unknown(processed, encoded)
+    if len(references) != counts["test"]:
+        raise ValueError(
+            f"{processed.references}: {len(references):,} lines, but {processed.files['test', 'source']} has "
+            f"{counts['test']:,}; each sentence needs one reference"
+        )
+    vocabulary.write(folder / VOCABULARY)
+    (folder / REFERENCES).write_text("".join(f"{line}\n" for line in references), encoding="utf-8")
+    return counts
+
+
+class _Ids(dict[str, int]):
+    """Subword to id, UNK for those that are not known: without a Python call for each that is."""
+
+    def __missing__(self, key: str) -> int:
+        return UNK
+
+
+def _encode(path: str, vocabulary: str, out: str) -> Encoded:
+    """Write the ids of a file's subwords to `out` (raw). In a process of its own; raises ValueError naming file and line."""
+    known = Vocabulary.read(Path(vocabulary))
+    id_of, dtype = _Ids(known.ids).__getitem__, id_type(len(known))
+    lengths: list[npt.NDArray[np.int32]] = []
+    unknown, example, first_line = 0, "", 1
+    with open(out, "wb") as ids_file:
+        for chunk in chunks(Path(path)):
+            lines = decode(chunk, path, first_line).split("\n")
+            lines = lines[:-1] if lines[-1] == "" else lines
+            subwords: list[str] = []
+            counts = np.empty(len(lines), np.int32)
+            for number, line in enumerate(lines):
+                found = line.split()
+                if not found:
+                    raise ValueError(f"{path}:{first_line + number}: an empty line; a sentence pair needs both sides")
+                counts[number] = len(found)
+                subwords += found
+            ids = np.fromiter(map(id_of, subwords), dtype, len(subwords))
+            ids.tofile(ids_file)
+            lengths.append(counts)
+            strange = np.flatnonzero(ids == UNK)
+            unknown += len(strange)
+            if len(strange) and not example:
+                line_number = first_line + int(np.searchsorted(np.cumsum(counts), strange[0], "right"))
+                example = f"{subwords[strange[0]]!r} in line {line_number}"
+            first_line += len(lines)
+    if first_line == 1:
+        raise ValueError(f"{path}: no line of text")
+    return Encoded(np.concatenate(lengths), unknown, example)
+
+
+def _check_pair(paths: dict[str, Path], sides: dict[str, Encoded]) -> None:
+    """Raise ValueError if two sides have unequal numbers of lines."""
+    numbers = [len(sides[side].lengths) for side in SIDES]
+    if numbers[0] != numbers[1]:
+        raise ValueError(
+            f"{paths['source']} has {numbers[0]:,} lines and {paths['target']} {numbers[1]:,}; "
+            f"line n of one is the translation of line n of the other: download or process both again"
+        )
+
+
+def _kept(sides: dict[str, Encoded]) -> npt.NDArray[np.bool_]:
+    """(N,) True for the pairs that are short enough."""
+    return np.asarray(np.maximum(sides["source"].lengths, sides["target"].lengths) <= LONGEST)
+
+
+def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> dict[str, int]:
+    """The count of unknown subwords of the training text. Raises ValueError if the vocabulary does not fit it."""
+    total = 0
+    for side in SIDES:
+        one, path = encoded["train", side], processed.files["train", side]
+        subwords = int(one.lengths.sum(dtype=np.int64))
+        if one.unknown > UNKNOWN_SHARE * subwords:
+            raise ValueError(
+                f"{processed.vocabulary} does not fit {path}: it lacks {one.unknown:,} of {subwords:,} subwords "
+                f"({one.example}); give the vocabulary that was made with these files"
+            )
+        total += one.unknown
+    return {"train_unknown": total}
+
+
+def _write_split(
+    folder: Path, split: str, sides: dict[str, Encoded], keep: npt.NDArray[np.bool_], vocabulary: int
+) -> dict[str, int]:
+    """Arrays of a split from the raw ids, which are removed; its counts."""
+    kept = int(keep.sum())
+    if not kept:
+        raise ValueError(f"no {split} pair with at most {LONGEST} subwords a side")
+    counts = {split: kept, f"{split}_too_long": len(keep) - kept}
+    lengths = np.empty((2, kept), np.uint16)
+    for number, side in enumerate(SIDES):
+        raw, of_side = folder / f"{split}_{side}.ids", sides[side].lengths
+        ids = np.fromfile(raw, id_type(vocabulary))
+        raw.unlink()
+        if kept < len(keep):
+            ids = ids[np.repeat(keep, of_side)]
+        offsets = np.zeros(kept + 1, np.int64)
+        np.cumsum(of_side[keep], out=offsets[1:])
+        np.save(folder / f"{split}_{side}.npy", ids, allow_pickle=False)
+        np.save(folder / f"{split}_{side}_offsets.npy", offsets, allow_pickle=False)
+        lengths[number] = np.minimum(of_side[keep], np.iinfo(np.uint16).max)
+        counts[f"{split}_{side}_subwords"] = int(offsets[-1])
+        counts[f"{split}_longest"] = max(counts.get(f"{split}_longest", 0), int(of_side[keep].max()))
+    if split == "train":
+        np.save(folder / LENGTHS, lengths, allow_pickle=False)
+    return counts
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def read(folder: Path, split: str, count: int) -> Parallel:
+    """The `count` pairs of a split, mapped into memory. Raises ValueError naming a file that is not as it should be."""
+    return Parallel(*(_read_side(folder, split, side, count) for side in SIDES))
+
+
+def _read_side(folder: Path, split: str, side: str, count: int) -> Side:
+    offsets = _open(folder / f"{split}_{side}_offsets.npy", ("int64",), count + 1)
+    ids = _open(folder / f"{split}_{side}.npy", ("uint16", "int32"), int(offsets[-1]))
+    return Side(ids, offsets.view(np.int64))
+
+
+def _open(path: Path, dtypes: tuple[str, ...], length: int) -> npt.NDArray[np.integer]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
+    if str(array.dtype) not in dtypes or array.shape != (length,):
+        wanted = f"{' or '.join(dtypes)} ({length},)"
+        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {wanted}; prepare the data again")
+    return np.asarray(array.view(np.ndarray))
+
+
+def read_references(folder: Path, count: int) -> list[str]:
+    """The raw translations of the test set. Raises ValueError naming the file."""
+    lines = read_lines(folder / REFERENCES)
+    if len(lines) != count:
+        raise ValueError(f"{folder / REFERENCES}: {len(lines):,} lines instead of {count:,}; prepare the data again")
+    return lines
+
+
+def id_type(vocabulary: int) -> npt.DTypeLike:
+    """What ids are stored as."""
+    return np.uint16 if vocabulary <= 1 << 16 else np.int32
+
+
+def framed(
+    side: Side, sentences: Int64s, width: int, framing: Framing, begin: bool, end: bool
+) -> tuple[Int32s, Int32s]:
+    """Sentences (n,) in rows (n, width) int32, padded with 0 at the end, and how many ids each has (n,) int32.
+
+    `begin` and `end`: whether the framing's special ids stand around each. Those that do not fit are cut before `end`.
+    """
+    first = 1 if begin and framing.begin is not None else 0
+    rows = np.zeros((len(sentences), width), np.int32)
+    lengths = side.fill(sentences, rows[:, first : width - (1 if end else 0)]) + first
+    if first:
+        rows[:, 0] = framing.begin or 0
+    if end:
+        rows[np.arange(len(rows)), lengths] = framing.end
+        lengths += 1
+    return rows, lengths.astype(np.int32)
+
+
+def cores() -> int:
+    """CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+# -- text files -------------------------------------------------------------------------------------------------------
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """A file in pieces that end with a line. Raises ValueError naming it."""
+    rest = b""
+    try:
+        with path.open("rb") as file:
+            while block := file.read(CHUNK_BYTES):
+                cut = block.rfind(b"\n") + 1
+                if cut:
+                    yield rest + block[:cut]
+                    rest = block[cut:]
+                else:
+                    rest += block
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    if rest:
+        yield rest
+
+
+def decode(data: bytes, path: object, first_line: int) -> str:
+    """Text of UTF-8. Raises ValueError naming file and line; `first_line` is the number of the first one of `data`."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = first_line + data.count(b"\n", 0, error.start)
+        raise ValueError(
+            f"{path}:{line}: not UTF-8 (byte {data[error.start]:#04x}); repair the line, or download again"
+        ) from None
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file that fits into memory, without their ends. Raises ValueError naming file and line."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    lines = decode(data, path, 1).split("\n")
+    return [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]

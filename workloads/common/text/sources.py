@@ -1,0 +1,286 @@
+"""From downloaded archives or plain text to lines of subwords, in the steps of the reference (download_dataset.sh).
+
+Moses tokenisation per language, removal of pairs that are empty, long or lopsided (clean-corpus-n.perl), removal of pairs that
+latin-1 cannot express, and byte pair encoding learned on both languages together. sacremoses and subword-nmt stand in for
+the Perl and Python scripts; where their output differs, files differ from the reference's, which their md5 shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import re
+import tarfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import IO, Any
+
+from workloads.common.text.prepared import SIDES, Processed, chunks, cores, decode
+from workloads.common.text.vocabulary import Vocabulary
+
+CLEAN_WORDS, CLEAN_RATIO = (1, 80), 9
+"""Words of a side, and words of one side over those of the other (reference script; Moses' default)."""
+WMT_TRAIN = ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v11.de-en")
+"""Corpora in the order in which they are joined; a file for each language."""
+WMT_TESTS = {"newstest2014": ("test",), "newstest2015": ("dev",), "newstest2016": ("dev",)}
+"""Their SGM files, German to English, to the split that they are part of."""
+ARCHIVES = ("*.tgz", "*.tar.gz", "*.tar")
+POOLED_BYTES = 1 << 24
+"""Texts below this are processed without starting processes."""
+_SEGMENT = re.compile(r"<seg[^>]*>\s*(.*?)\s*</seg>", re.DOTALL | re.IGNORECASE)
+
+Tokenise = Callable[[str], str]
+
+
+# -- WMT's archives ----------------------------------------------------------------------------------------------------
+
+
+def wmt_members(languages: Sequence[str]) -> list[str]:
+    """Names of the files that are needed of WMT16's archives."""
+    train = [f"{corpus}.{language}" for corpus in WMT_TRAIN for language in languages]
+    return train + [f"{test}-deen-{kind}.sgm" for test in WMT_TESTS for kind in ("src.de", "ref.en")]
+
+
+def find_members(source: Path, names: Sequence[str]) -> dict[str, tuple[Path, str]]:
+    """Where in the folder `source` each file lies: (file, "") or (archive, member). Raises ValueError naming a missing one."""
+    wanted = set(names)
+    found: dict[str, tuple[Path, str]] = {}
+    for path in sorted(source.rglob("*")):
+        if path.name in wanted and path.is_file():
+            found.setdefault(path.name, (path, ""))
+    for archive in sorted(itertools.chain.from_iterable(source.rglob(pattern) for pattern in ARCHIVES)):
+        if len(found) == len(wanted):
+            break
+        try:
+            with tarfile.open(archive) as tar:
+                for member in tar:
+                    name = Path(member.name).name
+                    if member.isfile() and name in wanted:
+                        found.setdefault(name, (archive, member.name))
+        except (tarfile.TarError, OSError, EOFError) as error:
+            raise ValueError(f"{archive}: cannot be read ({error}); download it again") from None
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise ValueError(
+            f"{source}: no {missing[0]}, neither as a file nor in an archive; expected are the processed files "
+            f"(train.tok.clean.bpe.32000.en, …) or the archives of Europarl v7, Common Crawl, News Commentary v11, dev and test"
+        )
+    return found
+
+
+def unpack_wmt(members: dict[str, tuple[Path, str]], languages: Sequence[str], folder: Path) -> None:
+    """Write {train,dev,test}.LANGUAGE below `folder`, plain text as it was published."""
+    for language in languages:
+        with (folder / f"train.{language}").open("wb") as out:
+            for corpus in WMT_TRAIN:
+                with _opened(*members[f"{corpus}.{language}"]) as file:
+                    _copy(file, out)
+        kind = {"de": "src.de", "en": "ref.en"}[language]
+        for test, splits in WMT_TESTS.items():
+            with _opened(*members[f"{test}-deen-{kind}.sgm"]) as file:
+                lines = segments(decode(file.read(), f"{test}-deen-{kind}.sgm", 1))
+            for split in splits:
+                with (folder / f"{split}.{language}").open("a", encoding="utf-8") as out_text:
+                    out_text.writelines(f"{line}\n" for line in lines)
+
+
+@contextlib.contextmanager
+def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
+    if not member:
+        with path.open("rb") as file:
+            yield file
+        return
+    with tarfile.open(path) as tar:
+        inner = tar.extractfile(member)
+        assert inner is not None, (path, member)
+        yield inner
+
+
+def _copy(file: IO[bytes], out: IO[bytes]) -> None:
+    """Append a file; its last line gets an end if it has none."""
+    last = b"\n"
+    while block := file.read(1 << 20):
+        out.write(block)
+        last = block[-1:]
+    if last != b"\n":
+        out.write(b"\n")
+
+
+def segments(sgm: str) -> list[str]:
+    """The sentences of an SGM file, each on one line."""
+    return [" ".join(text.split()) for text in _SEGMENT.findall(sgm)]
+
+
+# -- plain text to subwords -------------------------------------------------------------------------------------------
+
+
+def plain_files(source: Path, languages: Sequence[str]) -> dict[tuple[str, str], Path]:
+    """(split, side) to {train,dev,test}.LANGUAGE in `source`. Raises ValueError for a missing one."""
+    found = {
+        (s, side): source / f"{s}.{code}"
+        for s in ("train", "dev", "test")
+        for side, code in zip(SIDES, languages, strict=True)
+    }
+    for path in found.values():
+        if not path.is_file():
+            names = ", ".join(f"{split}.{code}" for split in ("train", "dev", "test") for code in languages)
+            raise ValueError(f"{path}: no such file; expected are {names}, with a sentence a line")
+    return found
+
+
+def process(source: Path, languages: Sequence[str], merges: int, folder: Path) -> tuple[Processed, dict[str, int]]:
+    """Lines of subwords below `folder` from the plain text in `source`; counts of pairs that were dropped.
+
+    Raises ValueError in one line: sides with unequal numbers of lines, text that is not UTF-8.
+    """
+    plain = plain_files(source, languages)
+    for split in ("train", "dev", "test"):
+        _check_lines(plain[split, "source"], plain[split, "target"])
+    tokenised = {}
+    for (split, side), path in plain.items():
+        language = languages[SIDES.index(side)]
+        tokenised[split, side] = folder / f"{split}.tok.{language}"
+        _tokenise(path, language, tokenised[split, side])
+    dropped = {}
+    for split in ("train", "dev"):
+        sides = [tokenised[split, side] for side in SIDES]
+        cleaned = [folder / f"{split}.tok.clean.{language}" for language in languages]
+        dropped[f"{split}_not_clean"], dropped[f"{split}_not_latin1"] = clean(sides, cleaned)
+        tokenised.update({(split, side): path for side, path in zip(SIDES, cleaned, strict=True)})
+    codes = folder / "codes.bpe"
+    # The reference learns from the German side first: ties of frequency are broken by the order of appearance.
+    learn_bpe([tokenised["train", "target"], tokenised["train", "source"]], merges, codes)
+    files = {}
+    for (split, side), path in tokenised.items():
+        files[split, side] = folder / f"{split}.bpe.{languages[SIDES.index(side)]}"
+        _apply_bpe(path, codes, files[split, side])
+    write_vocabulary([files["train", "source"], files["train", "target"]], folder / "vocabulary.bpe")
+    return Processed(files, folder / "vocabulary.bpe", plain["test", "target"]), dropped
+
+
+def _check_lines(one: Path, other: Path) -> None:
+    numbers = [sum(data.count(b"\n") + (not data.endswith(b"\n")) for data in chunks(path)) for path in (one, other)]
+    if numbers[0] != numbers[1]:
+        raise ValueError(
+            f"{one} has {numbers[0]:,} lines and {other} {numbers[1]:,}; "
+            f"line n of one is the translation of line n of the other"
+        )
+
+
+def _tokenise(path: Path, language: str, out: Path) -> None:
+    """Moses' tokens of each line, separated by spaces."""
+    _map_lines(path, out, tokenise_lines, language)
+
+
+def tokenise_lines(lines: list[str], language: str) -> list[str]:
+    """As tokenizer.perl -q -l LANGUAGE does, special characters escaped."""
+    tokenise = tokeniser(language)
+    return [tokenise(line) for line in lines]
+
+
+@cache
+def tokeniser(language: str) -> Tokenise:
+    """One line to its tokens."""
+    from sacremoses import MosesTokenizer
+
+    moses = MosesTokenizer(lang=language)
+    return lambda line: str(moses.tokenize(line, return_str=True))
+
+
+def clean(sides: Sequence[Path], out: Sequence[Path]) -> tuple[int, int]:
+    """Copy the pairs that stay; how many were dropped for their words, and for what latin-1 lacks."""
+    not_clean = not_latin1 = 0
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(path.open("w", encoding="utf-8")) for path in out]
+        for pair in zip(*(_lines(path) for path in sides), strict=True):
+            words = [line.split() for line in pair]
+            counts = sorted(len(each) for each in words)
+            if not (CLEAN_WORDS[0] <= counts[0] and counts[1] <= min(CLEAN_WORDS[1], CLEAN_RATIO * counts[0])):
+                not_clean += 1
+            elif not all(_is_latin1(line) for line in pair):
+                not_latin1 += 1
+            else:
+                for file, each in zip(files, words, strict=True):
+                    file.write(" ".join(each) + "\n")
+    return not_clean, not_latin1
+
+
+def _is_latin1(line: str) -> bool:
+    try:
+        line.encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def learn_bpe(texts: Sequence[Path], merges: int, codes: Path) -> None:
+    """Write the merges that shorten the texts most. subword-nmt's progress bar is not shown."""
+    from subword_nmt.learn_bpe import learn_bpe as learn
+
+    lines = itertools.chain.from_iterable(_lines(path) for path in texts)
+    with codes.open("w", encoding="utf-8") as out, contextlib.redirect_stderr(io.StringIO()):
+        learn(lines, out, merges)
+
+
+def _apply_bpe(path: Path, codes: Path, out: Path) -> None:
+    _map_lines(path, out, apply_bpe_lines, str(codes))
+
+
+def apply_bpe_lines(lines: list[str], codes: str) -> list[str]:
+    """Lines of words as lines of subwords."""
+    merges = _merges(codes)
+    return [merges.process_line(line) for line in lines]
+
+
+@cache
+def _merges(codes: str) -> Any:
+    from subword_nmt.apply_bpe import BPE
+
+    with open(codes, encoding="utf-8") as file:
+        return BPE(file)
+
+
+def write_vocabulary(texts: Sequence[Path], out: Path) -> None:
+    """The subwords of the texts, the most frequent first, of equal ones the one seen first (get_vocab.py)."""
+    found: Counter[str] = Counter()
+    for line in itertools.chain.from_iterable(_lines(path) for path in texts):
+        found.update(line.split())
+    Vocabulary([subword for subword, _ in found.most_common()]).write(out)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Lines without their ends. Raises ValueError naming file and line."""
+    first = 1
+    for data in chunks(path):
+        lines = decode(data, path, first).split("\n")
+        lines = lines[:-1] if lines[-1] == "" else lines
+        first += len(lines)
+        yield from (line.rstrip("\r") for line in lines)
+
+
+def _batches(lines: Iterable[str], size: int = 5_000) -> Iterator[list[str]]:
+    iterator = iter(lines)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch
+
+
+def _map_lines(path: Path, out: Path, function: Callable[[list[str], str], list[str]], argument: str) -> None:
+    """Write what `function` makes of the lines of `path`, on all cores where there are many."""
+    with out.open("w", encoding="utf-8") as file:
+        if path.stat().st_size < POOLED_BYTES or cores() == 1:
+            for batch in _batches(_lines(path)):
+                file.writelines(f"{line}\n" for line in function(batch, argument))
+            return
+        with ProcessPoolExecutor(cores(), mp_context=get_context("forkserver")) as pool:
+            waiting: list[Any] = []
+            for batch in _batches(_lines(path)):
+                waiting.append(pool.submit(function, batch, argument))
+                if len(waiting) > 4 * cores():  # bounds the memory of what was read ahead
+                    file.writelines(f"{line}\n" for line in waiting.pop(0).result())
+            for result in waiting:
+                file.writelines(f"{line}\n" for line in result.result())

@@ -1,0 +1,267 @@
+"""What workloads that translate have in common: batches of sentence pairs, BLEU, validation loss, keys of the log."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from workloads.api import Array, Arrays, ArraySpec, Batch, Data, Facts, Json, Place, Settings, Workload, option
+from workloads.common import manifest as manifests
+from workloads.common.batch_plan import Bucket, buckets_by_samples
+from workloads.common.randomness import bits, integers, stream
+from workloads.common.text import batches, bleu, facts, prepared
+from workloads.common.text.batches import Batching, TranslationData
+from workloads.common.text.beam import Beam
+from workloads.common.text.facts import TextFacts
+from workloads.common.text.prepared import Parallel
+from workloads.common.text.vocabulary import EOS, GNMT, SPECIALS, Framing, Vocabulary
+
+METRIC = "bleu"
+POINTS_RULES = ("v0.5",)
+"""Rules under which BLEU is logged in points; later ones want a fraction (24.0 is 0.240 in v0.7)."""
+POINTS = 100.0
+NOTHING: Arrays = {
+    "number": np.zeros(0, np.int64), "token_count": np.zeros(0, np.int32), "token": np.zeros(0, np.int32),
+    "loss_number": np.zeros(0, np.int64), "loss": np.zeros(0, np.float64), "loss_tokens": np.zeros(0, np.int64),
+}  # fmt: skip
+"""Results of no sentence: each evaluation batch is one of the two kinds."""
+
+
+@dataclass(frozen=True)
+class TranslationOptions:
+    """Options of every workload that translates."""
+
+    evaluation_batch_size: int = option(64, "sentences per device and evaluation step", minimum=1)
+    evaluation_shapes: int = option(3, "padded lengths of evaluation sentences", minimum=1)
+    validation_loss: bool = option(True, "also compute the loss on the validation set at each evaluation")
+    beam_width: int = option(5, "hypotheses of the beam search", minimum=1)
+
+
+class TranslationWorkload(Workload):
+    """Sentence pairs in, BLEU out. Hyperparameters have at least `max_sequence_length` (special ids counted) and `buckets`."""
+
+    sample_unit = "sentence pairs"
+    further_units = ("tokens",)
+    framing: ClassVar[Framing] = GNMT
+    weigh_tokens: ClassVar[bool] = False
+    """Whether the loss is a mean over target tokens, instead of sentences."""
+    data: ClassVar[TextFacts] = facts.WMT16
+    options: TranslationOptions
+
+    def __init__(self, settings: Settings, found: Facts) -> None:
+        super().__init__(settings, found)
+        if not self.counts.steps:
+            raise ValueError(
+                f"batch size {settings.batch_size_global}: no bucket of the {found.train_samples:,} training pairs fills "
+                f"a batch; type a smaller batch=global:N"
+            )
+
+    # -- before a run exists --------------------------------------------------------------------------------------
+
+    @classmethod
+    def read_facts(cls, settings: Settings) -> Facts:
+        """Counts of the prepared data set, without training pairs that are too long; under profile=synthetic as published.
+
+        `sizes["pairs"]` counts all that are prepared.
+        """
+        found = cls.data.for_settings(settings)
+        lengths = facts.train_lengths(found)
+        most = cls.hyperparameters_of(settings).max_sequence_length - cls.framing.extra
+        short = int((np.maximum(lengths[0], lengths[1]) <= most).sum())
+        found = replace(found, train_samples=short, sizes={**found.sizes, "pairs": lengths.shape[1]})
+        cls(settings, found)  # what its batches refuse is refused before anything starts
+        return found
+
+    # -- batches --------------------------------------------------------------------------------------------------
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Ids of the data set, without rows that only pad a model's tables."""
+        return self.facts.sizes["vocabulary"]
+
+    def buckets(self) -> tuple[Bucket, ...]:
+        """By samples, of equal widths; batches by tokens override this. Raises ValueError if devices cannot share a batch."""
+        values = self.hyperparameters
+        edges = batches.equal_edges(values.max_sequence_length, values.buckets)
+        return buckets_by_samples(edges, self.settings.batch_size_global, self.settings.devices)
+
+    @cached_property
+    def batching(self) -> Batching:
+        """How pairs become batches."""
+        longest = max(self.facts.sizes["test_longest"], self.facts.sizes["dev_longest"]) + self.framing.extra
+        shapes = self.options.evaluation_shapes
+        share = -(-self.facts.evaluation_samples // self.settings.devices)
+        return Batching(
+            framing=self.framing,
+            buckets=self.buckets(),
+            evaluation_edges=tuple(sorted({-(-longest * number // shapes) for number in range(1, shapes + 1)})),
+            evaluation_sentences=min(self.options.evaluation_batch_size, share),
+            weigh_tokens=self.weigh_tokens,
+            replicas=self.settings.devices,
+        )
+
+    @cached_property
+    def counts(self) -> batches.Counts:
+        """Steps of an epoch, and what is left out of it."""
+        lengths = facts.train_lengths(replace(self.facts, train_samples=self.facts.sizes["pairs"]))
+        return batches.count(lengths, self.batching)
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """What the batches of an epoch take up."""
+        return self.counts.steps * self.settings.batch_size_global
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Full batches of all buckets; the pairs of incomplete ones are left out, others in each epoch."""
+        return self.counts.steps
+
+    def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """One for each bucket that fills a batch, longest first."""
+        filled = zip(self.batching.buckets, self.counts.bucket_steps, strict=True)
+        return [self.batching.train_shape(bucket) for bucket, steps in filled if steps][::-1]
+
+    def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """Those to translate, then those for the validation loss; none under profile=synthetic, which evaluates nothing."""
+        found = self.batching.evaluation_shapes() if self.settings.profile != "synthetic" else []
+        return found if self.has_validation_loss else found[: len(found) // 2]
+
+    @property
+    def has_validation_loss(self) -> bool:
+        """Whether evaluations compute it; never where evaluation batches are counted as steps."""
+        return self.options.validation_loss and self.settings.mode != "inference"
+
+    def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
+        """Full rows of the first subword, ended by EOS; all valid."""
+        batch = super().dummy_batch(specs)
+        for name, array in batch.arrays.items():
+            if array.ndim == 2:
+                array.fill(len(SPECIALS))
+                if name != "target":
+                    array[:, -1] = EOS
+        arrays = dict(batch.arrays)
+        for length, of_side in (("source_length", "source"), ("target_length", "label")):
+            if length in arrays:
+                arrays[length].fill(arrays[of_side].shape[1])
+        count = len(arrays["source"])
+        weight = float(arrays["target_length"].sum()) if self.weigh_tokens and "label" in arrays else float(count)
+        return Batch(
+            arrays, weight, weight, count, {"tokens": sum(int(a.size) for a in arrays.values() if a.ndim == 2)}
+        )
+
+    def open_data(self, place: Place, seed: int) -> Data:
+        """Map the arrays; a synthetic corpus is drawn by hash."""
+        lengths = facts.train_lengths(replace(self.facts, train_samples=self.facts.sizes["pairs"]))
+        splits = ("train", "test", "dev") if self.has_validation_loss else ("train", "test")
+        if self.settings.profile == "synthetic":
+            corpus = {split: self._synthetic(split) for split in splits}
+        else:
+            sizes = self._prepared_sizes()
+            corpus = {split: prepared.read(self.folder, split, sizes[split]) for split in splits}
+        return TranslationData(self.batching, lengths, corpus, place, seed, self.steps_per_epoch)
+
+    @property
+    def folder(self) -> Path:
+        """Of the prepared data set."""
+        return Path(self.settings.data_dir)
+
+    def _prepared_sizes(self) -> dict[str, int]:
+        sizes = self.facts.sizes
+        return {"train": sizes["pairs"], "test": self.facts.evaluation_samples, "dev": sizes["dev"]}
+
+    def _synthetic(self, split: str) -> Parallel:
+        """Random ids of the published sizes; more training pairs than are drawn repeat them."""
+        count = min(self._prepared_sizes()[split], facts.SYNTHETIC_PAIRS)
+        most = self.facts.sizes.get(f"{split}_longest", prepared.LONGEST)
+        lengths = np.minimum(facts.synthetic_lengths(count), most)
+        draws = bits(stream(0, f"synthetic sentences {split}"), np.arange(1 << 20))
+        ids = (integers(draws, self.vocabulary_size - len(SPECIALS)) + len(SPECIALS)).astype(np.int32)
+        return Parallel(*(batches.random_side(of_side, ids) for of_side in lengths))
+
+    # -- quality --------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def beam(self) -> Beam:
+        """How translations are searched for."""
+
+    @abstractmethod
+    def longest_translation(self, batch: Batch) -> Array:
+        """(B,) tokens that a translation of each source may have, EOS included."""
+
+    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+        """Of one evaluation batch; padding is dropped.
+
+        To translate, `outputs` has `tokens` (B, T) and `token_count` (B,); else `loss` (B,): Σ -log p of a target's tokens.
+        """
+        arrays = batch.arrays
+        valid = arrays["valid"]
+        if "label" in arrays:
+            lengths = arrays["target_length"][valid].astype(np.int64)
+            loss = np.asarray(outputs["loss"], np.float64)[valid]
+            return {**NOTHING, "loss_number": arrays["number"][valid], "loss": loss, "loss_tokens": lengths}
+        counts = np.asarray(outputs["token_count"], np.int32)[valid]
+        tokens = np.asarray(outputs["tokens"], np.int32)[valid]
+        said = tokens[np.arange(tokens.shape[1]) < counts[:, None]]
+        return {**NOTHING, "number": arrays["number"][valid], "token_count": counts, "token": said}
+
+    def score(self, results: Arrays) -> dict[str, float]:
+        """BLEU of the test set, in points or as a fraction as the rules log it; the validation loss per token beside it.
+
+        Raises ValueError unless every sentence was seen exactly once.
+        """
+        _check_numbers(results["number"], self.facts.evaluation_samples, "translations")
+        references = prepared.read_references(self.folder, self.facts.evaluation_samples)
+        found = {METRIC: self.unit * bleu.score(self.translations(results), references)}
+        if self.has_validation_loss:
+            _check_numbers(results["loss_number"], self.facts.sizes["dev"], "validation losses")
+            # In the order of the sentences: the sum does not depend on how they were dealt out.
+            losses = results["loss"][np.argsort(results["loss_number"])]
+            found["validation_loss"] = math.fsum(losses.tolist()) / int(results["loss_tokens"].sum())
+        return found
+
+    @property
+    def unit(self) -> float:
+        """What a point of BLEU is in the metric."""
+        return 1.0 if self.settings.rules in POINTS_RULES else 1 / POINTS
+
+    def translations(self, results: Arrays) -> list[str]:
+        """The text of all translations, in the order of the test set."""
+        vocabulary = Vocabulary.read(self.folder / prepared.VOCABULARY)
+        manifest = manifests.read(self.folder)
+        assert manifest is not None, self.folder
+        text = bleu.detokeniser(str(manifest.options["languages"][1]))
+        stops = np.cumsum(results["token_count"], dtype=np.int64)
+        starts = stops - results["token_count"]
+        said = [results["token"][starts[row] : stops[row]].tolist() for row in np.argsort(results["number"])]
+        return [text(vocabulary.decode(ids)) for ids in said]
+
+    def measured_by(self) -> Mapping[str, Json]:
+        """sacrebleu's signature."""
+        return {METRIC: bleu.signature()}
+
+    def log_keys(self) -> Mapping[str, Json]:
+        """What the rules want of every translation workload, and what the batches leave out; subclasses add theirs."""
+        counts = self.counts
+        return {
+            "max_sequence_length": self.hyperparameters.max_sequence_length,
+            "input_vocabulary_size": self.vocabulary_size,
+            "input_pairs_too_long": counts.too_long,
+            "input_pairs_left_out": counts.incomplete,
+            "input_fill": round(counts.fill, 4),
+            "eval_hp_beam_size": self.beam.width,
+            "eval_hp_len_norm_factor": self.beam.length_penalty,
+            "eval_hp_cov_penalty_factor": self.beam.coverage_penalty,
+        }
+
+
+def _check_numbers(numbers: Array, count: int, what: str) -> None:
+    if not np.array_equal(np.sort(numbers), np.arange(count)):
+        raise ValueError(f"evaluation saw {len(numbers)} {what}, {len(np.unique(numbers))} different ones, of {count}")
