@@ -24,11 +24,11 @@ demo: .venv/.ready env-torch ## train NCF on generated data on 1 and 2 devices, 
 # Compiled modules are kept, whatever the shell says: every command that a test starts would compile the suite anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Tests that start no framework run on all cores. The others start processes of their own: two at a time, by tests/conftest.py's
-# scheduler.
-PLAIN := not framework and not slow and not full
-PLAIN_TESTS = $(RUN) -m pytest --numprocesses auto --dist loadfile -m "$(PLAIN)"
-OTHER_TESTS = $(RUN) -m pytest --numprocesses 2 --dist loadgroup
+# Tests that start no framework run on all cores. The others start processes of their own: in two workers, of whole files and
+# by a group of tests/conftest.py. NumPy's threads would wait for each other's cores, and use them meanwhile.
+PYTEST = OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest
+PLAIN_TESTS = $(PYTEST) --numprocesses auto --dist loadfile -m "not framework and not slow and not full"
+OTHER_TESTS = $(PYTEST) --numprocesses 2 --dist loadgroup
 
 .PHONY: check
 check: lint ## while you work: lint, types, import contracts, and the tests that start no framework

@@ -1,9 +1,7 @@
 """What all tests share: profiles of hypothesis, markers by what a test needs, generated data made once in a session."""
 
-import fcntl
 import functools
 import itertools
-import os
 from pathlib import Path
 
 import pytest
@@ -71,18 +69,13 @@ def pytest_xdist_make_scheduler(config, log):
     return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
-@pytest.fixture(scope="session")
-def session_folder(tmp_path_factory):
-    """A folder that the workers of xdist share."""
-    base = tmp_path_factory.getbasetemp()
-    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-
-
 @pytest.fixture(scope="session", autouse=True)
-def session_data(session_folder):
-    """Where all runs of a session find generated data, and make it if it is not there."""
-    folder = session_folder / "data"
-    folder.mkdir(exist_ok=True)
+def session_data(tmp_path_factory):
+    """Where all runs of a session find generated data, and make it if it is not there.
+
+    Not shared by the workers of xdist: a run sees whether its files have left the page cache, and readers hold them there.
+    """
+    folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SUITE_DATA_DIR", str(folder))
         yield folder
@@ -94,9 +87,7 @@ def demo_data(session_data):
 
     @functools.cache
     def made(name):
-        with (session_data / f".{name}.lock").open("w") as lock:  # several could make it at once; one makes it sooner
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            registry.load_dataset(name).make_demo(session_data / name)
+        registry.load_dataset(name).make_demo(session_data / name)
         return session_data / name
 
     return made

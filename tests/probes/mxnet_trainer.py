@@ -232,6 +232,9 @@ def pictures(devices, accumulation):
 
 def made():
     """Every workload with its trainer's class."""
+    from workloads.gnmt import mxnet as gnmt
+    from workloads.gnmt import settings as of_gnmt
+    from workloads.gnmt import workload as gnmt_workload
     from workloads.ncf import mxnet as ncf
     from workloads.ncf import settings as of_ncf
     from workloads.ncf import workload as ncf_workload
@@ -242,7 +245,9 @@ def made():
     from workloads.ssd import settings as of_ssd
     from workloads.ssd import workload as ssd_workload
 
+    text = {"vocabulary": 50, "dev": 9, "dev_longest": 20, "test_longest": 20, "pairs": 5_000}
     cases = {
+        "gnmt": (gnmt_workload.GNMT, gnmt.GNMTTrainer, of_gnmt, text),
         "ncf": (ncf_workload.NCF, ncf.NCFTrainer, of_ncf, {"users": 50, "items": 40, "min_ratings": 2}),
         "resnet50": (resnet_workload.ResNet50, resnet.ResNetTrainer, of_resnet, {"classes": 10}),
         "ssd": (ssd_workload.SSD, ssd.SSDTrainer, of_ssd, {"classes": 5}),

@@ -10,6 +10,7 @@ from suite.common.registry import load_trainer
 from tests.probes.pytorch_optimizers import LinearTrainer
 from tests.probes.pytorch_step import WAITS, Watch
 from tests.workloads.frameworks.synthetic_updates import OPTIMIZERS, SHAPES, VARIANTS, Updates
+from tests.workloads.gnmt import synthetic_gnmt
 from tests.workloads.ncf import synthetic_ncf
 from tests.workloads.resnet50 import synthetic_resnet
 from tests.workloads.ssd import synthetic_ssd
@@ -89,7 +90,9 @@ def constructors():
     users_and_items = {"users": synthetic_ncf.USERS, "items": synthetic_ncf.ITEMS, "min_ratings": 2}
     ncf = NCF(settings, Facts(20_000, synthetic_ncf.USERS, users_and_items, "synthetic"))
     resnet, ssd = synthetic_resnet.workload("uneven", "pytorch"), synthetic_ssd.workload("uneven", "pytorch")
+    gnmt = synthetic_gnmt.workload("steps", "pytorch")
     return {
+        "gnmt": constructor("gnmt", gnmt, synthetic_gnmt.weights(gnmt).items()),
         "ncf": constructor("ncf", ncf, ncf.initial_weights(1)),
         "resnet50": constructor("resnet50", resnet, synthetic_resnet.weights(resnet).items()),
         "ssd": constructor("ssd", ssd, synthetic_ssd.weights(ssd).items()),

@@ -19,6 +19,11 @@ def warm_up_from(step: int, steps: int, base: float, factor: int) -> float | Non
     return base - (steps - step) * base / (steps * 2**factor) if step < steps else None
 
 
+def exponential_warm_up(step: int, steps: int, base: float, start: float) -> float | None:
+    """From base · start (step 0) to `base` (step `steps`) by equal factors; None after the warm-up."""
+    return float(base * start ** ((steps - step) / steps)) if step < steps else None
+
+
 def step_decay(step: int, boundaries: Sequence[int], base: float, factor: float) -> float:
     """`base` times `factor` for every boundary (a step) that is reached."""
     return float(base * factor ** sum(step >= boundary for boundary in boundaries))

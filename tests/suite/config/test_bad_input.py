@@ -10,7 +10,10 @@ from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, run_suite, run_suite_he
 NCF = ("workload=ncf", "profile=demo")
 
 CASES = {
-    "workload": (("workload=nfc",), "workload=nfc: allowed: maskrcnn, ncf, resnet50, ssd, toy (did you mean 'ncf'?)"),
+    "workload": (
+        ("workload=nfc",),
+        "workload=nfc: allowed: gnmt, maskrcnn, ncf, resnet50, ssd, toy (did you mean 'ncf'?)",
+    ),
     "no workload": (("gpus=1",), "no workload given: type workload=NAME"),
     "framework": ((*NCF, "framework=pytroch"), "(did you mean 'pytorch'?)"),
     "profile": (

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.common.schedules import cosine_decay, polynomial_decay, step_decay, warm_up, warm_up_from
+from workloads.common.schedules import (
+    cosine_decay,
+    exponential_warm_up,
+    polynomial_decay,
+    step_decay,
+    warm_up,
+    warm_up_from,
+)
 
 
 def test_warm_up_is_linear_from_zero_and_ends():
@@ -17,6 +24,13 @@ def test_warm_up_from_a_share_of_the_rate():
     assert [warm_up_from(step, 4, 0.8, 1) for step in range(4)] == pytest.approx([0.4, 0.5, 0.6, 0.7])
     assert warm_up_from(4, 4, 0.8, 1) is None
     assert warm_up_from(0, 0, 0.8, 1) is None
+
+
+def test_exponential_warm_up_by_equal_factors():
+    found = [exponential_warm_up(step, 4, 0.8, 0.01) for step in range(6)]
+    assert found[:4] == pytest.approx([0.008, 0.008 * math.sqrt(10), 0.08, 0.08 * math.sqrt(10)])
+    assert found[4:] == [None, None]
+    assert exponential_warm_up(0, 0, 0.8, 0.01) is None
 
 
 def test_cosine_from_the_rate_to_zero():

@@ -6,8 +6,9 @@ hash alone, so every process has it. Global batches that a bucket's pairs do not
 Arrays of a training batch of B pairs whose bucket's edge is L, all int32, padded at the end with 0:
     source (B, L)   source_length (B,)   target (B, W): what a decoder is fed   label (B, W): what it is to say
     target_length (B,): ids of the label
-where W = L - 1 if BOS counts in lengths (GNMT), else L. To translate: `source`, `source_length`, `number` int64 (B,) of the
-sentence, `valid` bool (B,). For the validation loss: all of these.
+where W = L - 1 if BOS counts in lengths (GNMT), else L; and `dropout_key` int64 (B,) (workloads/common/dropout.py). To
+translate: `source`, `source_length`, `number` int64 (B,) of the sentence, `valid` bool (B,). For the validation loss: all but
+the key.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Array, ArraySpec, Batch, Place
+from workloads.common import dropout
 from workloads.common.batch_plan import BatchPlan, Bucket
 from workloads.common.prefetch import Prefetch
 from workloads.common.text.prepared import Parallel, Side, framed
@@ -56,7 +58,8 @@ class Batching:
 
     def train_shape(self, bucket: Bucket) -> dict[str, ArraySpec]:
         """Of a training batch of one replica."""
-        return self._pair(self.sentences(bucket), bucket.edge)
+        count = self.sentences(bucket)
+        return {**self._pair(count, bucket.edge), "dropout_key": ArraySpec((count,), "int64")}
 
     def evaluation_shapes(self) -> list[dict[str, ArraySpec]]:
         """Of all evaluation batches of one replica, longest first: to translate, and for the validation loss."""
@@ -172,9 +175,9 @@ class TranslationData:
             if order is None or place == 0:
                 order = plan(self.lengths, self.batching, self.seed, epoch)
                 assert len(order) == self.steps_per_epoch
-            yield self._train_batches(*order.batch(place))
+            yield self._train_batches(epoch, *order.batch(place))
 
-    def _train_batches(self, bucket: Bucket, samples: Int64s) -> list[Batch]:
+    def _train_batches(self, epoch: int, bucket: Bucket, samples: Int64s) -> list[Batch]:
         share, extra = self.batching.sentences(bucket), self.batching.framing.extra
         source, target = (int(side[samples].sum(dtype=np.int64)) for side in self.lengths)
         counts = {"tokens": source + target + 2 * extra * len(samples)}
@@ -183,6 +186,7 @@ class TranslationData:
         for replica in self.place.replicas:
             mine = samples[replica * share : (replica + 1) * share]
             arrays = self._arrays(self.splits["train"], mine, bucket.edge)
+            arrays["dropout_key"] = dropout.keys(self.seed, epoch, mine)
             weight = arrays["target_length"].sum() if self.batching.weigh_tokens else share
             batches.append(Batch(arrays, float(weight), total, len(samples), counts))
         return batches

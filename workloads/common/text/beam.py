@@ -149,7 +149,9 @@ class _Search:
         """Take a step of every open sentence."""
         beam, (count, width) = self.beam, self.scores.shape
         offered = np.asarray(candidates.tokens).reshape(count, width, -1)
-        scores = self.scores[:, :, None] + np.asarray(candidates.scores, np.float64).reshape(offered.shape)
+        said = np.asarray(candidates.scores, np.float64).reshape(offered.shape)
+        # Weights that are not set yet, or have diverged, give NaN: nothing may be said then, and the search still ends.
+        scores = self.scores[:, :, None] + np.where(np.isnan(said), -np.inf, said)
         self._add_coverage(candidates)
         offered, scores = self._with_finished(offered, scores)
         order = self._best(scores, offered, 2 * width)

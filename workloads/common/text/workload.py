@@ -75,7 +75,9 @@ class TranslationWorkload(Workload):
         lengths = facts.train_lengths(found)
         most = cls.hyperparameters_of(settings).max_sequence_length - cls.framing.extra
         short = int((np.maximum(lengths[0], lengths[1]) <= most).sum())
-        return replace(found, train_samples=short, sizes={**found.sizes, "pairs": lengths.shape[1]})
+        found = replace(found, train_samples=short, sizes={**found.sizes, "pairs": lengths.shape[1]})
+        cls(settings, found)  # what its batches refuse is refused before anything starts
+        return found
 
     # -- batches --------------------------------------------------------------------------------------------------
 
@@ -127,8 +129,8 @@ class TranslationWorkload(Workload):
         return [self.batching.train_shape(bucket) for bucket, steps in filled if steps][::-1]
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
-        """Those to translate, then those for the validation loss."""
-        found = self.batching.evaluation_shapes()
+        """Those to translate, then those for the validation loss; none under profile=synthetic, which evaluates nothing."""
+        found = self.batching.evaluation_shapes() if self.settings.profile != "synthetic" else []
         return found if self.has_validation_loss else found[: len(found) // 2]
 
     @property

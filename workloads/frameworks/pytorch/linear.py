@@ -24,10 +24,10 @@ _FUSED = _find()
 
 
 class _Linear(torch.autograd.Function):
-    """x (B, inputs), weight (outputs, inputs), bias (outputs,) to (B, outputs)."""
+    """x (B, inputs), weight (outputs, inputs), bias (outputs,) or None to (B, outputs)."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, relu: bool) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, relu: bool) -> torch.Tensor:
         y: torch.Tensor = _FUSED(x, weight, bias, "relu" if relu else "none", [], "")
         ctx.save_for_backward(x, weight, y)
         ctx.relu = relu
@@ -40,11 +40,11 @@ class _Linear(torch.autograd.Function):
             gradient = torch.ops.aten.threshold_backward(gradient, y, 0)
         x_gradient = _FUSED(gradient, weight.t(), None, "none", [], "") if ctx.needs_input_grad[0] else None
         weight_gradient = _FUSED(gradient.t(), x.t(), None, "none", [], "")
-        return x_gradient, weight_gradient, gradient.sum(0), None
+        return x_gradient, weight_gradient, gradient.sum(0) if ctx.needs_input_grad[2] else None, None
 
 
-def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, relu: bool = False) -> torch.Tensor:
-    """x (…, inputs) · weightᵀ + bias, then ReLU if asked; weight (outputs, inputs)."""
+def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, relu: bool = False) -> torch.Tensor:
+    """x (…, inputs) · weightᵀ + bias if there is one, then ReLU if asked; weight (outputs, inputs)."""
     if _FUSED is None or x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
         y = F.linear(x, weight, bias)
         return F.relu(y) if relu else y

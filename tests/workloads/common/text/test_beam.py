@@ -190,3 +190,19 @@ def test_the_host_takes_little_of_a_step():
         best = min(best, (time.process_time() - begin) / steps)
     assert (result.counts == steps).all()
     assert best < 3e-3  # measured: 0.7 ms
+
+
+class Broken(RandomModel):
+    """Has weights that are no numbers, for sentence 1."""
+
+    def next(self, sentence, prefix):
+        scores, attention = super().next(sentence, prefix)
+        return (np.full_like(scores, np.nan) if sentence == 1 else scores), attention
+
+
+@pytest.mark.parametrize("keeps_finished", [True, False])
+def test_nan_ends_a_search_and_changes_no_other_sentence(keeps_finished):
+    beam = Beam(2, keeps_finished=keeps_finished)
+    broken, _ = found(Broken(3), (0, 1, 2), beam, 6)
+    whole, _ = found(RandomModel(3), (0, 1, 2), beam, 6)
+    assert [broken[0], broken[2]] == [whole[0], whole[2]]

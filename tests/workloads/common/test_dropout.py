@@ -1,0 +1,62 @@
+"""Masks of dropout: shares, independence of batch mates and padding, digest."""
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from workloads.common.dropout import keys, multipliers
+
+KEYS = keys(1, 0, np.arange(64))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.2, 0.5])
+def test_share_that_is_dropped(rate):
+    found = multipliers(KEYS, "source", 20, 400, rate)
+    assert np.unique(found).tolist() == pytest.approx([0, 1 / (1 - rate)])
+    deviation = (rate * (1 - rate) / found.size) ** 0.5
+    assert (found == 0).mean() == pytest.approx(rate, abs=5 * deviation)
+    assert found.mean() == pytest.approx(1, abs=0.01)
+
+
+def test_a_sentence_keeps_its_mask_among_others_and_in_longer_batches():
+    whole = multipliers(KEYS, "source", 20, 40, 0.2)
+    assert whole.shape == (20, 64, 40)
+    assert whole.dtype == np.float32
+    some = multipliers(KEYS[[5, 3]], "source", 13, 40, 0.2)
+    np.testing.assert_array_equal(some, whole[:13, [5, 3]])
+
+
+def test_masks_differ_by_sentence_side_epoch_and_seed():
+    one = multipliers(KEYS[:1], "source", 10, 400, 0.2)
+    others = [
+        multipliers(KEYS[1:2], "source", 10, 400, 0.2),
+        multipliers(KEYS[:1], "target", 10, 400, 0.2),
+        multipliers(keys(1, 1, np.arange(1)), "source", 10, 400, 0.2),
+        multipliers(keys(2, 0, np.arange(1)), "source", 10, 400, 0.2),
+    ]
+    for other in others:
+        # Of independent masks 0.8² + 0.2² of the places agree.
+        assert (one == other).mean() == pytest.approx(0.68, abs=0.04)
+
+
+def test_neighbours_do_not_go_together():
+    dropped = (multipliers(KEYS, "source", 20, 400, 0.2) == 0).astype(float) - 0.2
+    for axis in range(3):
+        near = np.take(dropped, range(1, dropped.shape[axis]), axis) * np.take(
+            dropped, range(dropped.shape[axis] - 1), axis
+        )
+        assert abs(near.mean()) < 5 * 0.16 / near.size**0.5
+
+
+def test_keys_are_not_negative_and_no_two_are_alike():
+    many = keys(7, 3, np.arange(10_000))
+    assert many.dtype == np.int64
+    assert (many >= 0).all()
+    assert len(np.unique(many)) == 10_000
+
+
+def test_digest():
+    """The same in every environment, whatever its NumPy."""
+    found = multipliers(keys(11, 2, np.arange(4)), "target", 5, 12, 0.2)
+    assert hashlib.sha256(found.tobytes()).hexdigest()[:16] == "be2ea14613165864"

@@ -1,0 +1,281 @@
+"""GNMT in MXNet: every LSTM by the fused operator over the whole sequence, attention for all steps at once.
+
+Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py; the fused operator takes
+those of an LSTM as one vector, which they are, since they lie side by side. The operator ignores sequence lengths on a CPU:
+padding is kept away by reversing the valid part (network.py).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import ModuleType
+
+import mxnet as mx
+import numpy as np
+
+from workloads.api import Array, Arrays, Batch
+from workloads.common import dropout
+from workloads.common.text import beam
+from workloads.common.text.vocabulary import PAD
+from workloads.frameworks.mxnet.flat import Shapes
+from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model, Tensor
+from workloads.frameworks.mxnet.model import ModelTrainer, Replica
+from workloads.gnmt import network
+from workloads.gnmt.workload import GNMT
+
+
+class Layers(Model):
+    """The network's parts."""
+
+    def __init__(self, layers: network.Network) -> None:
+        self.layers, self.shapes = layers, network.shapes(layers)
+
+    def arguments(self, shapes: Shapes) -> Shapes:
+        """The parts of each LSTM as one vector."""
+        found: dict[str, tuple[int, ...]] = {}
+        lstms = {lstm.name for lstm in self.layers.lstms}
+        for name, shape in shapes.items():
+            owner = name.partition(".")[0]
+            if owner in lstms:
+                found[owner] = (found.get(owner, (0,))[0] + math.prod(shape),)
+            else:
+                found[name] = shape
+        return found
+
+    def words(self, F: ModuleType, inputs: Inputs, ids: Tensor) -> Tensor:
+        """Embedded ids."""
+        sizes = {"input_dim": self.layers.vocabulary, "output_dim": self.layers.hidden}
+        return F.Embedding(ids, inputs["embedding.weight"], **sizes)
+
+    def run(self, F: ModuleType, inputs: Inputs, lstm: network.Lstm, x: Tensor) -> Tensor:
+        """One LSTM over a sequence (L, B, inputs), from zeros: (L, B, h)."""
+        hidden = self.layers.hidden
+        zeros = F.zeros_like(F.slice(x, begin=(0, None, 0), end=(1, None, hidden)))
+        return F.RNN(x, inputs[lstm.name], zeros, zeros, state_size=hidden, num_layers=1, mode="lstm")
+
+    def encode(self, F: ModuleType, inputs: Inputs, mask: Tensor) -> list[Tensor]:
+        """`source` and its lengths to the encoder's outputs (B, S, h) and the attention's keys (B, S, h)."""
+        ahead, back, *others = self.layers.encoder
+        x = dropped(F, self.words(F, inputs, F.transpose(inputs["source"])), mask, ahead)
+        lengths = F.cast(inputs["source_length"], "float32")
+        backward = self.run(F, inputs, back, F.SequenceReverse(x, lengths, use_sequence_length=True))
+        backward = F.SequenceReverse(backward, lengths, use_sequence_length=True)
+        x = F.concat(self.run(F, inputs, ahead, x), backward, dim=2)
+        for lstm in others:
+            y = self.run(F, inputs, lstm, dropped(F, x, mask, lstm))
+            x = x + y if lstm.residual else y
+        values = F.transpose(x, (1, 0, 2))
+        return [
+            values,
+            self.project(F, values, inputs["attention.key.weight"], self.layers.hidden, inputs["attention.bias"]),
+        ]
+
+    def decode(self, F: ModuleType, inputs: Inputs, values: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+        """`target`, all positions at once, to logits (T, B, V)."""
+        first, *others = self.layers.decoder
+        x = dropped(F, self.words(F, inputs, F.transpose(inputs["target"])), mask, first)
+        x = self.run(F, inputs, first, x)
+        context, _ = self.attend(F, inputs, F.transpose(x, (1, 0, 2)), values, keys)
+        context = F.transpose(context, (1, 0, 2))
+        for lstm in others:
+            y = self.run(F, inputs, lstm, dropped(F, F.concat(x, context, dim=2), mask, lstm))
+            x = x + y if lstm.residual else y
+        rows = self.layers.vocabulary
+        return self.project(F, x, inputs["classifier.weight"], rows, inputs["classifier.bias"])
+
+    def attend(self, F: ModuleType, inputs: Inputs, queries: Tensor, values: Tensor, keys: Tensor) -> list[Tensor]:
+        """Queries (B, T, h) to contexts (B, T, h) and weights (B, T, S); `padding` (B, S) is added to the scores."""
+        asked = self.project(F, queries, inputs["attention.query.weight"], self.layers.hidden)
+        sums = all_sums(F, asked, keys)
+        vector = inputs["attention.vector"]
+        vector = F.broadcast_mul(F.broadcast_div(vector, F.norm(vector)), inputs["attention.scale"])
+        scores = self.project(F, F.Activation(sums, act_type="tanh"), F.reshape(vector, (1, -1)), 1)
+        scores = F.broadcast_add(F.reshape(scores, (0, 0, -1)), F.expand_dims(inputs["padding"], 1))
+        weights = F.softmax(scores, axis=-1)
+        return [F.batch_dot(weights, values), weights]
+
+    def project(self, F: ModuleType, x: Tensor, weight: Tensor, rows: int, bias: Tensor | None = None) -> Tensor:
+        """x (…, inputs) · weightᵀ + bias, `rows` values."""
+        arrays = [x, weight] if bias is None else [x, weight, bias]
+        return F.FullyConnected(*arrays, num_hidden=rows, no_bias=bias is None, flatten=False)
+
+
+def all_sums(F: ModuleType, queries: Tensor, keys: Tensor) -> Tensor:
+    """Queries (B, T, h) and keys (B, S, h) to every sum of two (B, T, S, h).
+
+    Copies are products with ones, so that their gradients are too: those of `broadcast_add` take ten times as long on a CPU.
+    """
+    ones = F.ones_like(F.slice_axis(queries, axis=2, begin=0, end=1))
+    copies = F.batch_dot(ones, F.reshape(keys, (0, 1, -1)))  # (B, T, S · h)
+    copies = F.reshape_like(copies, keys, lhs_begin=2, lhs_end=3, rhs_begin=1, rhs_end=3)
+    ones = F.reshape(F.ones_like(F.slice_axis(copies, axis=3, begin=0, end=1)), (-3, 0, 0))
+    others = F.batch_dot(ones, F.expand_dims(F.reshape(queries, (-3, 0)), 1))  # (B · T, S, h)
+    return copies + F.reshape_like(others, copies)
+
+
+def dropped(F: ModuleType, x: Tensor, mask: Tensor | None, lstm: network.Lstm) -> Tensor:
+    """An LSTM's input after dropout."""
+    if mask is None:
+        return x
+    return x * F.slice_axis(mask, axis=2, begin=lstm.mask.start, end=lstm.mask.stop)
+
+
+class Translator(Layers):
+    """The loss in training; of a batch with labels each sentence's in evaluation."""
+
+    inputs = ("source", "source_length", "padding", "target", "label")
+    results = ("loss",)
+
+    def __init__(self, layers: network.Network, smoothing: float) -> None:
+        super().__init__(layers)
+        self.smoothing = smoothing
+        self.targets = ("source_mask", "target_mask") if layers.dropout else ()
+
+    def constants(self) -> dict[str, Array]:
+        """`share` (1, V): what is multiplied with all log p for the smooth part; `mean` takes as long as an LSTM."""
+        words = self.layers.vocabulary
+        return {"share": np.full((1, words), self.smoothing / words, np.float32)}
+
+    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
+        """Sum over tokens of the cross-entropy with smoothed labels (1,)."""
+        logarithms = self._logarithms(F, inputs, inputs.get("source_mask"), inputs.get("target_mask"))
+        label = F.transpose(inputs["label"])
+        smooth = F.reshape(self.project(F, logarithms, inputs["share"], 1), (0, -1))
+        terms = (1 - self.smoothing) * F.pick(logarithms, label, axis=2) + smooth
+        return -F.sum(terms * F.cast(label != PAD, "float32"))
+
+    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
+        logarithms, label = self._logarithms(F, inputs, None, None), F.transpose(inputs["label"])
+        return [-F.sum(F.pick(logarithms, label, axis=2) * F.cast(label != PAD, "float32"), axis=0)]
+
+    def _logarithms(self, F: ModuleType, inputs: Inputs, of_source: Tensor, of_target: Tensor) -> Tensor:
+        """log p of every word (T, B, V)."""
+        values, keys = self.encode(F, inputs, of_source)
+        return F.log_softmax(self.decode(F, inputs, values, keys, of_target), axis=2)
+
+
+class Encoder(Layers):
+    """What a beam search begins with."""
+
+    inputs, results = ("source", "source_length"), ("values", "keys")
+
+    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """Encoder outputs (B, S, h), and keys."""
+        return self.encode(F, inputs, None)
+
+
+class Step(Layers):
+    """One word for each row of a beam search."""
+
+    def __init__(self, layers: network.Network, width: int) -> None:
+        super().__init__(layers)
+        self.width = width
+        numbers = range(len(layers.decoder))
+        self.states = (*(f"hidden{number}" for number in numbers), *(f"cell{number}" for number in numbers))
+        self.inputs = ("tokens", "parents", "values", "keys", "padding", *self.states)
+        self.results = ("scores", "ids", "attention", *self.states)
+
+    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """The best words' log p and ids (N, m), attention (N, S), then the states (1, N, h)."""
+        count, hidden = len(self.layers.decoder), self.layers.hidden
+        before = [F.take(inputs[name], inputs["parents"], axis=1) for name in self.states]
+        x = F.expand_dims(self.words(F, inputs, inputs["tokens"]), 0)
+        context, weights, after = x, x, list(before)
+        for number, lstm in enumerate(self.layers.decoder):
+            given = F.concat(x, context, dim=2) if number else x
+            states = before[number], before[count + number]
+            sizes = {"state_size": hidden, "num_layers": 1, "mode": "lstm", "state_outputs": True}
+            y, after[number], after[count + number] = F.RNN(given, inputs[lstm.name], *states, **sizes)
+            x = x + y if lstm.residual else y
+            if not number:
+                queries = F.reshape(x, (-1, self.width, hidden))
+                context, weights = self.attend(F, inputs, queries, inputs["values"], inputs["keys"])
+                context = F.reshape(context, (1, -1, hidden))
+        rows = self.layers.vocabulary
+        logits = self.project(F, x, inputs["classifier.weight"], rows, inputs["classifier.bias"])
+        logarithms = F.log_softmax(F.reshape(logits, (-1, rows)), axis=1)
+        scores, ids = F.topk(logarithms, axis=1, k=min(2 * self.width, rows), ret_typ="both", dtype="int32")
+        return [scores, ids, F.reshape(weights, (-3, 0)), *after]
+
+
+@dataclass
+class State:
+    """Of a beam search, on its context."""
+
+    memory: Inputs
+    """`values`, `keys`, `padding`."""
+    layers: list[mx.nd.NDArray]
+    """(1, N, h) each, as `Step.states` names them."""
+
+
+class Decoder:
+    """`workloads.common.text.beam.Decoder` on one context."""
+
+    def __init__(self, trainer: GNMTTrainer, replica: Replica) -> None:
+        self.trainer, self.replica = trainer, replica
+
+    def start(self, batch: Batch) -> State:
+        """Encode the batch."""
+        names = ("source", "source_length")
+        data = {name: self._there(batch.arrays[name]) for name in names}
+        values, keys = self.trainer.encoder(False, self.replica.arguments(False), data)
+        rows = values.shape[0] * self.trainer.step_model.width
+        zeros = mx.nd.zeros((1, rows, values.shape[2]), ctx=self.replica.context)
+        memory = {"values": values, "keys": keys, "padding": self._there(padding(batch.arrays))}
+        return State(memory, [zeros] * len(self.trainer.step_model.states))
+
+    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+        """One word for each row."""
+        said = {"tokens": self._there(tokens), "parents": self._there(parents.astype(np.int32))}
+        states = dict(zip(self.trainer.step_model.states, state.layers, strict=True))
+        found = self.trainer.stepper(False, self.replica.arguments(False), {**said, **state.memory, **states})
+        candidates = beam.Candidates(*(array.asnumpy() for array in found[:3]))
+        return candidates, State(state.memory, found[3:])
+
+    def _there(self, array: Array) -> mx.nd.NDArray:
+        return self.trainer.to_device(array, self.replica.context)
+
+
+def padding(arrays: Arrays) -> Array:
+    """(B, S) float32: what is added to attention scores."""
+    places = np.arange(arrays["source"].shape[1])
+    beyond = places >= arrays["source_length"][:, None]
+    return np.where(beyond, network.MASKED_SCORE, 0.0).astype(np.float32)
+
+
+class GNMTTrainer(ModelTrainer):
+    """GNMT on every device of this process."""
+
+    workload: GNMT
+
+    def build_model(self, half: bool, on_cpu: bool) -> Translator:
+        """The workload's network, in fp32."""
+        return Translator(self.workload.network, self.workload.hyperparameters.label_smoothing)
+
+    def build(self) -> None:
+        """The same, and the graphs of a beam search."""
+        super().build()
+        layers = self.workload.network
+        self.encoder = Graphs(Encoder(layers), self.graphs.compiled)
+        self.step_model = Step(layers, self.workload.beam.width)
+        self.stepper = Graphs(self.step_model, self.graphs.compiled)
+
+    def host_arrays(self, batch: Batch, training: bool) -> Arrays:
+        """A batch's arrays, what is added to scores of padding, and dropout masks (workloads/common/dropout.py)."""
+        arrays, layers = batch.arrays, self.workload.network
+        found = {name: arrays[name] for name in ("source", "source_length", "target", "label")}
+        found["padding"] = padding(arrays)
+        if training and layers.dropout:
+            for side, width in zip(("source", "target"), layers.mask_widths, strict=True):
+                keys, places = arrays["dropout_key"], arrays[side].shape[1]
+                found[f"{side}_mask"] = dropout.multipliers(keys, side, places, width, layers.dropout)
+        return found
+
+    def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
+        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+        if "label" in batch.arrays:
+            return super().outputs(batch, replica)
+        found = self.workload.translated(Decoder(self, self.replicas[replica]), batch)
+        return {name: [mx.nd.from_numpy(np.ascontiguousarray(value))] for name, value in found.items()}

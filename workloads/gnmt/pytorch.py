@@ -1,0 +1,276 @@
+"""GNMT in PyTorch: every LSTM over the whole sequence at once (cuDNN, oneDNN), attention for all steps at once.
+
+Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from workloads.api import Batch
+from workloads.common.text import beam
+from workloads.common.text.vocabulary import PAD
+from workloads.frameworks.pytorch.dropout import multipliers
+from workloads.frameworks.pytorch.linear import linear
+from workloads.frameworks.pytorch.model import ModelTrainer
+from workloads.gnmt import network
+from workloads.gnmt.workload import GNMT
+
+
+class _Reordered(torch.autograd.Function):
+    """Rows of x (R, h) in the order `places` (R,), which is its own inverse: the gradient takes the same way back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(places)
+        return x.index_select(0, places)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (places,) = ctx.saved_tensors
+        return gradient.contiguous().index_select(0, places), None
+
+
+class _SmoothedEntropy(torch.autograd.Function):
+    """logits (R, V), labels (R,) to the sum of the cross-entropies with smoothed labels, fp32; PAD counts nothing.
+
+    One array of R · V values beside the logits: the gradient overwrites the log-probabilities.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor, smoothing: float) -> torch.Tensor:
+        wide = logits.dtype if logits.dtype == torch.float64 else torch.float32
+        logarithms = F.log_softmax(logits, -1, dtype=wide)
+        ctx.smoothing, ctx.dtype, ctx.valid = smoothing, logits.dtype, labels != PAD
+        ctx.save_for_backward(logarithms, labels)
+        wanted = logarithms.gather(1, labels[:, None])[:, 0]
+        terms = (1 - smoothing) * wanted + smoothing * logarithms.mean(-1)
+        return -(terms * ctx.valid).sum()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        logarithms, labels = ctx.saved_tensors
+        found = logarithms.exp_()
+        found -= ctx.smoothing / found.shape[1]
+        rows = torch.arange(len(labels), device=labels.device)
+        found[rows, labels] -= 1 - ctx.smoothing
+        found *= (ctx.valid * gradient)[:, None]
+        return found.to(ctx.dtype), None, None
+
+
+@dataclass
+class Memory:
+    """What the decoder looks at: B sentences."""
+
+    values: torch.Tensor
+    """(B, S, h) the encoder's outputs."""
+    keys: torch.Tensor
+    """(B, S, h) projected."""
+    padding: torch.Tensor
+    """(B, 1, S) True where there is none."""
+
+
+class Attention(nn.Module):
+    """Normalised Bahdanau attention."""
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.query, self.key = nn.Linear(hidden, hidden, bias=False), nn.Linear(hidden, hidden, bias=False)
+        self.bias, self.vector = nn.Parameter(torch.zeros(hidden)), nn.Parameter(torch.ones(hidden))
+        self.scale = nn.Parameter(torch.zeros(1))
+
+    def memory(self, values: torch.Tensor, lengths: torch.Tensor) -> Memory:
+        """Encoder outputs (S, B, h) and lengths (B,); the bias is added to the keys, of which there are fewer than sums."""
+        values = values.transpose(0, 1).contiguous()
+        places = torch.arange(values.shape[1], device=values.device)
+        keys = linear(values, self.key.weight, self.bias)
+        return Memory(values, keys, (places >= lengths[:, None])[:, None])
+
+    def forward(self, queries: torch.Tensor, memory: Memory) -> tuple[torch.Tensor, torch.Tensor]:
+        """Queries (B, T, h) to contexts (B, T, h) and weights (B, T, S)."""
+        asked = linear(queries, self.query.weight, None)
+        sums = asked[:, :, None] + memory.keys[:, None]
+        vector = self.scale * self.vector / self.vector.norm()
+        scores = sums.tanh_() @ vector.to(sums.dtype)
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        weights = scores.masked_fill(memory.padding, network.MASKED_SCORE).softmax(-1)
+        return weights.to(memory.values.dtype) @ memory.values, weights
+
+
+class Translator(nn.Module):
+    """The network; LSTMs as modules, so that cuDNN finds their weights side by side."""
+
+    def __init__(self, layers: network.Network) -> None:
+        super().__init__()
+        self.layers = layers
+        self.embedding = nn.Embedding(layers.vocabulary, layers.hidden)
+        for lstm in layers.lstms:
+            self.add_module(lstm.name, nn.LSTM(lstm.inputs, layers.hidden))
+        self.attention = Attention(layers.hidden)
+        self.classifier = nn.Linear(layers.hidden, layers.vocabulary)
+
+    def forward(
+        self,
+        source: torch.Tensor,
+        lengths: torch.Tensor,
+        target: torch.Tensor,
+        masks: tuple[torch.Tensor, torch.Tensor] | None,
+    ) -> torch.Tensor:
+        """source (B, S), lengths (B,), target (B, T), int64, to logits (T · B, V); masks (S, B, …), (T, B, …) of dropout."""
+        of_source, of_target = masks or (None, None)
+        words = torch.cat([source.t().reshape(-1), target.t().reshape(-1)])
+        # One look-up for both sides: its gradient is one array as large as the table.
+        found = self.embedding(words).split([source.numel(), target.numel()])
+        values = self.encode(found[0].view(*source.t().shape, -1), lengths, of_source)
+        outputs = self.decode(found[1].view(*target.t().shape, -1), self.attention.memory(values, lengths), of_target)
+        return linear(outputs.flatten(0, 1), self.classifier.weight, self.classifier.bias)
+
+    def encode(self, x: torch.Tensor, lengths: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        """Embedded words (S, B, h) to outputs (S, B, h)."""
+        ahead, back, *others = self.layers.encoder
+        x = dropped(x, mask, ahead)
+        places = reversing(lengths, *x.shape[:2])
+        backward = self.run(back, _Reordered.apply(x.flatten(0, 1), places).view(x.shape))
+        backward = _Reordered.apply(backward.flatten(0, 1), places).view(backward.shape)
+        x = torch.cat([self.run(ahead, x), backward], 2)
+        for lstm in others:
+            y = self.run(lstm, dropped(x, mask, lstm))
+            x = x + y if lstm.residual else y
+        return x
+
+    def decode(self, x: torch.Tensor, memory: Memory, mask: torch.Tensor | None) -> torch.Tensor:
+        """Embedded words (T, B, h), all at once, to the classifier's inputs (T, B, h)."""
+        first, *others = self.layers.decoder
+        x = self.run(first, dropped(x, mask, first))
+        context = self.attention(x.transpose(0, 1), memory)[0].transpose(0, 1)
+        for lstm in others:
+            y = self.run(lstm, dropped(torch.cat([x, context], 2), mask, lstm))
+            x = x + y if lstm.residual else y
+        return x
+
+    def run(self, lstm: network.Lstm, x: torch.Tensor) -> torch.Tensor:
+        """One LSTM over a sequence (L, B, inputs), from zeros: (L, B, h)."""
+        outputs: torch.Tensor = getattr(self, lstm.name)(x)[0]
+        return outputs
+
+
+def dropped(x: torch.Tensor, mask: torch.Tensor | None, lstm: network.Lstm) -> torch.Tensor:
+    """An LSTM's input after dropout."""
+    return x if mask is None else x * mask[..., lstm.mask].to(x.dtype)
+
+
+def reversing(lengths: torch.Tensor, positions: int, sentences: int) -> torch.Tensor:
+    """(positions · B,) which row of a flattened (positions, B, …) stands where, with each sentence's valid part reversed."""
+    place = torch.arange(positions, device=lengths.device)[:, None]
+    mirrored = torch.where(place < lengths, lengths - 1 - place, place)
+    return (mirrored * sentences + torch.arange(sentences, device=lengths.device)).flatten()
+
+
+@dataclass
+class State:
+    """Of a beam search, on the device."""
+
+    memory: Memory
+    hidden: list[torch.Tensor]
+    """Of each decoder layer, (N, h)."""
+    cells: list[torch.Tensor]
+
+
+class Decoder:
+    """`workloads.common.text.beam.Decoder` on a `Translator`."""
+
+    def __init__(self, trainer: GNMTTrainer) -> None:
+        self.trainer, self.model = trainer, trainer.model
+        self.width = trainer.workload.beam.width
+
+    def start(self, batch: Batch) -> State:
+        """Encode the batch."""
+        source, lengths = (self.trainer.ids(batch, name) for name in ("source", "source_length"))
+        values = self.model.encode(self.model.embedding(source.t()), lengths, None)
+        memory = self.model.attention.memory(values, lengths)
+        zeros = torch.zeros(len(source) * self.width, values.shape[2], dtype=values.dtype, device=values.device)
+        count = len(self.model.layers.decoder)
+        return State(memory, [zeros] * count, [zeros] * count)
+
+    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+        """One word for each row."""
+        model, rows = self.model, torch.from_numpy(parents).to(self.trainer.device)
+        hidden, cells = ([one[rows] for one in part] for part in (state.hidden, state.cells))
+        x = model.embedding(torch.from_numpy(tokens).to(self.trainer.device))
+        context = weights = x
+        for number, lstm in enumerate(model.layers.decoder):
+            given = torch.cat([x, context], 1) if number else x
+            module = getattr(model, lstm.name)
+            state_before = hidden[number], cells[number]
+            hidden[number], cells[number] = torch.lstm_cell(given, state_before, *module._flat_weights)
+            x = x + hidden[number] if lstm.residual else hidden[number]
+            if not number:
+                context, weights = model.attention(x.view(-1, self.width, x.shape[1]), state.memory)
+                context, weights = context.flatten(0, 1), weights.flatten(0, 1)
+        scores = F.log_softmax(linear(x, model.classifier.weight, model.classifier.bias).float(), -1)
+        best = scores.topk(min(2 * self.width, scores.shape[1]))
+        arrays = (best.values, best.indices.int(), weights.float())
+        candidates = beam.Candidates(*(array.cpu().numpy() for array in arrays))
+        return candidates, State(state.memory, hidden, cells)
+
+
+class GNMTTrainer(ModelTrainer):
+    """GNMT on one device."""
+
+    workload: GNMT
+
+    def build(self) -> nn.Module:
+        """The workload's network."""
+        return Translator(self.workload.network)
+
+    def ids(self, batch: Batch, name: str) -> torch.Tensor:
+        """An array of whole numbers on the device, int64."""
+        return self.to_device(batch.arrays[name]).long()
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """This replica's part: sum over tokens of the smoothed cross-entropy, over the sentences of the global batch."""
+        return self._entropy(batch, self.called, self.workload.hyperparameters.label_smoothing) / batch.weight_global
+
+    def _entropy(self, batch: Batch, model: Any, smoothing: float) -> torch.Tensor:
+        source, lengths, target, label = (
+            self.ids(batch, name) for name in ("source", "source_length", "target", "label")
+        )
+        with self.autocast():
+            logits = model(source, lengths, target, self._masks(batch))
+        entropy: torch.Tensor = _SmoothedEntropy.apply(logits, label.t().reshape(-1), smoothing)
+        return entropy
+
+    def _masks(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor] | None:
+        """Of dropout: the same as in every framework (workloads/common/dropout.py)."""
+        layers = self.workload.network
+        if not layers.dropout:
+            return None
+        source, target = (
+            multipliers(
+                batch.arrays["dropout_key"], side, batch.arrays[side].shape[1], width, layers.dropout, self.device
+            )
+            for side, width in zip(("source", "target"), layers.mask_widths, strict=True)
+        )
+        return source, target
+
+    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
+        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+        if "label" in batch.arrays:
+            return {"loss": self._losses(batch)}
+        found = self.workload.translated(Decoder(self), batch)
+        return {name: torch.from_numpy(value) for name, value in found.items()}
+
+    def _losses(self, batch: Batch) -> torch.Tensor:
+        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
+        source, lengths, target, label = (
+            self.ids(batch, name) for name in ("source", "source_length", "target", "label")
+        )
+        logits = self.model(source, lengths, target, None)
+        entropy = F.cross_entropy(logits.float(), label.t().reshape(-1), ignore_index=PAD, reduction="none")
+        return entropy.view(label.t().shape).sum(0)

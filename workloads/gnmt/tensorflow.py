@@ -1,0 +1,239 @@
+"""GNMT in TensorFlow: every LSTM over the whole sequence by one loop of the graph, attention for all steps at once.
+
+Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import tensorflow as tf
+
+from workloads.api import Batch
+from workloads.common import dropout
+from workloads.common.text import beam
+from workloads.common.text.vocabulary import PAD
+from workloads.frameworks.tensorflow.model import ModelTrainer
+from workloads.frameworks.tensorflow.recurrent import lstm, lstm_cell
+from workloads.frameworks.tensorflow.variables import Model, Tensors
+from workloads.gnmt import network
+from workloads.gnmt.workload import GNMT
+
+States = list[tf.Tensor]
+
+
+@dataclass
+class Memory:
+    """What the decoder looks at."""
+
+    values: tf.Tensor
+    """(B, S, h) the encoder's outputs."""
+    keys: tf.Tensor
+    """(B, S, h) projected."""
+    padding: tf.Tensor
+    """(B, S) True where there is none."""
+
+
+class Translator(Model):
+    """The network."""
+
+    def __init__(self, layers: network.Network) -> None:
+        super().__init__(network.shapes(layers))
+        self.layers = layers
+
+    def weights(self, layer: network.Lstm) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Of an LSTM."""
+        of_input, of_state, bias, other = (self.parameters[f"{layer.name}.{part}"] for part in network.PARTS)
+        return of_input, of_state, bias, other
+
+    def __call__(
+        self, source: tf.Tensor, lengths: tf.Tensor, target: tf.Tensor, masks: tuple[tf.Tensor, tf.Tensor] | None
+    ) -> tf.Tensor:
+        """source (B, S), lengths (B,), target (B, T) to logits (T, B, V); masks (S, B, …), (T, B, …) of dropout."""
+        of_source, of_target = masks or (None, None)
+        # One look-up for both sides: its gradient is one array as large as the table.
+        words = self.words(tf.concat([tf.transpose(source), tf.transpose(target)], 0))
+        memory = self.encode(words[: source.shape[1]], lengths, of_source)
+        x = self.decode(words[source.shape[1] :], memory, of_target)
+        return self.project(x, "classifier.weight", "classifier.bias")
+
+    def words(self, ids: tf.Tensor) -> tf.Tensor:
+        """Embedded ids."""
+        return tf.gather(self.parameters["embedding.weight"], ids)
+
+    def encode(self, x: tf.Tensor, lengths: tf.Tensor, mask: tf.Tensor | None) -> Memory:
+        """Embedded words (S, B, h) and their number."""
+        ahead, back, *others = self.layers.encoder
+        x = dropped(x, mask, ahead)
+        backward = lstm(tf.reverse_sequence(x, lengths, 0, 1), self.weights(back))
+        x = tf.concat([lstm(x, self.weights(ahead)), tf.reverse_sequence(backward, lengths, 0, 1)], 2)
+        for layer in others:
+            y = lstm(dropped(x, mask, layer), self.weights(layer))
+            x = x + y if layer.residual else y
+        values = tf.transpose(x, [1, 0, 2])
+        keys = self.project(values, "attention.key.weight", "attention.bias")
+        return Memory(values, keys, tf.range(values.shape[1]) >= lengths[:, None])
+
+    def decode(self, x: tf.Tensor, memory: Memory, mask: tf.Tensor | None) -> tf.Tensor:
+        """Embedded words (T, B, h), all at once, to the classifier's inputs (T, B, h)."""
+        first, *others = self.layers.decoder
+        x = lstm(dropped(x, mask, first), self.weights(first))
+        context, _ = self.attend(tf.transpose(x, [1, 0, 2]), memory)
+        context = tf.transpose(context, [1, 0, 2])
+        for layer in others:
+            y = lstm(dropped(tf.concat([x, context], 2), mask, layer), self.weights(layer))
+            x = x + y if layer.residual else y
+        return x
+
+    def attend(self, queries: tf.Tensor, memory: Memory) -> tuple[tf.Tensor, tf.Tensor]:
+        """Queries (B, T, h) to contexts (B, T, h) and weights (B, T, S)."""
+        asked = self.project(queries, "attention.query.weight")
+        sums = tf.tanh(asked[:, :, None] + memory.keys[:, None])
+        vector = self.parameters["attention.vector"]
+        vector = self.parameters["attention.scale"] * vector / tf.norm(vector)
+        scores = tf.reshape(tf.matmul(tf.reshape(sums, [-1, self.layers.hidden]), vector[:, None]), sums.shape[:3])
+        weights = tf.nn.softmax(tf.where(memory.padding[:, None], network.MASKED_SCORE, scores))
+        return tf.matmul(weights, memory.values), weights
+
+    def project(self, x: tf.Tensor, weight: str, bias: str = "") -> tf.Tensor:
+        """x (…, inputs) · weightᵀ + bias."""
+        matrix = self.parameters[weight]
+        y = tf.matmul(tf.reshape(x, [-1, x.shape[-1]]), matrix, transpose_b=True)
+        if bias:
+            y = tf.nn.bias_add(y, self.parameters[bias])
+        return tf.reshape(y, [*x.shape[:-1], matrix.shape[0]])
+
+    def step(self, memory: Memory, tokens: tf.Tensor, hidden: States, cells: States, width: int) -> list[tf.Tensor]:
+        """Words (N,) to the best next ones' log p and ids (N, m), attention (N, S), then hidden values and cells."""
+        hidden, cells = list(hidden), list(cells)
+        x = context = weights = self.words(tokens)
+        for number, layer in enumerate(self.layers.decoder):
+            given = tf.concat([x, context], 1) if number else x
+            hidden[number], cells[number] = lstm_cell(given, hidden[number], cells[number], self.weights(layer))
+            x = x + hidden[number] if layer.residual else hidden[number]
+            if not number:
+                context, weights = self.attend(tf.reshape(x, [-1, width, x.shape[1]]), memory)
+                context, weights = (tf.reshape(one, [-1, one.shape[2]]) for one in (context, weights))
+        scores = tf.nn.log_softmax(self.project(x, "classifier.weight", "classifier.bias"))
+        best = tf.math.top_k(scores, min(2 * width, self.layers.vocabulary))
+        return [best.values, best.indices, weights, *hidden, *cells]
+
+
+def dropped(x: tf.Tensor, mask: tf.Tensor | None, layer: network.Lstm) -> tf.Tensor:
+    """An LSTM's input after dropout."""
+    return x if mask is None else x * mask[..., layer.mask]
+
+
+@dataclass
+class State:
+    """Of a beam search, on the device."""
+
+    memory: list[tf.Tensor]
+    """`values`, `keys`, `padding`."""
+    layers: list[tf.Tensor]
+    """(N, h): hidden values of each layer, then cells."""
+
+
+class Decoder:
+    """`workloads.common.text.beam.Decoder` on a trainer's functions."""
+
+    def __init__(self, trainer: GNMTTrainer) -> None:
+        self.trainer, self.width = trainer, trainer.workload.beam.width
+
+    def start(self, batch: Batch) -> State:
+        """Encode the batch."""
+        memory = self.trainer.encode(*(tf.constant(batch.arrays[name]) for name in ("source", "source_length")))
+        layers = self.trainer.workload.network
+        zeros = tf.zeros((memory[0].shape[0] * self.width, layers.hidden))
+        return State(memory, [zeros] * (2 * len(layers.decoder)))
+
+    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+        """One word for each row."""
+        found = self.trainer.advance(state.memory, tf.constant(tokens), tf.constant(parents), state.layers)
+        return beam.Candidates(*(one.numpy() for one in found[:3])), State(state.memory, found[3:])
+
+
+class GNMTTrainer(ModelTrainer):
+    """GNMT on one device; several processes sum their gradients."""
+
+    workload: GNMT
+    evaluation_inputs = ("source", "source_length", "target", "label")
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Of `loss_of`: masks too, where there is dropout."""
+        masks = ("source_mask", "target_mask") if self.workload.network.dropout else ()
+        return (*self.evaluation_inputs, *masks)
+
+    def build_model(self) -> Translator:
+        """The workload's network."""
+        return Translator(self.workload.network)
+
+    def build(self) -> None:
+        """The same, and the functions of a beam search."""
+        super().build()
+        self.encode, self.advance = self._function(self._encode), self._function(self._advance)
+
+    # -- training -------------------------------------------------------------------------------------------------
+
+    def step(self, batch: Batch, learning_rate: float) -> None:
+        """With the batch's masks."""
+        super().step(self._masked(batch), learning_rate)
+
+    def backward(self, batch: Batch) -> Tensors:
+        """With the batch's masks."""
+        return super().backward(self._masked(batch))
+
+    def loss(self, batch: Batch) -> None:
+        """With the batch's masks."""
+        super().loss(self._masked(batch))
+
+    def _masked(self, batch: Batch) -> Batch:
+        """The batch with its dropout masks (workloads/common/dropout.py)."""
+        layers, arrays = self.workload.network, dict(batch.arrays)
+        if layers.dropout:
+            for side, width in zip(("source", "target"), layers.mask_widths, strict=True):
+                keys, places = arrays["dropout_key"], arrays[side].shape[1]
+                arrays[f"{side}_mask"] = dropout.multipliers(keys, side, places, width, layers.dropout)
+        return replace(batch, arrays=arrays)
+
+    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
+        """Sum over tokens of the cross-entropy with smoothed labels."""
+        source, lengths, target, label, *masks = inputs
+        logits = self.model(source, lengths, target, masks or None)
+        words, smoothing = self.workload.network.vocabulary, self.workload.hyperparameters.label_smoothing
+        labels = tf.transpose(label)
+        wanted = tf.one_hot(labels, words, 1 - smoothing + smoothing / words, smoothing / words)
+        terms = tf.nn.softmax_cross_entropy_with_logits(wanted, logits)
+        return tf.reduce_sum(tf.where(labels != PAD, terms, 0.0))
+
+    # -- evaluation -----------------------------------------------------------------------------------------------
+
+    def outputs(self, batch: Batch) -> Tensors:
+        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+        if "label" in batch.arrays:
+            return super().outputs(batch)
+        found = self.workload.translated(Decoder(self), batch)
+        return {name: tf.constant(np.ascontiguousarray(value)) for name, value in found.items()}
+
+    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
+        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
+        source, lengths, target, label = inputs
+        labels = tf.transpose(label)
+        logits = self.model(source, lengths, target, None)
+        terms = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        return {"loss": tf.reduce_sum(tf.where(labels != PAD, terms, 0.0), 0)}
+
+    def _encode(self, source: tf.Tensor, lengths: tf.Tensor) -> list[tf.Tensor]:
+        memory = self.model.encode(self.model.words(tf.transpose(source)), lengths, None)
+        return [memory.values, memory.keys, memory.padding]
+
+    def _advance(self, memory: States, tokens: tf.Tensor, parents: tf.Tensor, layers: States) -> list[tf.Tensor]:
+        """A step of a beam search, whose row n goes on from row `parents[n]` (N,)."""
+        before = [tf.gather(one, parents) for one in layers]
+        count = len(before) // 2
+        found: list[tf.Tensor] = self.model.step(
+            Memory(*memory), tokens, before[:count], before[count:], self.workload.beam.width
+        )
+        return found

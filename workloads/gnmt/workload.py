@@ -1,0 +1,229 @@
+"""Translation, recurrent: GNMT on WMT16 English-German, MLPerf Training v0.5 to v0.7. Framework-free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from workloads.api import (
+    Array,
+    Arrays,
+    Batch,
+    Defaults,
+    Facts,
+    HyperparameterSet,
+    Json,
+    LossScaling,
+    OptimizerSettings,
+    Settings,
+)
+from workloads.common import schedules
+from workloads.common.text.beam import Beam, Decoder, search
+from workloads.common.text.vocabulary import PAD
+from workloads.common.text.workload import POINTS, POINTS_RULES, TranslationWorkload
+from workloads.gnmt import network
+from workloads.gnmt.settings import (
+    BEAM_WIDTH,
+    REFERENCE_MODEL,
+    SETS,
+    TARGETS_BLEU,
+    GNMTHyperparameters,
+    GNMTOptions,
+    profile_defaults,
+)
+
+REFERENCE_PARAMETERS = 160_671_297
+"""With 32,320 words (logged by the published runs)."""
+REFERENCE_VOCABULARY = 32_320
+WARMUP_START = 0.01
+"""Share of the rate that the warm-up begins with (reference lr_scheduler.py)."""
+LENGTH_PENALTY, COVERAGE_PENALTY = 0.6, 0.1
+"""Reference train.py, beam_search.py."""
+WARM_UP_TOKENS = 2
+LOSS_SCALE = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)
+"""Under fp16 (reference fp_optimizers.py, train.py)."""
+
+
+class GNMT(TranslationWorkload):
+    """Recurrent translation."""
+
+    name = "gnmt"
+    log_name = "gnmt"
+    default_rules = "v0.7"
+    precisions = {
+        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
+        "tensorflow": ("fp32", "tf32"),
+        "mxnet": ("fp32",),
+    }
+    free_hyperparameters = frozenset(
+        {
+            "batch_size_global",
+            "learning_rate",
+            "warmup_steps",
+            "remain_steps",
+            "decay_interval",
+            "max_sequence_length",
+            "max_epochs",
+        }
+    )
+    """Rules of v0.6 and v0.7: rate, warm-up and decay are the submitter's; factor 0.5 and four decays are not."""
+    official_runs = 10
+    Options = GNMTOptions
+    Hyperparameters = GNMTHyperparameters
+    options: GNMTOptions
+    hyperparameters: GNMTHyperparameters
+
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        super().__init__(settings, facts)
+        self.network = network.build(settings.model, self.vocabulary_size, self.hyperparameters.dropout)
+        if _has_reference_sizes(settings) and self.network.vocabulary == REFERENCE_VOCABULARY:
+            count = sum(network.parameter_counts(self.network).values())
+            assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+
+    @classmethod
+    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+        """The target follows the rules: 21.8 points under v0.5, 24.0 later, there as a fraction, 0.24."""
+        return profile_defaults(profile, rules, options, _unit(rules))
+
+    @classmethod
+    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
+        """The published sets, and the demo's, with a source for every value."""
+        return SETS
+
+    @classmethod
+    def activation_bytes(cls, settings: Settings) -> int:
+        """Of the longest pair: logits, each LSTM's gates, cells and outputs, the attention's sums; fp32 or half of it."""
+        model, longest = settings.model, cls.hyperparameters_of(settings).max_sequence_length
+        hidden, lstms = int(model["hidden"]), 2 * int(model["layers"]) + 1
+        words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
+        values: int = longest * (words + lstms * (network.GATES + 2) * hidden) + longest * longest * hidden
+        return values * (2 if settings.precision in ("bf16", "fp16") else 4)
+
+    @classmethod
+    def deviations(cls, settings: Settings) -> list[str]:
+        """Another data set than WMT16, another model, a lower target, another search, or other decays than the rules'."""
+        values, found = cls.hyperparameters_of(settings), []
+        if settings.dataset != "wmt16-en-de":
+            found.append(f"data set {settings.dataset}")
+        if not _has_reference_sizes(settings):
+            found.append(f"{settings.model['layers']} layers of {settings.model['hidden']} values")
+        target = settings.targets["bleu"]
+        if target < _unit(settings.rules) * TARGETS_BLEU.get(settings.rules, TARGETS_BLEU["v0.7"]):
+            found.append(f"target {target}")
+        width = cls.options_of(settings).beam_width
+        if width != BEAM_WIDTH:
+            found.append(f"beam of {width}")
+        if settings.rules != "v0.5" and not (values.remain_steps and values.warmup_steps):
+            found.append("no warm-up or no decay")
+        return found
+
+    # -- schedule -------------------------------------------------------------------------------------------------
+
+    def learning_rate(self, step: int) -> float:
+        """Exponential warm-up from a hundredth, then the rate, then halved up to four times (reference lr_scheduler.py)."""
+        values = self.hyperparameters
+        base, warmup = values.learning_rate, values.warmup_steps
+        warming = schedules.exponential_warm_up(step, warmup, base, WARMUP_START)
+        if warming is not None:
+            return warming
+        return schedules.step_decay(step, self.decay_boundaries, base, values.decay_factor)
+
+    @property
+    def remain_steps(self) -> int:
+        """The step from which on the rate is lower, after the warm-up at the earliest; 0: it never is."""
+        values = self.hyperparameters
+        found = values.remain_steps
+        if 0 < found < 1:
+            found *= values.max_epochs * self.steps_per_epoch
+        return max(int(found), values.warmup_steps) if found else 0
+
+    @property
+    def decay_interval(self) -> int:
+        """Steps between two decays."""
+        values = self.hyperparameters
+        rest = values.max_epochs * self.steps_per_epoch - self.remain_steps
+        return values.decay_interval or max(rest // values.decay_steps, 1)
+
+    @property
+    def decay_boundaries(self) -> list[int]:
+        """The steps at which the rate falls; none where it is constant."""
+        first, interval = self.remain_steps, self.decay_interval
+        return [first + number * interval for number in range(self.hyperparameters.decay_steps)] if first else []
+
+    def optimizer(self) -> OptimizerSettings:
+        """Adam without decay, clipped by the global norm."""
+        values = self.hyperparameters
+        return OptimizerSettings(
+            "adam",
+            beta1=values.beta1,
+            beta2=values.beta2,
+            epsilon=values.epsilon,
+            clip_norm=values.clip_norm,
+            loss_scaling=self.loss_scaling,
+        )
+
+    @property
+    def loss_scaling(self) -> LossScaling:
+        """Dynamic under fp16."""
+        return LOSS_SCALE if self.settings.precision == "fp16" else LossScaling()
+
+    # -- weights, quality -----------------------------------------------------------------------------------------
+
+    def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
+        """Drawn by hash, the same bytes in every framework."""
+        model = self.settings.model
+        return network.initial_weights(
+            self.network, seed, float(model["initial"]), float(model["initial_embedding"]), PAD
+        )
+
+    @property
+    def beam(self) -> Beam:
+        """The reference's: BOS counts in lengths, finished translations keep their places."""
+        return Beam(self.options.beam_width, LENGTH_PENALTY, COVERAGE_PENALTY, counts_begin=True, keeps_finished=True)
+
+    def longest_translation(self, batch: Batch) -> Array:
+        """The same for every sentence: 150 in the reference (train.py)."""
+        return np.full(len(batch.arrays["source"]), int(self.settings.model["longest_translation"]))
+
+    def translated(self, decoder: Decoder[Any], batch: Batch) -> Arrays:
+        """A batch's translations: `tokens` (B, T) and `token_count` (B,).
+
+        Of a dummy batch, which has no `valid`, two words: enough to compile what a search needs.
+        """
+        live = batch.arrays.get("valid")
+        longest = self.longest_translation(batch) if live is not None else WARM_UP_TOKENS
+        return search(decoder, batch, self.beam, longest, live).outputs()
+
+    def log_keys(self) -> Mapping[str, Json]:
+        """What the rules of v0.6 and v0.7 want."""
+        values = self.hyperparameters
+        return {
+            **super().log_keys(),
+            "opt_name": "adam",
+            "opt_base_learning_rate": values.learning_rate,
+            "opt_adam_beta_1": values.beta1,
+            "opt_adam_beta_2": values.beta2,
+            "opt_adam_epsilon": values.epsilon,
+            "opt_learning_rate_alt_decay_func": bool(self.decay_boundaries),
+            "opt_learning_rate_alt_warmup_func": values.warmup_steps > 0,
+            "opt_learning_rate_warmup_steps": values.warmup_steps,
+            "opt_learning_rate_remain_steps": self.remain_steps,
+            "opt_learning_rate_decay_interval": self.decay_interval,
+            "opt_learning_rate_decay_factor": values.decay_factor,
+            "opt_learning_rate_decay_steps": values.decay_steps if self.decay_boundaries else 0,
+            "model_hp_dropout": values.dropout,
+            "model_hp_label_smoothing": values.label_smoothing,
+            "model_hp_hidden_size": self.network.hidden,
+            "model_hp_num_layers": self.settings.model["layers"],
+        }
+
+
+def _unit(rules: str) -> float:
+    """What a point of BLEU is in the metric under these rules."""
+    return 1.0 if rules in POINTS_RULES else 1 / POINTS
+
+
+def _has_reference_sizes(settings: Settings) -> bool:
+    return all(settings.model[name] == REFERENCE_MODEL[name] for name in ("hidden", "layers"))
