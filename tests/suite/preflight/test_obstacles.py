@@ -115,3 +115,15 @@ def test_a_sweep_names_each_obstacle_once(tmp_path, monkeypatch, two_cores):
     lines = run(tmp_path, "-m", "workload=ssd", "gpus=1,8")
     assert [line[:4] for line in lines[1:-1]] == ["  1.", "  2.", "  3.", "  4."]
     assert len({line[5:] for line in lines}) == len(lines)
+
+
+def test_fewer_gpus_than_asked_for(tmp_path, monkeypatch, two_cores):
+    """CPU cores are then in nobody's way."""
+    only_environment(monkeypatch, "torch")
+    monkeypatch.setattr(devices, "gpus", lambda: [devices.Gpu("Fake GPU", 80 * GIB, "9.0")])
+    lines = run(tmp_path, "workload=ssd", "gpus=8", "batch=global:64")
+    assert lines[0] == "run_suite.py: 3 things are in the way here:"
+    assert lines[1] == "  1. gpus=8: this machine shows 1 GPU(s); type gpus=1 or less"
+    assert "backbone.weights=PATH" in lines[2]
+    assert "suite data prepare coco2017" in lines[3]
+    assert lines[4:] == ["this would run now: python run_suite.py workload=ssd profile=demo gpus=1"]
