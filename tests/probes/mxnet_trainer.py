@@ -235,6 +235,9 @@ def made():
     from workloads.gnmt import mxnet as gnmt
     from workloads.gnmt import settings as of_gnmt
     from workloads.gnmt import workload as gnmt_workload
+    from workloads.maskrcnn import mxnet as maskrcnn
+    from workloads.maskrcnn import settings as of_maskrcnn
+    from workloads.maskrcnn import workload as maskrcnn_workload
     from workloads.ncf import mxnet as ncf
     from workloads.ncf import settings as of_ncf
     from workloads.ncf import workload as ncf_workload
@@ -245,12 +248,14 @@ def made():
     from workloads.ssd import settings as of_ssd
     from workloads.ssd import workload as ssd_workload
 
+    maskrcnn_sizes = {"classes": 5, "objects_per_image_most": 3}
     text = {"vocabulary": 50, "dev": 9, "dev_longest": 20, "test_longest": 20, "pairs": 5_000}
     cases = {
         "gnmt": (gnmt_workload.GNMT, gnmt.GNMTTrainer, of_gnmt, text),
         "ncf": (ncf_workload.NCF, ncf.NCFTrainer, of_ncf, {"users": 50, "items": 40, "min_ratings": 2}),
         "resnet50": (resnet_workload.ResNet50, resnet.ResNetTrainer, of_resnet, {"classes": 10}),
         "ssd": (ssd_workload.SSD, ssd.SSDTrainer, of_ssd, {"classes": 5}),
+        "maskrcnn": (maskrcnn_workload.MaskRCNN, maskrcnn.MaskRCNNTrainer, of_maskrcnn, maskrcnn_sizes),
     }
     for name, (workload, trainer, module, sizes) in cases.items():
         values = {key: item.value for key, item in module.SETS["demo"].items()}

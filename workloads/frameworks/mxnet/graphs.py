@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +14,7 @@ from workloads.frameworks.mxnet.flat import Shapes
 Tensor = Any
 """A symbol, or an array where operators are called one by one."""
 Inputs = Mapping[str, Tensor]
+Function = Callable[[ModuleType, Inputs], list[Tensor]]
 
 
 class Model:
@@ -47,35 +48,61 @@ class Model:
         """`results`, fp32; the first axis of each counts samples."""
         raise NotImplementedError
 
+    def computed(self, F: ModuleType, inputs: Inputs, training: bool) -> list[Tensor]:
+        """The loss, or the outputs."""
+        return [self.loss(F, inputs)] if training else self.outputs(F, inputs)
+
     def graph(self, training: bool) -> mx.sym.Symbol:
-        """The loss, or the outputs, as a symbol."""
+        """What is computed, as a symbol."""
         names = [*self.arguments(self.shapes), *self.statistics, *self.constants(), *self.inputs, *self.targets]
         inputs = {name: mx.sym.var(name) for name in names}
-        return self.loss(mx.sym, inputs) if training else mx.sym.Group(self.outputs(mx.sym, inputs))
+        found = self.computed(mx.sym, inputs, training)
+        return found[0] if training and len(found) == 1 else mx.sym.Group(found)
+
+
+class Part(Model):
+    """A part of a model that is computed alone, between steps on the host; in training as in evaluation."""
+
+    def __init__(self, whole: Model, inputs: tuple[str, ...], function: Function) -> None:
+        self.shapes, self.statistics, self.inputs = whole.shapes, whole.statistics, inputs
+        self.whole, self.function = whole, function
+
+    def arguments(self, shapes: Shapes) -> Shapes:
+        """Those of the whole."""
+        return self.whole.arguments(shapes)
+
+    def constants(self) -> dict[str, Array]:
+        """Those of the whole."""
+        return self.whole.constants()
+
+    def computed(self, F: ModuleType, inputs: Inputs, training: bool) -> list[Tensor]:
+        """What the function gives."""
+        return self.function(F, inputs)
 
 
 class Graphs:
     """A model's two functions, compiled for each set of shapes with memory planned once, or operator by operator.
 
-    A graph for several shapes in turn would plan its memory again at every change.
+    A graph for several shapes in turn would plan its memory again at every change. Where there are many shapes, memory for
+    each would be too much: `fixed` False plans at every change.
     """
 
-    def __init__(self, model: Model, compiled: bool) -> None:
-        self.model, self.compiled = model, compiled
+    def __init__(self, model: Model, compiled: bool, fixed: bool = True) -> None:
+        self.model, self.compiled, self.fixed = model, compiled, fixed
         self.programs: dict[tuple[bool, tuple[Any, ...]], tuple[mx.nd.CachedOp, list[str]]] = {}
 
     def __call__(self, training: bool, arguments: Inputs, data: Inputs) -> list[mx.nd.NDArray]:
         """The loss, or the outputs, of a batch's arrays `data`; `arguments` lie at the same place in every call."""
         inputs = {**arguments, **data}
         if not self.compiled:
-            return [self.model.loss(mx.nd, inputs)] if training else self.model.outputs(mx.nd, inputs)
+            return self.model.computed(mx.nd, inputs, training)
         program, names = self._program(training, data)
         found = program(*(inputs[name] for name in names))
         return found if isinstance(found, list) else [found]
 
     def _program(self, training: bool, data: Inputs) -> tuple[mx.nd.CachedOp, list[str]]:
         """The graph for these shapes, and the names of its inputs in order."""
-        key = training, tuple(array.shape for array in data.values())
+        key = training, tuple(array.shape for array in data.values()) if self.fixed else ()
         if key not in self.programs:
             graph = self.model.graph(training)
             names = graph.list_inputs()
@@ -83,8 +110,8 @@ class Graphs:
             flags = {
                 "data_indices": tuple(of_batch),
                 "param_indices": tuple(number for number in range(len(names)) if number not in of_batch),
-                "static_alloc": True,
-                "static_shape": True,
+                "static_alloc": self.fixed,
+                "static_shape": self.fixed,
             }
             self.programs[key] = mx.nd.CachedOp(graph, list(flags.items())), names
         return self.programs[key]

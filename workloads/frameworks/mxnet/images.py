@@ -29,7 +29,8 @@ class ImageReplica(Replica):
 
     def __init__(self, model: ImageModel, layout: Layout, adds: bool, context: mx.Context) -> None:
         super().__init__(model, layout, adds, context)
-        self.statistics, self.moving = (mx.nd.zeros((total(model.statistics),), ctx=context) for _ in range(2))
+        values = max(1, total(model.statistics))  # a model may have none, an array may not
+        self.statistics, self.moving = (mx.nd.zeros((values,), ctx=context) for _ in range(2))
         self.of_evaluation = {**self._arguments, **views(self.statistics, model.statistics)}
         self.of_training = {**self._arguments, **views(self.moving, model.statistics)}
         self.shapes: DataShapes = ()
@@ -52,7 +53,8 @@ class ImageTrainer(ModelTrainer):
         """With the quotients, by shapes, that are known already."""
         super().build()
         self.quotients: dict[DataShapes, Array] = {}
-        self.quotient(self._largest())
+        if self.model.statistics:
+            self.quotient(self._largest())
 
     def build_replica(self, context: mx.Context) -> ImageReplica:
         """With running statistics."""
@@ -66,10 +68,12 @@ class ImageTrainer(ModelTrainer):
                 first[name] = value
             else:
                 super().load_weights([(name, value)])
-        self._set_statistics(np.concatenate(list(first.values())))
+        self._set_statistics(list(first.values()))
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         """One optimizer step per item; at the end the replicas' statistics are averaged, which training does not notice."""
+        if not self.model.statistics:
+            return super().train(steps, first_step)
         shapes = self._largest()
         quotient = self.quotient(shapes)
         for replica in self.replicas:
@@ -79,7 +83,7 @@ class ImageTrainer(ModelTrainer):
         for replica in self.replicas:
             self._divide_for(replica, shapes)
         mean = np.mean([replica.moving.asnumpy() for replica in self.replicas], axis=0, dtype=np.float64)
-        self._set_statistics(mean * quotient)
+        self._set_statistics([mean * quotient])
         return stats
 
     def pieces(self, replica: Replica, batch: Batch, training: bool) -> Iterator[Inputs]:
@@ -100,6 +104,8 @@ class ImageTrainer(ModelTrainer):
 
     def _divide_for(self, replica: ImageReplica, shapes: DataShapes) -> None:
         """Divide the statistics that training moves by the quotient of these shapes, instead of that of the last ones."""
+        if not self.model.statistics:
+            return
         if replica.shapes and replica.shapes != shapes:
             old, new = (self._on_device(replica, one) for one in (replica.shapes, shapes))
             replica.moving *= old
@@ -119,8 +125,10 @@ class ImageTrainer(ModelTrainer):
 
     def _quotient(self, shapes: DataShapes) -> Array:
         others = {**dict(shapes), **{name: value.shape for name, value in self.model.constants().items()}}
-        inner = self.model.graph(training=True).get_internals()
-        maps = dict(zip(inner.list_outputs(), inner.infer_shape(**self.model.shapes, **others)[1], strict=True))
+        graph = self.model.graph(training=True)
+        inner, taken = graph.get_internals(), set(graph.list_inputs())
+        known = {name: shape for name, shape in {**self.model.shapes, **others}.items() if name in taken}
+        maps = dict(zip(inner.list_outputs(), inner.infer_shape(**known)[1], strict=True))
         factors = []
         for name, (channels,) in self.model.statistics.items():
             count = math.prod(maps[f"{name.rpartition('.')[0]}_output"]) / channels
@@ -135,9 +143,9 @@ class ImageTrainer(ModelTrainer):
     def load_state(self, state: Arrays) -> None:
         """Inverse of `state`."""
         super().load_state(state)
-        self._set_statistics(np.concatenate([state[name] for name in self.model.statistics]))
+        self._set_statistics([state[name] for name in self.model.statistics])
 
-    def _set_statistics(self, values: Array) -> None:
-        """On every context, from one flat vector."""
-        for replica in self.replicas:
-            replica.statistics[:] = values.astype(np.float32)
+    def _set_statistics(self, values: Sequence[Array]) -> None:
+        """On every context, from the parts of one flat vector."""
+        for replica in self.replicas if values else ():
+            replica.statistics[:] = np.concatenate(values).astype(np.float32)

@@ -31,13 +31,15 @@ class ImageModel(Model):
     norm `<name>.weight` and so on.
     """
 
-    inputs = ("image",)
+    inputs: tuple[str, ...] = ("image",)
     scale: tuple[float, ...]
     shift: tuple[float, ...]
     """Pixels of 0 … 255 times the scale plus the shift are the network's input."""
     epsilon: float
     momentum: float
     """Of batch norm; share of the old statistic in the running one."""
+    frozen_norms = False
+    """Norms are a scale and a shift, into which the statistics are folded."""
 
     def __init__(self, shapes: Shapes, statistics: Shapes, half: bool, on_cpu: bool) -> None:
         self.shapes, self.statistics = shapes, statistics
@@ -54,6 +56,11 @@ class ImageModel(Model):
 
     def trunk(self, F: ModuleType, inputs: Inputs, stem: Layer, blocks: Iterable[Block]) -> Tensor:
         """Normalisation, the stem, a max pool and residual blocks: the last block's map."""
+        return self.stage_maps(F, inputs, stem, blocks)[-1]
+
+    def stage_maps(self, F: ModuleType, inputs: Inputs, stem: Layer, blocks: Iterable[Block]) -> list[Tensor]:
+        """The same, with the last map of every stage, the finest first."""
+        maps: dict[str, Tensor] = {}
         x = self.unit(F, inputs, self.normalised(F, inputs), stem, relu=True)
         x = F.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid")
         for block in blocks:
@@ -63,12 +70,13 @@ class ImageModel(Model):
             out = self.unit(F, inputs, out, block.convolutions[-1], relu=False)
             shortcut = x if block.shortcut is None else self.unit(F, inputs, x, block.shortcut, relu=False)
             x = rectified(F, out + shortcut)
-        return x
+            maps[block.convolutions[0].name.partition(".")[0]] = x
+        return list(maps.values())
 
     def unit(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: Layer, relu: bool) -> Tensor:
         """Convolution, batch norm if the layer has one, and possibly ReLU."""
         x = self.convolution(F, inputs, x, layer)
-        if layer.norm is None:
+        if layer.norm is None or self.frozen_norms:
             return rectified(F, x) if relu else x
         kinds = ("weight", "bias", "running_mean", "running_var")
         arrays = [x, *(inputs[f"{layer.norm}.{kind}"] for kind in kinds)]
@@ -83,12 +91,19 @@ class ImageModel(Model):
         return rectified(F, x) if relu else x
 
     def convolution(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: Layer) -> Tensor:
-        """Alone, with the layer's bias if it has no batch norm."""
+        """Alone, with the layer's bias if it has no batch norm; with scale and shift of a frozen one.
+
+        The scale is multiplied into the weights, which are many times smaller than the maps.
+        """
+        frozen = self.frozen_norms and layer.norm is not None
         kinds = ("weight",) if layer.norm else ("weight", "bias")
         arrays = [F.cast(inputs[f"{layer.name}.{kind}"], self.dtype) for kind in kinds]
+        if frozen:
+            scale, shift = (F.cast(inputs[f"{layer.norm}.{kind}"], self.dtype) for kind in ("weight", "bias"))
+            arrays = [F.broadcast_mul(arrays[0], F.reshape(scale, (-1, 1, 1, 1))), shift]
         values = {"kernel": layer.kernel, "stride": layer.stride, "pad": layer.padding}
         sizes = {name: (value, value) for name, value in values.items()}
-        return F.Convolution(x, *arrays, num_filter=layer.outputs, no_bias=layer.norm is not None, **sizes)
+        return F.Convolution(x, *arrays, num_filter=layer.outputs, no_bias=len(arrays) == 1, **sizes)
 
     def constants(self) -> dict[str, Array]:
         """What normalises images."""

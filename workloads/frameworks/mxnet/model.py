@@ -7,7 +7,7 @@ from typing import Any
 
 import mxnet as mx
 
-from workloads.api import Array, Arrays, Batch, Place, TrainStats, Workload
+from workloads.api import Array, Arrays, Batch, ParameterRule, Place, TrainStats, Workload
 from workloads.frameworks.mxnet.flat import Layout, total, views
 from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model
 from workloads.frameworks.mxnet.optimizers import build_optimizer
@@ -68,6 +68,16 @@ class ModelTrainer(MXNetTrainer):
         """What the sum of losses is divided by."""
         return batch.weight_global
 
+    def parameter_rule(self, name: str) -> ParameterRule:
+        """How one of the model's `shapes` is updated."""
+        return self.workload.parameter_rule(name)  # type: ignore[no-any-return]
+
+    @property
+    def compiles(self) -> bool:
+        """Whether graphs are compiled."""
+        compiles = self.settings.options.get("compile", "auto") != "off"
+        return bool(compiles and self.workload.every_step_uses_every_parameter)
+
     @property
     def adds_gradients(self) -> bool:
         """Whether gradients are added to zeros, instead of written once: those of several pieces, or of parameters that a step
@@ -89,9 +99,8 @@ class ModelTrainer(MXNetTrainer):
     def build(self) -> None:
         """The model, what each context holds, and the optimizer."""
         self.model = self.build_model(self.settings.precision == "fp16", self.contexts[0].device_type == "cpu")
-        self.layout = Layout.of(self.model.shapes, self.workload.parameter_rule)
-        compiles = self.settings.options.get("compile", "auto") != "off"
-        self.graphs = Graphs(self.model, compiles and self.workload.every_step_uses_every_parameter)
+        self.layout = Layout.of(self.model.shapes, self.parameter_rule)
+        self.graphs = Graphs(self.model, self.compiles)
         self.replicas: Sequence[Replica] = [self.build_replica(context) for context in self.contexts]
         flats, gradients = ([getattr(one, name) for one in self.replicas] for name in ("flat", "gradient"))
         self.optimizer = build_optimizer(self.update_settings, self.layout, flats, gradients)

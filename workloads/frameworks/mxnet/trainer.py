@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 import mxnet as mx
 import numpy as np
 
 from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
+
+T = TypeVar("T")
 
 QUEUED_STEPS = 2
 """Steps that may wait in the engine; the loss of the step before them is read. Bounds the memory of queued batches."""
@@ -47,6 +50,10 @@ class MXNetTrainer(Trainer):
     def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
         """Enqueue one evaluation batch on a local replica; each output as parts to be joined along the first axis."""
         raise NotImplementedError
+
+    def all_outputs(self, batches: list[Batch]) -> list[dict[str, list[mx.nd.NDArray]]]:
+        """The same for a batch of every replica."""
+        return [self.outputs(batch, replica) for replica, batch in enumerate(batches)]
 
     def to_device(self, array: Array, context: mx.Context) -> mx.nd.NDArray:
         """The array on a device, without waiting: it must not change any more.
@@ -85,7 +92,7 @@ class MXNetTrainer(Trainer):
         running: list[tuple[Batch, dict[str, list[mx.nd.NDArray]]]] = []
         with memory_errors():
             for local in batches:
-                following = [(batch, self.outputs(batch, replica)) for replica, batch in enumerate(local)]
+                following = list(zip(local, self.all_outputs(local), strict=True))
                 yield from map(_fetch, running)
                 running = following
             yield from map(_fetch, running)
@@ -109,6 +116,20 @@ class MXNetTrainer(Trainer):
         """Let the engine finish."""
         with memory_errors():
             mx.nd.waitall()
+
+
+def in_turn(works: Sequence[Generator[None, None, T]]) -> list[T]:
+    """What generators return. Each stops before it waits for its context, so that all contexts have work by then."""
+    found: dict[int, T] = {}
+    while len(found) < len(works):
+        for number, work in enumerate(works):
+            if number in found:
+                continue
+            try:
+                next(work)
+            except StopIteration as end:
+                found[number] = end.value
+    return [found[number] for number in range(len(works))]
 
 
 @contextlib.contextmanager

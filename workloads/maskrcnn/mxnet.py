@@ -1,0 +1,367 @@
+"""Mask R-CNN in MXNet; the order of computations is that of pytorch.py.
+
+Shapes: B images of a replica, C classes without background, A anchors, S sampled ones, K cells of the pooled levels, R regions
+of an image, N = B·R; M of these may be positive, as many slots as a batch needs; D detections.
+
+Each half is a graph. Between them regions are chosen on the host, for which RPN's outputs are waited for, and pooled. Autograd
+sees the halves alone: the gradient of what is pooled goes back by hand. All contexts compute their first half before the
+host waits for one of them. The order of regions does not matter to the losses, so whole batches are flat.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+
+import mxnet as mx
+import numpy as np
+
+from workloads.api import Array, Batch, ParameterRule, Place
+from workloads.frameworks.mxnet.graphs import Function, Graphs, Inputs, Part, Tensor
+from workloads.frameworks.mxnet.images import ImageTrainer
+from workloads.frameworks.mxnet.layers import BLOCK, ImageModel, rectified
+from workloads.frameworks.mxnet.model import Replica
+from workloads.frameworks.mxnet.regions import Pool, pool, suppress
+from workloads.frameworks.mxnet.trainer import in_turn
+from workloads.maskrcnn import network
+from workloads.maskrcnn.regions import host
+from workloads.maskrcnn.regions.detections import detect
+from workloads.maskrcnn.regions.proposals import Proposals
+from workloads.maskrcnn.regions.rules import Float32s, Int32s, Rules, stacked
+from workloads.maskrcnn.workload import MaskRCNN
+
+RPN_BETA_ROOT = 3
+"""1 / √β of RPN's smooth L1, β = 1/9 (reference modeling/rpn/loss.py), as MXNet's operator has it."""
+FIXED_SHAPES_MOST = 2
+"""A half that meets more sets of shapes plans its memory at every change, instead of once for each (a tenth faster)."""
+LOSSES = ("objectness", "rpn_box", "class", "box", "mask")
+Outputs = dict[str, list[mx.nd.NDArray]]
+
+
+class Detector(ImageModel):
+    """The first half: images to RPN's logits `objectness` (B, A) and deltas `rpn_delta` (B, A, 4), `cells` (B, K, channels)."""
+
+    inputs = ("image", "size")
+    results = ("objectness", "rpn_delta", "cells")
+    scale, shift = (1.0,) * 3, tuple(-mean for mean in network.BGR_MEANS)
+    epsilon, momentum = network.BATCH_NORM_EPSILON, 1 - network.BATCH_NORM_MOMENTUM
+
+    def __init__(self, layers: network.Network, box_pool: int, mask_pool: int, half: bool, on_cpu: bool) -> None:
+        shapes = {**network.shapes(layers), **network.constants(layers)}
+        super().__init__(shapes, network.statistics(layers), half, on_cpu)
+        self.layers, self.box_pool, self.mask_pool = layers, box_pool, mask_pool
+        self.frozen_norms = layers.frozen
+
+    def constants(self) -> dict[str, Array]:
+        """What normalises images; red, green, blue become blue, green, red."""
+        return {**super().constants(), "scale": np.eye(3, dtype=np.float32)[::-1].reshape(3, 3, 1, 1).copy()}
+
+    def computed(self, F: ModuleType, inputs: Inputs, training: bool) -> list[Tensor]:
+        """`results`, in training as in evaluation."""
+        return self.outputs(F, inputs)
+
+    def normalised(self, F: ModuleType, inputs: Inputs) -> Tensor:
+        """(B, 3, H, W) blue, green, red minus their means; 0 where `size` (B, 2) says that there is padding."""
+        x = super().normalised(F, inputs)
+        limits = F.cast(inputs["size"], "float32")
+        inside = []
+        for axis in (0, 1):
+            places = F.reshape(F.contrib.arange_like(x, axis=axis + 2), (1, -1))
+            inside.append(F.broadcast_lesser(places, F.slice_axis(limits, axis=1, begin=axis, end=axis + 1)))
+        rows, columns = inside
+        mask = F.batch_dot(F.expand_dims(rows, 2), F.expand_dims(columns, 1))
+        return F.broadcast_mul(x, F.cast(F.expand_dims(mask, 1), self.dtype))
+
+    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """`results`."""
+        maps = self.pyramid(F, inputs, self.stage_maps(F, inputs, self.layers.stem, self.layers.blocks))
+        last = F.Pooling(maps[-1], kernel=(1, 1), stride=(2, 2), pool_type="max", pooling_convention="valid")
+        conv, *heads = self.layers.rpn
+        joint = _joined(F, [inputs[f"{head.name}.{kind}"] for kind in ("weight", "bias") for head in heads])
+        found = []
+        for one in (*maps, last):
+            hidden = rectified(F, self.convolution(F, inputs, one, conv))
+            of_level = F.Convolution(hidden, *joint, num_filter=BLOCK, kernel=(1, 1))
+            found.append(F.reshape(of_level, (0, 0, -1)))
+        # Of a cell: the logits of its anchors, then four deltas for each.
+        planes = F.transpose(F.concat(*found, dim=2), (0, 2, 1))
+        stops = (0, network.RATIOS, 5 * network.RATIOS)
+        logits, deltas = (F.slice_axis(planes, axis=2, begin=stops[i], end=stops[i + 1]) for i in range(2))
+        cells = [F.reshape(F.transpose(one, (0, 2, 3, 1)), (0, -1, self.layers.outer[0].outputs)) for one in maps]
+        return [F.reshape(logits, (0, -1)), F.reshape(deltas, (0, -1, 4)), F.concat(*cells, dim=1)]
+
+    def pyramid(self, F: ModuleType, inputs: Inputs, stages: list[Tensor]) -> list[Tensor]:
+        """The stages' maps to the levels', the finest first."""
+        layers = zip(stages, self.layers.inner, strict=True)
+        inner = [self.convolution(F, inputs, one, layer) for one, layer in layers]
+        for number in reversed(range(len(inner) - 1)):
+            inner[number] = inner[number] + F.UpSampling(inner[number + 1], scale=2, sample_type="nearest")
+        outer = zip(inner, self.layers.outer, strict=True)
+        return [self.convolution(F, inputs, one, layer) for one, layer in outer]
+
+    # -- the second half --------------------------------------------------------------------------------------------
+
+    def boxes(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """Class logits (N, C + 1) and deltas (N · (C + 1), 4) from `pooled` (N, side², channels)."""
+        x = F.reshape(F.transpose(inputs["pooled"], (0, 2, 1)), (0, -1))
+        *hidden, logits, deltas = self.layers.box
+        for layer in hidden:
+            arrays = (inputs[f"{layer.name}.{kind}"] for kind in ("weight", "bias"))
+            x = rectified(F, F.FullyConnected(x, *arrays, num_hidden=layer.outputs))
+        weight, bias = (
+            F.concat(*(inputs[f"{one.name}.{kind}"] for one in (logits, deltas)), dim=0) for kind in ("weight", "bias")
+        )
+        x = F.FullyConnected(x, weight, bias, num_hidden=logits.outputs + deltas.outputs)
+        found = F.slice_axis(x, axis=1, begin=logits.outputs, end=logits.outputs + deltas.outputs)
+        return [F.slice_axis(x, axis=1, begin=0, end=logits.outputs), F.reshape(found, (-1, 4))]
+
+    def masks(self, F: ModuleType, inputs: Inputs) -> Tensor:
+        """Mask logits (n, 28, 28) from `mask_pooled` (n, side², channels), of `mask_label`'s (n,) class alone.
+
+        The transposed convolution is one of 1×1 with a channel for each corner of a pixel; only pointwise layers follow, so the
+        logits are put in the pixels' order. oneDNN's own takes three times as long.
+        """
+        side, up = self.mask_pool, self.layers.mask_up
+        x = F.transpose(F.reshape(inputs["mask_pooled"], (0, side, side, -1)), (0, 3, 1, 2))
+        for layer in self.layers.mask_convolutions:
+            x = rectified(F, self.convolution(F, inputs, x, layer))
+        weight, bias = (inputs[f"{up.name}.{kind}"] for kind in ("weight", "bias"))
+        weight = F.reshape(F.transpose(weight, (1, 2, 3, 0)), (-1, up.inputs, 1, 1))
+        x = F.Convolution(x, weight, F.repeat(bias, repeats=4), num_filter=4 * up.outputs, kernel=(1, 1))
+        x = F.reshape(rectified(F, x), (-1, up.outputs, 4 * side * side))
+        name, label = self.layers.mask_logits.name, inputs["mask_label"]
+        own = F.take(F.reshape(inputs[f"{name}.weight"], (0, -1)), label)
+        shift = F.reshape(F.take(inputs[f"{name}.bias"], label), (-1, 1, 1))
+        logits = F.broadcast_add(F.batch_dot(F.expand_dims(own, 1), x), shift)
+        corners = F.transpose(F.reshape(logits, (-1, 2, 2, side, side)), (0, 3, 1, 4, 2))
+        return F.reshape(corners, (-1, 2 * side, 2 * side))
+
+    def losses(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """The five losses (5,) of a device's batch, in the order of `LOSSES`.
+
+        `anchor`, `own_delta` are places in flat arrays; `label`, `weight` (N,), `delta` (N, 4), `mask` (n, 28, 28).
+        """
+        anchor, is_object, used = (inputs[name] for name in ("anchor", "anchor_label", "anchor_weight"))
+        objectness = F.take(F.reshape(inputs["objectness"], (-1,)), anchor)
+        rpn_delta = F.take(F.reshape(inputs["rpn_delta"], (-1, 4)), anchor)
+        logits, deltas = self.boxes(F, inputs)
+        label, weight, delta = (inputs[name] for name in ("label", "weight", "delta"))
+        of_class = -F.pick(F.log_softmax(logits, axis=1), label, axis=1)
+        of_box = _smooth_l1(F, F.take(deltas, inputs["own_delta"]), delta, 1)
+        of_masks = F.mean(_entropy(F, self.masks(F, inputs), inputs["mask"]), axis=(1, 2))
+        positive = F.cast(inputs["mask_label"] > 0, "float32")
+        of_rpn = _smooth_l1(F, rpn_delta, inputs["anchor_offset"], RPN_BETA_ROOT)
+        sampled, regions, positives = (F.maximum(F.sum(one), 1) for one in (used, weight, positive))
+        parts = [
+            F.sum(_entropy(F, objectness, is_object) * used) / sampled,
+            F.sum(of_rpn * is_object * used) / sampled,
+            F.sum(of_class * weight) / regions,
+            F.sum(of_box * F.cast(label > 0, "float32")) / regions,
+            F.sum(of_masks * positive) / positives,
+        ]
+        return [F.concat(*parts, dim=0)]
+
+    def detected(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """Class probabilities (N, C + 1) and deltas."""
+        logits, deltas = self.boxes(F, inputs)
+        return [F.softmax(logits, axis=1), deltas]
+
+    def shown(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """Mask probabilities (n, 28, 28)."""
+        return [F.sigmoid(self.masks(F, inputs))]
+
+
+def _joined(F: ModuleType, arrays: list[Tensor]) -> list[Tensor]:
+    """Weights and biases of RPN's two predictors as one convolution's, filled up with zeros to a whole block."""
+    count, joint = 5 * network.RATIOS, []
+    for pair in (arrays[:2], arrays[2:]):
+        empty = F.zeros_like(F.slice_axis(pair[1], axis=0, begin=0, end=BLOCK - count))
+        joint.append(F.concat(*pair, empty, dim=0))
+    return joint
+
+
+def _entropy(F: ModuleType, logits: Tensor, wanted: Tensor) -> Tensor:
+    """Binary cross-entropy."""
+    return F.Activation(logits, act_type="softrelu") - logits * wanted
+
+
+def _smooth_l1(F: ModuleType, found: Tensor, wanted: Tensor, root: float) -> Tensor:
+    """Sum (n,) over the four deltas (n, 4)."""
+    return F.sum(F.smooth_l1(found - wanted, scalar=root), axis=1)
+
+
+@dataclass
+class Learned:
+    """What a context's second half takes of a batch."""
+
+    leaves: dict[str, mx.nd.NDArray]
+    """`objectness`, `rpn_delta`, `pooled`, `mask_pooled`: their gradients go back to the first half."""
+    data: Inputs
+    pools: tuple[Pool, Pool]
+
+
+class MaskRCNNTrainer(ImageTrainer):
+    """Mask R-CNN on every device of this process."""
+
+    workload: MaskRCNN
+    model: Detector
+
+    def __init__(self, workload: MaskRCNN, place: Place) -> None:
+        super().__init__(workload, place)
+        self.rules = Rules.of(self.settings.model, workload.hyperparameters.num_image_candidates)
+
+    def build_model(self, half: bool, on_cpu: bool) -> Detector:
+        """The workload's trunk, pyramid and heads."""
+        box_pool, mask_pool = (int(self.settings.model[name]) for name in ("box_pool", "mask_pool"))
+        return Detector(self.workload.network, box_pool, mask_pool, half, on_cpu)
+
+    def build(self) -> None:
+        """With a graph for each thing that is computed of regions."""
+        super().build()
+        shapes, slots = len(self.workload.image_shapes), math.ceil(self.rules.positives / host.SLOTS_ROUNDED)
+        self.graphs.fixed = shapes <= FIXED_SHAPES_MOST
+        sampled = ("anchor", "anchor_label", "anchor_weight", "anchor_offset")
+        masks = ("mask_pooled", "mask_label")
+        regions = ("pooled", *masks, "label", "weight", "delta", "own_delta", "mask")
+        few = shapes * slots <= FIXED_SHAPES_MOST
+        self.losses = self._part(("objectness", "rpn_delta", *sampled, *regions), self.model.losses, few)
+        self.boxes = self._part(("pooled",), self.model.detected, fixed=False)
+        self.masks = self._part(masks, self.model.shown, fixed=False)
+
+    def _part(self, inputs: tuple[str, ...], function: Function, fixed: bool) -> Graphs:
+        return Graphs(Part(self.model, inputs, function), self.compiles, fixed)
+
+    def parameter_rule(self, name: str) -> ParameterRule:
+        """Scales and shifts of frozen norms are not trained."""
+        if name in network.constants(self.workload.network):
+            return ParameterRule(frozen=True)
+        return super().parameter_rule(name)
+
+    # -- training ---------------------------------------------------------------------------------------------------
+
+    def divisor(self, batch: Batch) -> float:
+        """A replica's losses are means over its own batch."""
+        return float(self.settings.devices)
+
+    def backward(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
+        """Each replica's part of the loss; its gradients then lie in its flat vector."""
+        return in_turn([self._trained(number, batch) for number, batch in enumerate(batches)])
+
+    def _trained(self, number: int, batch: Batch) -> Generator[None, None, mx.nd.NDArray]:
+        """Forward and backward on one context."""
+        assert not self.adds_gradients, "a batch in pieces"
+        replica, divisor = self.replicas[number], self.divisor(batch)
+        (data,) = self.pieces(replica, batch, training=True)
+        with mx.autograd.record():
+            first = self.graphs(True, replica.arguments(True), data)
+        yield
+        learned = self.learned(replica, batch, first)
+        for leaf in learned.leaves.values():
+            leaf.attach_grad()
+        with mx.autograd.record():
+            (losses,) = self.losses(True, replica.arguments(True), {**learned.leaves, **learned.data})
+        losses.backward(mx.nd.broadcast_to(self.optimizer.loss_scale.seed(number, divisor), (len(LOSSES),)))
+        gradients = {name: leaf.grad for name, leaf in learned.leaves.items()}
+        of_boxes, of_masks = (
+            one.back(gradients[name]) for one, name in zip(learned.pools, ("pooled", "mask_pooled"), strict=True)
+        )
+        mx.autograd.backward(first, [gradients["objectness"], gradients["rpn_delta"], of_boxes + of_masks])
+        return mx.nd.sum(losses.detach()) / divisor
+
+    def loss(self, batches: list[Batch]) -> list[mx.nd.NDArray]:
+        """Losses of the replicas from a training pass without gradients."""
+        parts = in_turn([self.parts(number, batch) for number, batch in enumerate(batches)])
+        return [mx.nd.sum(one) / self.divisor(batch) for one, batch in zip(parts, batches, strict=True)]
+
+    def parts(self, number: int, batch: Batch) -> Generator[None, None, mx.nd.NDArray]:
+        """`LOSSES` (5,) of one context's batch."""
+        replica = self.replicas[number]
+        (data,) = self.pieces(replica, batch, training=True)
+        with mx.autograd.train_mode():
+            first = self.graphs(True, replica.arguments(True), data)
+        yield
+        learned = self.learned(replica, batch, first)
+        with mx.autograd.train_mode():
+            (losses,) = self.losses(True, replica.arguments(True), {**learned.leaves, **learned.data})
+        return losses
+
+    def learned(self, replica: Replica, batch: Batch, first: list[mx.nd.NDArray]) -> Learned:
+        """Choose regions, and pool them; `first`: the first half's results."""
+        arrays, (objectness, deltas, cells) = batch.arrays, (one.detach() for one in first)
+        found = self.proposals(replica, batch, first, training=True)
+        made = host.learned(found, arrays, self.settings.seed, self.rules)
+        slots = made["mask"].shape[1]
+        pools = (
+            self._pool(replica, batch, made["box"], made["level"], self.model.box_pool),
+            self._pool(replica, batch, made["box"][:, :slots], made["level"][:, :slots], self.model.mask_pool),
+        )
+        leaves = {
+            "objectness": objectness,
+            "rpn_delta": deltas,
+            "pooled": pools[0](cells),
+            "mask_pooled": pools[1](cells),
+        }
+        starts = np.arange(len(objectness), dtype=np.int32)[:, None] * objectness.shape[1]
+        label = made["label"].reshape(-1)
+        data = {
+            "anchor": (arrays["anchor"] + starts).reshape(-1),
+            **{name: arrays[name].reshape(-1) for name in ("anchor_label", "anchor_weight")},
+            "anchor_offset": arrays["anchor_offset"].reshape(-1, 4),
+            "mask_label": made["label"][:, :slots].reshape(-1),
+            "label": label,
+            "weight": made["weight"].reshape(-1),
+            "delta": made["delta"].reshape(-1, 4),
+            "own_delta": np.arange(len(label), dtype=np.int32) * (self.workload.network.classes + 1) + label,
+            "mask": made["mask"].reshape(-1, *made["mask"].shape[2:]),
+        }
+        return Learned(leaves, {name: self.to_device(one, replica.context) for name, one in data.items()}, pools)
+
+    def proposals(self, replica: Replica, batch: Batch, first: list[mx.nd.NDArray], training: bool) -> list[Proposals]:
+        """Those of each image, on the host: waits for the first half."""
+        objectness, deltas = (one.asnumpy() for one in first[:2])
+        own = partial(suppress, context=replica.context)
+        return host.proposals(batch.arrays, objectness, deltas, self.settings.model, self.rules, own, training)
+
+    def _pool(self, replica: Replica, batch: Batch, box: Float32s, level: Int32s, side: int) -> Pool:
+        layers = self.workload.network
+        shapes = network.map_shapes(layers, *batch.arrays["image"].shape[1:3])[: layers.levels]
+        strides = [int(stride) for stride in self.settings.model["strides"]][: layers.levels]
+        return pool(shapes, strides, box, level, side, replica.context)
+
+    # -- evaluation -------------------------------------------------------------------------------------------------
+
+    def all_outputs(self, batches: list[Batch]) -> list[Outputs]:
+        """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
+        return in_turn([self._detected(number, batch) for number, batch in enumerate(batches)])
+
+    def _detected(self, number: int, batch: Batch) -> Generator[None, None, Outputs]:
+        replica, arrays = self.replicas[number], batch.arrays
+        (data,) = self.pieces(replica, batch, training=False)
+        first = self.graphs(False, replica.arguments(False), data)
+        yield
+        found = [one.box for one in self.proposals(replica, batch, first, training=False)]
+        box = np.zeros((len(found), self.rules.of_image, 4), np.float32)
+        proposed = stacked(found)
+        box[:, : proposed.shape[1]] = proposed
+        pooled = self._pool(replica, batch, box, self.rules.level(box), self.model.box_pool)(first[2])
+        of_boxes = self.boxes(False, replica.arguments(False), {"pooled": pooled})
+        yield
+        probabilities, deltas = (
+            one.asnumpy().reshape(*box.shape[:2], self.workload.network.classes + 1, -1) for one in of_boxes
+        )
+        own = partial(suppress, context=replica.context)
+        detected = detect(found, probabilities[..., 0], deltas, arrays["size"], self.rules, own)
+        slots = host.slots(detected.label > 0)
+        pooled = self._pool(replica, batch, detected.box[:, :slots], detected.level[:, :slots], self.model.mask_pool)(
+            first[2]
+        )
+        label = self.to_device(detected.label[:, :slots].reshape(-1), replica.context)
+        (some,) = self.masks(False, replica.arguments(False), {"mask_pooled": pooled, "mask_label": label})
+        some = some.reshape((len(found), slots, *some.shape[1:]))
+        mask = mx.nd.zeros((len(found), self.rules.detections, *some.shape[2:]), ctx=replica.context)
+        mask[:, :slots] = some
+        values = {name: self.to_device(getattr(detected, name), replica.context) for name in ("box", "score", "label")}
+        return {name: [value] for name, value in {**values, "mask": mask}.items()}
