@@ -17,6 +17,8 @@ from workloads.common.text import prepared
 
 TRAIN_LENGTHS = "train_lengths"
 """Name of the array of facts: (2, N) uint16, subwords of each training pair's source and target."""
+END = "end"
+"""Of the sizes: the id of EOS, where it is not `vocabulary.EOS`."""
 COUNTS = ("train", "dev", "test", "vocabulary", "test_longest", "dev_longest")
 
 UInt16s = npt.NDArray[np.uint16]

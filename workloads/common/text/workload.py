@@ -82,6 +82,11 @@ class TranslationWorkload(Workload):
     # -- batches --------------------------------------------------------------------------------------------------
 
     @property
+    def end(self) -> int:
+        """The id of EOS in this data set."""
+        return self.facts.sizes.get(facts.END, EOS)
+
+    @property
     def vocabulary_size(self) -> int:
         """Ids of the data set, without rows that only pad a model's tables."""
         return self.facts.sizes["vocabulary"]
@@ -99,7 +104,7 @@ class TranslationWorkload(Workload):
         shapes = self.options.evaluation_shapes
         share = -(-self.facts.evaluation_samples // self.settings.devices)
         return Batching(
-            framing=self.framing,
+            framing=replace(self.framing, end=self.end),
             buckets=self.buckets(),
             evaluation_edges=tuple(sorted({-(-longest * number // shapes) for number in range(1, shapes + 1)})),
             evaluation_sentences=min(self.options.evaluation_batch_size, share),
@@ -145,7 +150,7 @@ class TranslationWorkload(Workload):
             if array.ndim == 2:
                 array.fill(len(SPECIALS))
                 if name != "target":
-                    array[:, -1] = EOS
+                    array[:, -1] = self.end
         arrays = dict(batch.arrays)
         for length, of_side in (("source_length", "source"), ("target_length", "label")):
             if length in arrays:
