@@ -21,9 +21,14 @@ help: ## print this list
 demo: .venv/.ready env-torch ## train NCF on generated data on 1 and 2 devices, from nothing to a speedup table
 	$(RUN) run_suite.py -m workload=ncf profile=demo gpus=1,2
 
-# Tests that start no framework run on all cores; the others use all cores themselves, one after the other.
-PLAIN := not framework and not slow and not full
-PLAIN_TESTS = $(RUN) -m pytest --numprocesses auto --dist loadfile -m "$(PLAIN)"
+# Compiled modules are kept, whatever the shell says: every command that a test starts would compile the suite anew.
+export PYTHONDONTWRITEBYTECODE :=
+
+# Tests that start no framework run on all cores. The others start processes of their own: in two workers, of whole files and
+# by a group of tests/conftest.py. NumPy's threads would wait for each other's cores, and use them meanwhile.
+PYTEST = OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest
+PLAIN_TESTS = $(PYTEST) --numprocesses auto --dist loadfile -m "not framework and not slow and not full"
+OTHER_TESTS = $(PYTEST) --numprocesses 2 --dist loadgroup
 
 .PHONY: check
 check: lint ## while you work: lint, types, import contracts, and the tests that start no framework
@@ -32,12 +37,12 @@ check: lint ## while you work: lint, types, import contracts, and the tests that
 .PHONY: test
 test: environments lint ## before you push, and what .ci/run calls: make all environments, lint, all tests but the full demos
 	$(PLAIN_TESTS)
-	$(RUN) -m pytest -m "(framework or slow) and not full"
+	$(OTHER_TESTS) -m "(framework or slow) and not full"
 
 .PHONY: test-full
 test-full: environments lint ## before a release: the same, train every demo to its target, search new examples
 	$(PLAIN_TESTS) --hypothesis-profile=search
-	$(RUN) -m pytest -m "framework or slow or full" --hypothesis-profile=search
+	$(OTHER_TESTS) -m "framework or slow or full" --hypothesis-profile=search
 
 .PHONY: lint
 lint: .venv/.ready-test ## ruff, mypy, import-linter

@@ -1,6 +1,10 @@
-"""What SSD's evaluation costs beside the network: decoding and suppression of 4,952 images, and COCO's AP of what they leave.
+"""What an evaluation on COCO costs beside the network.
 
     python benchmarks/detections.py [--images 4952] [--cores 2] [--kinds trained,undecided,scattered]
+    python benchmarks/detections.py --workload maskrcnn [--images 5000] [--cores 2]
+
+Mask R-CNN: pasting and encoding of masks, AP of boxes and of masks (mask_detections.py). SSD: decoding and suppression of 4,952
+images, and AP of what they leave:
 
 8,732 priors, 81 classes, in batches of 32 through `Workload.measure`, as an evaluation does it: one thread of one process,
 pinned to `--cores` cores. Synthetic outputs are made batch by batch, outside the clock. Every image is measured, nothing is
@@ -30,6 +34,7 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import mask_detections
 from image_suite import full_size
 
 from suite.common.git_state import git_state
@@ -178,12 +183,16 @@ def scored(truth: dict[str, Any], found: Outputs) -> dict[str, Any]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--images", type=int, default=4_952)
+    parser.add_argument("--workload", choices=("ssd", "maskrcnn"), default="ssd")
+    parser.add_argument("--images", type=int, help="4952, of Mask R-CNN 5000")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--kinds", default=",".join(KINDS))
     args = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
     load = os.getloadavg()[0]
+    if args.workload == "maskrcnn":
+        return masks(args.images or 5_000, args.cores, load)
+    args.images = args.images or 4_952
     workload = full_size("ssd", "pytorch", "fp32", BATCH, args.cores)
     assert isinstance(workload, SSD)
     truth = objects(np.random.default_rng(0), args.images)
@@ -194,12 +203,24 @@ def main() -> None:
         if kind == "trained":
             precision = scored(ground_truth(truth, args.images + WITHOUT_OBJECTS), found)
             print(f"AP: {precision}", file=sys.stderr)
-    head = {"benchmark": "detections", "device": f"{args.cores} cores of {cpu_model()}", "threads": 1}
-    sizes = {"priors": len(workload.priors), "classes": CLASSES + 1, "target_seconds": TARGET_SECONDS}
+    sizes = {"threads": 1, "priors": len(workload.priors), "classes": CLASSES + 1, "target_seconds": TARGET_SECONDS}
+    found = {**sizes, **labels(args.cores, load), "results": results, "average_precision": precision}
+    print(json.dumps({"benchmark": "detections", **found}, indent=1))
+
+
+def masks(images: int, cores: int, load: float) -> None:
+    """The same of Mask R-CNN."""
+    truth = objects(np.random.default_rng(0), images)
+    found = mask_detections.measure(truth, ground_truth(truth, images), images, CLASSES)
+    print(json.dumps({"benchmark": "detections maskrcnn", **labels(cores, load), **found}, indent=1))
+
+
+def labels(cores: int, load: float) -> dict[str, Any]:
+    """Where, when and on what it was measured; `load` is the load average before."""
     loads = {"before": round(load, 2), "after": round(os.getloadavg()[0], 2)}
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    labels = {"outputs": "synthetic", "numpy": np.__version__, "date": date, "load_average": loads, "git": git_state()}
-    print(json.dumps({**head, **sizes, **labels, "results": results, "average_precision": precision}, indent=1))
+    where = {"device": f"{cores} cores of {cpu_model()}", "outputs": "synthetic", "numpy": np.__version__}
+    return {**where, "date": date, "load_average": loads, "git": git_state()}
 
 
 if __name__ == "__main__":

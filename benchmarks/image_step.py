@@ -34,7 +34,7 @@ PROJECT = Path(__file__).resolve().parent.parent
 BENCHMARKS = PROJECT / "benchmarks"
 BATCHES = {"resnet50": 32, "ssd": 8}
 """Images of a step. SSD: 8 images take two cores about as long as 32 of ResNet-50; 32 would take four times as long."""
-IMAGE_SIZES = {"resnet50": 224, "ssd": 300}
+IMAGE_SIZES = {"resnet50": 224, "ssd": 300, "maskrcnn": 800}
 STOCK = {
     "pytorch": {"stock": "torchvision resnet50: stride on the 3x3, as here"},
     "tensorflow": {"stock": "Keras applications ResNet50: stride on the 1x1, biases"},

@@ -25,7 +25,7 @@ from workloads.ssd.settings import SETS as SSD_SETS
 from workloads.ssd.workload import SSD
 
 KINDS = {
-    "resnet50": (ResNet50, RESNET_SETS, "nvidia_v0.5_dgx1", "imagenet", (1_281_167, 50_000), 1_000),
+    "resnet50": (ResNet50, RESNET_SETS, "reference", "imagenet", (1_281_167, 50_000), 1_000),
     "ssd": (SSD, SSD_SETS, "nvidia_v0.5_dgx1", "coco2017", (117_266, 4_952), 80),
 }
 """Workload to its class, sets, the chosen one, data set, training and evaluation images, classes."""

@@ -1,6 +1,7 @@
 """What all tests share: profiles of hypothesis, markers by what a test needs, generated data made once in a session."""
 
 import functools
+import itertools
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,14 @@ from hypothesis import settings
 from suite.common import registry
 from tests.helpers import PROFILES
 
+RUNS_PATHS = ("workloads/*/test_*_runs.py",)
+"""Files whose tests start whole runs."""
 FRAMEWORK_PATHS = (
     "frameworks/test_*.py",
     "workloads/test_*_trainers.py",
     "workloads/frameworks/*/test_*.py",
     "workloads/*/test_*_frameworks.py",
-    "workloads/*/test_*_runs.py",
+    *RUNS_PATHS,
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
 SLOW_PATHS = (
@@ -26,24 +29,52 @@ SLOW_PATHS = (
     "workloads/resnet50/test_imagenet_demo.py",
 )
 """Files whose tests start whole sweeps, make environments, or generate whole data sets of images."""
+MARKED_PATHS = {"framework": FRAMEWORK_PATHS, "slow": SLOW_PATHS}
+TESTS = Path(__file__).parent
 
 for name, values in PROFILES.items():
     settings.register_profile(name, **values, deadline=None)
 settings.load_profile("fixed")
 
 
+def matches(path, patterns):
+    """Whether a path below tests is one of those that patterns name."""
+    return any(path.match(pattern) for pattern in patterns)
+
+
 def pytest_collection_modifyitems(items):
     """Mark what needs the frameworks' environments, and what takes long without them."""
-    tests = Path(__file__).parent
-    for item in items:
-        for marker, patterns in (("framework", FRAMEWORK_PATHS), ("slow", SLOW_PATHS)):
-            if any(item.path.relative_to(tests).match(pattern) for pattern in patterns):
+    for path, group in itertools.groupby(items, lambda item: item.path):
+        below = path.relative_to(TESTS)
+        markers = [marker for marker, patterns in MARKED_PATHS.items() if matches(below, patterns)]
+        for item in group:
+            for marker in markers:
                 item.add_marker(marker)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """`--dist loadgroup`: a worker takes a whole file, or all files that ask the frameworks' processes.
+
+    Each framework is then started once, and what it has computed for one file serves the others.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.partition("::")[0]
+            own = matches(Path(file), (*RUNS_PATHS, *SLOW_PATHS))
+            return file if own else "frameworks"
+
+    return Groups(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.fixture(scope="session", autouse=True)
 def session_data(tmp_path_factory):
-    """Where all runs of a session find generated data, and make it if it is not there."""
+    """Where all runs of a session find generated data, and make it if it is not there.
+
+    Not shared by the workers of xdist: a run sees whether its files have left the page cache, and readers hold them there.
+    """
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SUITE_DATA_DIR", str(folder))

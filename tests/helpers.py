@@ -1,14 +1,26 @@
-"""What several tests use: the command line in a real subprocess, with the toy plugin where it is asked for."""
+"""What several tests use: the command line in a real subprocess or in this one, with the toy plugin where it is asked for."""
 
+import contextlib
+import copy
+import functools
+import io
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
+import traceback
+import warnings
 from pathlib import Path
+from unittest import mock
 
+import pytest
 from hypothesis import settings
+
+from suite.common import registry
+from suite.config.compose import compose
 
 PROJECT = Path(__file__).resolve().parent.parent
 TOY = PROJECT / "tests" / "data" / "toy"
@@ -50,10 +62,82 @@ def suite(tmp_path, *arguments, timeout=300, **extra):
     )  # fmt: skip
 
 
+def run_suite_here(tmp_path, *arguments, toy=False, **extra):
+    """What `run_suite` gives, from a call in this process: half a second less than from a Python of its own."""
+    from suite.control.controller import main
+
+    return _called(main, "run_suite.py", arguments, tmp_path, variables(tmp_path, toy, **extra))
+
+
+def suite_here(tmp_path, *arguments, **extra):
+    """What `suite` gives, from a call in this process."""
+    from suite.cli import main
+
+    return _called(main, "suite", arguments, tmp_path, variables(tmp_path, **extra))
+
+
+def _called(main, name, arguments, folder, environment):
+    """`main(arguments)` with the folder, variables, signal handlers, warnings and streams that a process of its own has."""
+    arguments = [str(argument) for argument in arguments]
+    out, err = io.StringIO(), io.StringIO()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        mock.patch.dict(os.environ, environment, clear=True),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        _warnings_are_printed(),
+    ):
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", [name, *arguments])
+        patch.setattr(sys, "path", [*environment.get("PYTHONPATH", "").split(os.pathsep), *sys.path])
+        registry.refresh()
+        try:
+            code = main(arguments)
+        except SystemExit as ended:
+            code = ended.code
+        except Exception:  # what a process would print before it ends with 1
+            traceback.print_exc()
+            code = 1
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    registry.refresh()
+    if isinstance(code, str):
+        err.write(f"{code}\n")
+        code = 1
+    return subprocess.CompletedProcess([name, *arguments], code or 0, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def _warnings_are_printed():
+    """Python's own filters, and its own way to show a warning, in place of pytest's."""
+
+    def show(message, category, filename, lineno, file=None, line=None):
+        print(warnings.formatwarning(message, category, filename, lineno, line), file=sys.stderr, end="")
+
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        for category in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+            warnings.simplefilter("ignore", category)
+        warnings.showwarning = show
+        yield
+
+
+@functools.cache
+def _composed(words):
+    return compose(words).jobs[0].config
+
+
+def composed(*words):
+    """The configuration of the one job that these words ask for, to do with as a test likes; composed once."""
+    return copy.deepcopy(_composed(words))
+
+
 def cpu_seconds():
-    """CPU time of all processes started here that have ended: a wait for others on a busy machine is not in it."""
+    """CPU time of this process and of all started here that have ended: a wait for others on a busy machine is not in it."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return time.process_time() + used.ru_utime + used.ru_stime
 
 
 def wait_until(what, condition, seconds=240):
@@ -77,6 +161,11 @@ def events(log):
         record = json.loads(line.partition(":::MLLOG ")[2])
         found.append((record["key"], record["value"], record["metadata"]))
     return found
+
+
+def run_events(log):
+    """Those that the run itself wrote: without the line on the machine that the controller puts behind them."""
+    return [event for event in events(log) if event[0] != "suite_condition"]
 
 
 def only(paths):

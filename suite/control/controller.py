@@ -182,7 +182,11 @@ def _run(job: Job, index: int, console: Console) -> Status:
     if not console.is_terminal:
         console.print(escape(title), soft_wrap=True)
     with Progress(run, title, console) as progress:
-        return Supervisor(run, job.framework, job.environment, progress).run()
+        supervisor = Supervisor(run, job.framework, job.environment, progress)
+        status = supervisor.run()
+    if supervisor.busy:
+        console.print(f"[yellow]busy machine[/]: {escape(', '.join(supervisor.busy))}", soft_wrap=True)
+    return status
 
 
 def _status_line(run: Ended) -> str:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from suite.common.runspec import RunSpec, write_atomically
+from suite.control import condition
 from suite.control.progress import Progress
 from suite.control.telemetry import Telemetry
 from suite.environments.environment import Environment
@@ -59,6 +60,8 @@ class Supervisor:
         self._done_since: float | None = None
         self._oom_kills = cgroups.oom_kills()
         self._telemetry: list[Telemetry] = []
+        self.busy: list[str] = []
+        """Why the machine was a busy one, after the run."""
 
     def run(self) -> Status:
         """Start, watch, clean up. On KeyboardInterrupt the tree is ended, filed as `interrupted`, and the exception raised."""
@@ -82,10 +85,26 @@ class Supervisor:
         finally:
             self._end_tree()
             self._file(status)
+            beats = self._beats()
             self._forget_beats()
             for telemetry in self._telemetry:
                 telemetry.stop()
+            self._tell_condition(beats)
         return status
+
+    def _tell_condition(self, beats: list[Beat | None]) -> None:
+        """Write into the log how much of the machine the run got."""
+        names = [host.name for host in self.process_hosts]
+        here = [host for host in self.hosts if host.is_here]
+        samples = [
+            row
+            for host, telemetry in zip(here, self._telemetry, strict=False)
+            for row in condition.device_rows(telemetry.path, host.devices)
+        ]
+        found = condition.figures(beats, names, samples)
+        if found:
+            self.busy = condition.busy(found)
+            condition.append(self.folder / f"result_{self.run_spec.run_index}.txt", found)
 
     def _record_machine(self, host: Host) -> Telemetry:
         """Write what the host, this machine, is made of; returns what will sample it. Both files have the host's own folder."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import psutil
 
 from suite.common.runspec import write_atomically
 from suite.machine import devices
+from suite.machine.sysfiles import number
 from workloads.api import Json
 
 LOG = logging.getLogger(__name__)
@@ -28,7 +30,15 @@ JOIN_SECONDS = 2.0
 """How long the end of a run waits for a sample that is being taken: a driver can hang."""
 SEARCH_SHARE = 0.001
 """Largest share of a core for looking for new processes: reading all of /proc takes long on a full machine."""
-GPU_SENSORS = (*("gpu_percent", "gpu_memory_bytes", "gpu_power_watts", "gpu_clock_mhz", "gpu_temperature_celsius"),)
+GPU_SENSORS = (
+    *("gpu_percent", "gpu_memory_bytes", "gpu_power_watts", "gpu_clock_mhz", "gpu_temperature_celsius"),
+    *("gpu_slow", "gpu_other_processes"),
+)
+SLOW_REASONS = 0x08 | 0x20 | 0x40 | 0x80
+"""nvml.h, nvmlClocksEventReasons: hardware slowdown, thermal slowdown by software and by hardware, power brake. A power limit
+is not among them: GPUs at full load run into it as a rule."""
+CLOCK_CORES = 16
+"""So many cores' clocks are read at most: each may interrupt its core."""
 
 
 class ProcessTree:
@@ -83,6 +93,10 @@ class Sensors:
         self._nvml = nvml
         self._with_gpus = with_gpus
         self._handles: Sequence[Any] = ()
+        base = Path("/sys/devices/system/cpu")
+        files = (base / f"cpu{core}/cpufreq/scaling_cur_freq" for core in devices.cpu_cores()[:CLOCK_CORES])
+        self._clock_files = [file for file in files if file.exists()]
+        """None in most virtual machines."""
         if nvml is not None:
             self._handles = self._try("gpus", lambda: devices.visible_handles(nvml)) or ()
 
@@ -92,6 +106,8 @@ class Sensors:
             "cpu_percent": self._try("cpu_percent", psutil.cpu_percent),
             "memory_available_bytes": self._try("memory_available_bytes", lambda: psutil.virtual_memory().available),
         }
+        if self._clock_files:
+            row["cpu_clock_mhz"] = self._try("cpu_clock_mhz", self._cpu_clock_mhz)
         nothing = {"run_cpu_percent": None, "run_memory_bytes": None, "run_processes": None}
         row |= self._try("run", self._tree.sample) or nothing
         if self._with_gpus:
@@ -99,6 +115,10 @@ class Sensors:
             for name in GPU_SENSORS:
                 row[name] = [self._try(name, readers[name], handle) for handle in self._handles]
         return row
+
+    def _cpu_clock_mhz(self) -> float | None:
+        clocks_khz = [clock for file in self._clock_files if (clock := number(file)) is not None]
+        return round(sum(clocks_khz) / len(clocks_khz) / 1000, 1) if clocks_khz else None
 
     def _gpu_readers(self) -> dict[str, Callable[[Any], Json]]:
         nvml = self._nvml
@@ -110,6 +130,8 @@ class Sensors:
             "gpu_power_watts": lambda device: nvml.nvmlDeviceGetPowerUsage(device) / 1000,
             "gpu_clock_mhz": lambda device: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM),
             "gpu_temperature_celsius": lambda device: nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU),
+            "gpu_slow": lambda device: int(bool(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device) & SLOW_REASONS)),
+            "gpu_other_processes": lambda device: _others(nvml.nvmlDeviceGetComputeRunningProcesses(device)),
         }
 
     def _try(self, name: str, read: Callable[..., Any], *arguments: Any) -> Any:
@@ -120,6 +142,18 @@ class Sensors:
             return None
         self.reasons.setdefault(name, None)
         return value
+
+
+def _others(on_device: Sequence[Any]) -> int | None:
+    """How many of these processes the run did not start; None if one is not to be seen: it may be in our container."""
+    count = 0
+    for process in on_device:
+        try:
+            ours = os.getpid() in (parent.pid for parent in psutil.Process(process.pid).parents())
+        except psutil.Error:
+            return None
+        count += not ours
+    return count
 
 
 class Telemetry:
@@ -195,7 +229,7 @@ def cut(path: Path, log: Path, header: Mapping[str, Json]) -> None:
     start_ms, stop_ms = _clock(log)
     window = f"{'start' if start_ms is None else 'run_start'} to {'end' if stop_ms is None else 'run_stop'}"
     lines = [json.dumps({**header, "window": window}, ensure_ascii=False)]
-    for row in _rows(path):
+    for row in rows(path):
         if (start_ms is None or row["time_ms"] >= start_ms) and (stop_ms is None or row["time_ms"] <= stop_ms):
             if start_ms is not None:
                 row["seconds"] = round((row["time_ms"] - start_ms) / 1e3, 3)
@@ -203,7 +237,7 @@ def cut(path: Path, log: Path, header: Mapping[str, Json]) -> None:
     write_atomically(path, "\n".join(lines) + "\n")
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def rows(path: Path) -> Iterator[dict[str, Any]]:
     """The samples; a line that a full disk broke off is left out."""
     with open(path, encoding="utf-8") as stream:
         for line in stream:

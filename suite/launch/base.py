@@ -76,6 +76,29 @@ def thread_variables(cores: int) -> dict[str, str]:
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
 
 
+WAITING_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+"""How long a thread of libgomp spins for the next piece of work before it sleeps."""
+DEMO_SPIN_COUNT = 1_000
+"""Some microseconds. libgomp's own choice is 300,000 turns, a millisecond or more: nothing is faster as long as every thread
+has a core to itself, and nothing slower where one has not (benchmarks/busy_machine.py)."""
+
+
+def waiting_variables(run: RunSpec) -> dict[str, str]:
+    """libgomp's for a demo on CPU cores, which must bear other load; a reference run has its machine to itself.
+
+    A user's own stand. Only for frameworks whose operators run on libgomp: PyTorch and MXNet, while TensorFlow has a pool of
+    its own.
+    """
+    if run.settings.device != "cpu" or run.settings.profile != "demo" or waiting_in(os.environ):
+        return {}
+    return {"GOMP_SPINCOUNT": str(DEMO_SPIN_COUNT)}
+
+
+def waiting_in(variables: Mapping[str, str]) -> str:
+    """What these environment variables say about waiting, for the log; empty: nothing, so the runtime decides."""
+    return " ".join(f"{name}={variables[name]}" for name in WAITING_VARIABLES if name in variables)
+
+
 def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
     """glibc's malloc tunables for workers on CPU cores; the user's own GLIBC_TUNABLES stand."""
     if run.settings.device != "cpu" or "GLIBC_TUNABLES" in os.environ:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite.common.runspec import RunSpec
-from suite.launch.base import WORKER, Command, Framework, malloc_variables, thread_variables
+from suite.launch.base import WORKER, Command, Framework, malloc_variables, thread_variables, waiting_variables
 from suite.launch.hosts import Cluster, Host
 
 TEMPORARY_SPACES = 4_096
@@ -29,6 +29,7 @@ def single_process(run: RunSpec, run_file: str, cluster: Cluster, host: Host) ->
     process = cluster.hosts.index(host)
     variables = {
         **thread_variables(run.settings.cores_per_device),
+        **waiting_variables(run),
         **device_variables(run),
         "RANK": str(process),
         "WORLD_SIZE": str(len(cluster.hosts)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from suite.common.runspec import RunSpec, safe_name
-from suite.launch.base import WORKER, Command, Framework, malloc_variables, thread_variables
+from suite.launch.base import WORKER, Command, Framework, malloc_variables, thread_variables, waiting_variables
 from suite.launch.hosts import Cluster, Host
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
@@ -25,7 +25,11 @@ def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list
         *WORKER,
         run_file,
     )
-    variables = {**thread_variables(run.settings.cores_per_device), **malloc_variables(run, MALLOC_TUNABLES)}
+    variables = {
+        **thread_variables(run.settings.cores_per_device),
+        **waiting_variables(run),
+        **malloc_variables(run, MALLOC_TUNABLES),
+    }
     return [Command("launcher" if alone else f"launcher-{safe_name(host.name)}", arguments, variables)]
 
 

@@ -124,3 +124,19 @@ def oom_kills(root: Path = Path("/")) -> int:
             if name == "oom_kill" and value.isdigit():
                 return int(value)
     return 0
+
+
+def quota_periods(root: Path = Path("/")) -> tuple[int, int] | None:
+    """Periods of the CPU quota so far, and those in which it stopped the group or its tightest parent; None without a quota."""
+    groups = _groups(root)
+    if "" in groups and (root / "sys/fs/cgroup/cgroup.controllers").exists():
+        folders = list(_upwards(root / "sys/fs/cgroup", groups[""]))
+    else:
+        folders = list(_upwards(root / "sys/fs/cgroup/cpu", groups["cpu"])) if "cpu" in groups else []
+    found = []
+    for folder in folders:
+        words = (line.split() for line in (text(folder / "cpu.stat") or "").splitlines())
+        counts = {pair[0]: int(pair[1]) for pair in words if len(pair) == 2 and pair[1].isdigit()}
+        if counts.get("nr_periods"):
+            found.append((counts["nr_periods"], counts.get("nr_throttled", 0)))
+    return max(found, key=lambda pair: pair[1], default=None)

@@ -15,18 +15,18 @@ LOOK_SECONDS = 0.1
 NAMED_PROCESSES = 3
 ROOT = Path("/")
 
-CoreSeconds = dict[int, tuple[float, float]]
-"""Core to (busy, all) CPU seconds since boot."""
+CoreSeconds = dict[int, tuple[float, float, float]]
+"""Core to (busy, stolen, all) CPU seconds since boot; stolen ones, which a hypervisor gave to others, are busy too."""
 
 
 def busy_percent(cores: Sequence[int], root: Path = ROOT) -> float | None:
     """Use of these cores on average, 0 to 100; None where the kernel does not tell. `root` is where /sys is found."""
-    before = _core_seconds(root)
+    before = core_seconds(root)
     time.sleep(LOOK_SECONDS)
-    after = _core_seconds(root)
+    after = core_seconds(root)
     known = [core for core in cores if core in before and core in after]
     busy = sum(after[core][0] - before[core][0] for core in known)
-    total = sum(after[core][1] - before[core][1] for core in known)
+    total = sum(after[core][2] - before[core][2] for core in known)
     return 100 * max(0.0, busy) / total if total > 0 else None
 
 
@@ -43,7 +43,7 @@ def busiest(cores: Sequence[int]) -> list[str]:
     return [f"{name} (pid {pid}) {100 * seconds / LOOK_SECONDS:.0f} %" for seconds, pid, name in top if seconds > 0]
 
 
-def _core_seconds(root: Path) -> CoreSeconds:
+def core_seconds(root: Path = ROOT) -> CoreSeconds:
     """Waiting for input and output is idle; time that a hypervisor took away is busy; user and nice hold the guests' times."""
     try:
         times = psutil.cpu_times(percpu=True)
@@ -56,7 +56,7 @@ def _core_seconds(root: Path) -> CoreSeconds:
     seconds: CoreSeconds = {}
     for core, spent in zip(numbers, times, strict=True):
         total = sum(spent) - spent.guest - spent.guest_nice
-        seconds[core] = (total - spent.idle - spent.iowait, total)
+        seconds[core] = (total - spent.idle - spent.iowait, spent.steal, total)
     return seconds
 
 

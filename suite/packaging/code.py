@@ -15,6 +15,7 @@ from pathlib import Path
 
 from suite.common import registry
 from suite.common.paths import PROJECT
+from suite.packaging.equivalences import equivalences
 from suite.packaging.layout import FILE_BYTES_LIMIT
 from suite.packaging.recorded_machine import recorded_machine
 from suite.packaging.scripts import write_scripts
@@ -61,6 +62,7 @@ def write_code(folder: Path, benchmark: str, records: Sequence[RunRecord], own_c
     if own_code is not None:
         notes.append("--code was not used: the runs say which code it was")
     notes += _source(folder / "source", paths, records)
+    notes += equivalences(records[0])
     recorded = recorded_machine(records[0])
     (folder / "settings.json").write_text(_settings(records), encoding="utf-8")
     (folder / "README.md").write_text(_readme(benchmark, records, notes), encoding="utf-8")

@@ -27,23 +27,29 @@ class Job:
     """One setting of a sweep: one or several runs of it."""
 
     name: str
+    workload: type[Workload]
     folder: Path
     run_count: int
     template: RunSpec
-    """The runs' spec, but for index, folder, seed and `cache_cleared`."""
+    """The runs' spec, but for index, folder, seed, `cache_cleared` and what follows from that."""
     fixed_seed: int | None
     framework: Framework
     environment: Environment
     cache_clear: Config
 
     def run(self, index: int, cache_cleared: bool) -> RunSpec:
-        """The spec of run `index`, with a seed of its own."""
+        """The spec of run `index`, with a seed of its own.
+
+        A run of a closed job is open where the caches were not cleared. An open job's runs stay alike: they share a row.
+        """
         seed = secrets.randbits(31) if self.fixed_seed is None else self.fixed_seed + index
         folder = self.folder / f"run_{index}"
-        settings = replace(self.template.settings, seed=seed)
-        return replace(
-            self.template, run_index=index, folder=str(folder), settings=settings, cache_cleared=cache_cleared
-        )
+        run = replace(self.template, run_index=index, folder=str(folder), cache_cleared=cache_cleared)
+        run = replace(run, settings=replace(run.settings, seed=seed))
+        if run.deviations:
+            return run
+        deviations = tuple(self.workload.deviations(run.settings, cache_clear=cache_cleared))
+        return replace(run, deviations=deviations, division=_division(deviations))
 
 
 @dataclass(frozen=True)
@@ -82,8 +88,14 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path) -> Job:
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
     facts = workload.read_facts(settings)
     check_memory(workload, settings)
+    _check_evaluated(workload(settings, facts))
     fixed_labels, cores = _labels(settings, facts)
-    deviations = (*_deviations(settings, workload), *workload.deviations(settings), *facts.notes)
+    seed_source = "system" if config["seed"] is None else "user"
+    deviations = (
+        *workload.deviations(settings),
+        *workload.deviations(settings, seed_source=seed_source),
+        *facts.notes,
+    )
     packages = (*framework.packages, *draft.plugins, "numpy", "mlperf-logging")
     found = environment.installed_versions(env, packages)
     versions = {"suite": __version__, **{name: version for name, version in found.items() if version is not None}}
@@ -100,7 +112,7 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path) -> Job:
         settings=settings,
         facts=facts,
         labels=fixed_labels,
-        division="open" if deviations else "closed",
+        division=_division(deviations),
         deviations=deviations,
         cores=cores,
         cache_cleared=False,
@@ -114,6 +126,7 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path) -> Job:
     )
     return Job(
         name=name,
+        workload=workload,
         folder=output / name,
         run_count=run_count,
         template=template,
@@ -122,6 +135,23 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path) -> Job:
         environment=env,
         cache_clear=config["system"],
     )
+
+
+def _check_evaluated(workload: Workload) -> None:
+    """Raise ValueError, one line, if a run to its target gives up before its first evaluation.
+
+    One at its last epoch would be none of those that the rules name (SSD under v0.7).
+    """
+    settings = workload.settings
+    if settings.stop != "target":
+        return
+    given = int(settings.hyperparameters["max_epochs"])
+    first = workload.epochs.of_step(next(iter(workload.evaluation_steps())) - 1) + 1
+    if given < first:
+        raise ValueError(
+            f"workload.max_epochs={given}: {settings.workload} is first evaluated in epoch {first}; "
+            f"type workload.max_epochs={first} or more, or stop=epochs:{given} to train without a target"
+        )
 
 
 def _labels(settings: Settings, facts: Facts) -> tuple[tuple[str, ...], tuple[int, ...]]:
@@ -136,18 +166,9 @@ def _labels(settings: Settings, facts: Facts) -> tuple[tuple[str, ...], tuple[in
     return (*labels, *facts.notes), cores
 
 
-def _deviations(settings: Settings, workload: type[Workload]) -> list[str]:
-    """In what any run leaves the closed rules."""
-    sources = settings.hyperparameter_sources.items()
-    free = workload.free_hyperparameters
-    found = [f"{name} set by the user" for name, source in sources if source == "user" and name not in free]
-    if settings.profile != "reference":
-        found.append(f"profile {settings.profile}")
-    if settings.stop != "target":
-        found.append(f"stop {settings.stop}")
-    if settings.mode != "train":
-        found.append(f"mode {settings.mode}")
-    return found
+def _division(deviations: Sequence[str]) -> str:
+    """Closed only where nothing leaves the rules."""
+    return "open" if deviations else "closed"
 
 
 def _identity(

@@ -13,13 +13,10 @@ from suite.common.registry import not_allowed
 from suite.environments import environment
 from suite.launch.base import Framework
 from suite.machine import devices
-from workloads.api import OPTION_GROUPS, Defaults, Json, Settings, Workload, option_keys
+from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, option_keys
 
 Config = Mapping[str, Any]
 """The composed Hydra configuration as plain dicts and lists."""
-
-NOT_OPTIONS = ("name", "dataset", "hyperparameter_set", "target")
-"""Fields of a workload's `Options` that become settings of their own."""
 
 
 @dataclass(frozen=True)

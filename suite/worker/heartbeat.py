@@ -7,10 +7,11 @@ import os
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from suite.common.runspec import write_atomically
+from workloads.api import Json
 
 INTERVAL_SECONDS = 0.5
 STACK_SIGNAL = signal.SIGUSR2
@@ -30,6 +31,8 @@ class Beat:
     """Rises with every sign of progress, also where `step` stands still (evaluation batches)."""
     samples: int = 0
     loss: float | None = None
+    contention: Mapping[str, Json] = field(default_factory=dict)
+    """From `run_start` to `run_stop`: `suite.machine.contention.Contention.end`; empty before."""
     status: str = ""
     """Set once, at the end: a status of `status.json`."""
     reason: str = ""

@@ -19,12 +19,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from suite.common.runspec import RunSpec
+from suite.launch.base import waiting_in
+from suite.machine.contention import Contention
 from suite.worker.evaluation import alive, evaluate
 from suite.worker.heartbeat import Heart
 from suite.worker.runlog import JsonLines, RunLog
@@ -81,46 +84,47 @@ class Loop:
         self.block = Block(0, 0, 0)
         self.scores: dict[str, float] = {}
         self.stop = stop_rule(workload, run.settings)
+        self.contention = Contention(place.cores)
 
     def run(self) -> Outcome:
         """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
-        log_identity(self.log, self.run_spec, self.workload.measured_by())
+        repeated, measured_by = self.workload.repeated_samples_per_epoch, self.workload.measured_by()
+        log_identity(self.log, self.run_spec, repeated, measured_by)
         started = False
         try:
             if self.settings.clock == "v0.5":
-                self.log.start("run_start")
+                self._start_clock()
                 started = True
                 self._setup()
             else:
                 self.log.start("init_start")
                 self._setup()
                 self.log.end("init_stop")
-                self.log.start("run_start")
+                self._start_clock()
                 started = True
             outcome = self._train_to_stop()
         except Exception as error:
             if started:
                 with contextlib.suppress(OSError):  # the log itself may be what failed
-                    self.log.end("run_stop", status="aborted", reason=one_line(error))
+                    self._stop_clock(status="aborted", reason=one_line(error))
             raise
         return outcome
+
+    def _start_clock(self) -> None:
+        self.contention.begin()
+        self.log.start("run_start")
+
+    def _stop_clock(self, **how: Json) -> None:
+        self.log.end("run_stop", **how)
+        self.heart.state.contention = self.contention.end()
+        self.heart.write()
 
     def _setup(self) -> None:
         self.heart.beat(phase="setup")
         # Under clock v0.5 setup is timed: compiling at the first step then costs the same, so nothing is warmed up.
         warm_up = self.settings.clock != "v0.5"
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
-        for key, value in self._setting_keys().items():
-            self.log.event(key, value)
-
-    def _setting_keys(self) -> dict[str, Json]:
-        return {
-            "seed": self.settings.seed,
-            "global_batch_size": self.settings.batch_size_global,
-            **self.workload.log_keys(),
-            "train_samples": self.run_spec.facts.train_samples,
-            "eval_samples": self.run_spec.facts.evaluation_samples,
-        }
+        log_settings(self.log, self.run_spec, self.workload)
 
     def _train_to_stop(self) -> Outcome:
         self.heart.beat(phase="open data")
@@ -137,7 +141,7 @@ class Loop:
                     break
         finally:
             data.close()
-        self.log.end("run_stop", status="success" if reached else "aborted")
+        self._stop_clock(status="success" if reached else "aborted")
         if self.stop.at_target and not reached:
             return Outcome("target_missed", f"after {self.block.stop_step} steps: {self._quality_text()}")
         return Outcome("success")
@@ -277,10 +281,12 @@ def evaluated_again(data: Data) -> Iterator[list[Batch]]:
             raise ValueError("mode=inference: the data have no evaluation batches")
 
 
-def log_identity(log: RunLog, run: RunSpec, measured_by: Mapping[str, Json] | None = None) -> None:
+def log_identity(
+    log: RunLog, run: RunSpec, repeated_samples_per_epoch: int = 0, measured_by: Mapping[str, Json] | None = None
+) -> None:
     """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md).
 
-    `measured_by`: `Workload.measured_by`.
+    `repeated_samples_per_epoch` and `measured_by` are `Workload`'s.
     """
     settings = run.settings
     log.event("submission_benchmark", str(run.identity["benchmark"]))
@@ -297,9 +303,11 @@ def log_identity(log: RunLog, run: RunSpec, measured_by: Mapping[str, Json] | No
             "system": run.identity["system"],
             "device_name": run.identity["device_name"],
             "framework_version": run.identity["framework_version"],
+            "thread_waiting": waiting_in(os.environ),
             "sample_unit": run.identity["sample_unit"],
             **({"measured_by": dict(measured_by)} if measured_by else {}),
             "data_fingerprint": run.facts.fingerprint,
+            "repeated_samples_per_epoch": repeated_samples_per_epoch,
             "run_index": run.run_index,
             "runs_required": run.runs_required,
             "labels": list(run.labels),
@@ -308,6 +316,19 @@ def log_identity(log: RunLog, run: RunSpec, measured_by: Mapping[str, Json] | No
             "git_commit": run.git.get("commit"),
         },
     )
+
+
+def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
+    """The lines of seed, batch, the workload's own keys and the data's counts."""
+    keys = {
+        "seed": run.settings.seed,
+        "global_batch_size": run.settings.batch_size_global,
+        **workload.log_keys(),
+        "train_samples": run.facts.train_samples,
+        "eval_samples": run.facts.evaluation_samples,
+    }
+    for key, value in keys.items():
+        log.event(key, value)
 
 
 def one_line(error: BaseException) -> str:

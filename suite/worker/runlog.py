@@ -43,15 +43,18 @@ class _LineHandler(logging.Handler):
 class RunLog:
     """`result_N.txt` of one run. Times are the wall clock at the start plus a monotonic clock."""
 
-    def __init__(self, path: Path | None) -> None:
-        """`path` must not exist yet (FileExistsError); None makes a log that writes nothing (processes other than 0)."""
+    def __init__(self, path: Path | None, append: bool = False) -> None:
+        """`path` must not exist yet (FileExistsError); None makes a log that writes nothing (processes other than 0).
+
+        append: write on behind the last line of a log that its run has closed. Raises FileNotFoundError without one.
+        """
         self._start_ms = time.time() * 1e3
         self._start = time.monotonic()
         self._last_ms = 0
         self._handler: _LineHandler | None = None
         if path is None:
             return
-        self._handler = _LineHandler(open(path, "x", encoding="utf-8"))  # noqa: SIM115 - closed by close()
+        self._handler = _LineHandler(_end_of(path) if append else open(path, "x", encoding="utf-8"))  # noqa: SIM115
         logger = logging.Logger("suite.worker.runlog", logging.INFO)
         logger.addHandler(self._handler)
         self._mllog = mllog.MLLogger(logger=logger, default_stack_offset=3, root_dir=str(PROJECT))
@@ -91,6 +94,16 @@ class RunLog:
         """Milliseconds since 1970, never falling."""
         self._last_ms = max(self._last_ms, int(self._start_ms + (time.monotonic() - self._start) * 1e3))
         return self._last_ms
+
+
+def _end_of(path: Path) -> IO[str]:
+    """The log, open behind its last line, which a run that was killed may have broken off."""
+    with open(path, "rb") as log:
+        whole = not log.seek(0, os.SEEK_END) or (log.seek(-1, os.SEEK_END), log.read(1))[1] == b"\n"
+    stream = open(path, "a", encoding="utf-8")  # noqa: SIM115 - closed by the log's close()
+    if not whole:
+        stream.write("\n")
+    return stream
 
 
 def finite(value: Json) -> Json:

@@ -10,26 +10,25 @@ from workloads.common import dropout
 STEPS = 10
 
 
-def trained(framework, case, devices=1):
+def trained(framework, case):
     """The case `case` of synthetic_gnmt.
 
     `tokens`, `token_count` of a batch with the initial weights, `loss` of each sentence; `training_loss` of a step's batch;
-    `losses` of ten steps and `state/…` after them; `gradient/…` of the first batch, where one device trains; `digests` of the
+    `losses` of ten steps and `state/…` after them; `gradient/…` of the first batch; `digests` of the
     state after setup without and with warm-up, after the steps, and after load_state(state()); `traces`, if counted.
     """
-    place = place_here(devices)
-    workload = synthetic_gnmt.workload(case, framework, devices)
+    place = place_here(1)
+    workload = synthetic_gnmt.workload(case, framework)
     trainer = load_trainer("gnmt", framework)(workload, place)
     weights, digests = synthetic_gnmt.weights(workload), []
     for warm_up in (False, True):
         trainer.setup(weights.items(), warm_up)
         digests.append(digest(trainer.state()))
     translated, scored = (dict(outputs) for outputs in evaluated(trainer, workload))
-    steps = [[synthetic_gnmt.batch(workload, step, one) for one in place.replicas] for step in range(STEPS)]
+    steps = [[synthetic_gnmt.batch(workload, step)] for step in range(STEPS)]
     found = {**translated, **scored, "training_loss": np.array(trainer.forward(steps[:1]).loss)}
-    if devices == 1:
-        found |= under("gradient", GRADIENTS[framework](trainer, steps[0][0]))
-        trainer.setup(weights.items(), False)
+    found |= under("gradient", GRADIENTS[framework](trainer, steps[0][0]))
+    trainer.setup(weights.items(), False)
     losses = [trainer.train([step], number).loss for number, step in enumerate(steps)]
     state = trainer.state()
     trainer.setup(weights.items(), False)
@@ -40,11 +39,24 @@ def trained(framework, case, devices=1):
     return {**found, **under("state", state)}
 
 
+def stepped(framework, case, devices):
+    """`losses` of ten steps and `state/…` after them, on several devices."""
+    place = place_here(devices)
+    workload = synthetic_gnmt.workload(case, framework, devices)
+    trainer = load_trainer("gnmt", framework)(workload, place)
+    trainer.setup(synthetic_gnmt.weights(workload).items(), False)
+    steps = [[synthetic_gnmt.batch(workload, step, one) for one in place.replicas] for step in range(STEPS)]
+    losses = [trainer.train([step], number).loss for number, step in enumerate(steps)]
+    state = trainer.state()
+    trainer.close()
+    return {"losses": np.array(losses), **under("state", state)}
+
+
 def evaluated(trainer, workload):
-    """Outputs for both kinds of evaluation batches; every replica gets the same."""
+    """Outputs for both kinds of evaluation batches."""
     for batch in synthetic_gnmt.evaluation(workload):
-        seen = list(trainer.predict([[batch] * len(trainer.place.replicas)]))
-        yield seen[0][1]
+        ((_, outputs),) = trainer.predict([[batch]])
+        yield outputs
 
 
 def pytorch_gradients(trainer, batch):
@@ -146,6 +158,26 @@ def masks_of(workload, batch):
         ).double()
         for side, width in zip(("source", "target"), workload.network.mask_widths, strict=True)
     ]
+
+
+def untrained(folder):
+    """`bleu` of the demo's network as it is drawn, in PyTorch, on the corpus in `folder`; cut at 30 words: it never ends."""
+    from tests.workloads import synthetic
+    from workloads.gnmt.settings import DEMO_MODEL, SETS
+    from workloads.gnmt.workload import GNMT
+
+    settings = synthetic.settings(
+        "gnmt", batch_size_global=32, dataset="translation-demo", data_dir=folder,
+        model={**DEMO_MODEL, "longest_translation": 30},
+        targets={"bleu": 0.5}, hyperparameters=synthetic.hyperparameters(SETS["demo"]),
+        options={"validation_loss": False},
+    )  # fmt: skip
+    workload, place = GNMT(settings, GNMT.read_facts(settings)), place_here(1)
+    trainer = load_trainer("gnmt", "pytorch")(workload, place)
+    trainer.setup(workload.initial_weights(1), False)
+    seen = trainer.predict(workload.open_data(place, 1).evaluation())
+    results = [workload.measure(*one) for one in seen]
+    return workload.score({name: np.concatenate([one[name] for one in results]) for name in results[0]})
 
 
 def masks_on_device():

@@ -24,11 +24,13 @@ OVERFLOW = 4
 """The step of the dynamic case in which one context has an infinite gradient."""
 OPTIMIZERS = {
     "sgd": {"momentum": 0.9},
-    "lars": {"momentum": 0.9},
+    "sgdinside": {"name": "sgd", "momentum": 0.9, "momentum_rate": "inside"},
+    "lars": {"momentum": 0.9, "momentum_rate": "inside"},
+    "larsoutside": {"name": "lars", "momentum": 0.9},
     "adam": {},
     "rmsprop": {},
 }
-RATE_FACTORS = {"sgd": 1.0, "lars": 1.0, "adam": 0.1, "rmsprop": 0.1}
+RATE_FACTORS = {"adam": 0.1, "rmsprop": 0.1}
 STATIC, DYNAMIC = LossScaling("static", 128.0), LossScaling("dynamic", 1024.0, growth_interval=3, maximum=2048.0)
 CASES = {
     "plain": {},
@@ -50,7 +52,7 @@ def rule(case, kind, name):
     if case == "plain" and kind in ("adam", "rmsprop"):
         return ParameterRule()
     return ParameterRule(
-        1e-2 * (matrix or name == "c.bias"), kind == "lars" and matrix, multiples.get(name, 1.0), frozen
+        1e-2 * (matrix or name == "c.bias"), kind.startswith("lars") and matrix, multiples.get(name, 1.0), frozen
     )
 
 
@@ -66,11 +68,11 @@ class Run:
     """An optimizer of a case on some contexts."""
 
     def __init__(self, kind, case, count):
-        self.settings = OptimizerSettings(kind, **OPTIMIZERS[kind], **CASES[case])
+        self.settings = OptimizerSettings(**{"name": kind, **OPTIMIZERS[kind]}, **CASES[case])
         self.rules = {name: rule(case, kind, name) for name in SHAPES}
         self.layout = Layout.of(SHAPES, self.rules.__getitem__)
         self.contexts = [mx.cpu(number) for number in range(count)]
-        self.rates = [RATE_FACTORS[kind] * rate for rate in RATES]
+        self.rates = [RATE_FACTORS.get(kind, 1.0) * rate for rate in RATES]
         self.flats, self.vectors = (
             [mx.nd.zeros((total(self.layout.shapes),), ctx=context) for context in self.contexts] for _ in range(2)
         )

@@ -1,8 +1,9 @@
-"""Run inside a framework's environment: what NCF's trainers compute from canonical weights, and TensorFlow's in other ways."""
+"""Run inside a framework's environment: what NCF's trainers compute, and two of them in other ways."""
 
 import dataclasses
 import itertools
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from suite.common.runspec import read_run
 from suite.launch.base import place_from_environment
 from tests.probes.image_trainers import digest, place_here
 from tests.workloads.ncf import synthetic_ncf
-from workloads.api import Diverged
+from workloads.api import Diverged, Place
 from workloads.ncf.workload import NCF
 
 MODEL = {"mf_dim": 16, "mlp_layer_sizes": [64, 64, 32, 16]}
@@ -103,6 +104,48 @@ def workload_of(folder, precision, processes):
         model=MODEL, hyperparameters=ADAM,
     )  # fmt: skip
     return NCF(settings, facts)
+
+
+def on_cores(cores):
+    """NeuMF in PyTorch on so many cores, four pieces a step: `digest` of the state after three steps, `logits`; `threads`, the
+    number that computed pieces, `inside` and `outside`, the cores that an operator takes in them and beside them.
+    """
+    import torch
+
+    from workloads.ncf import pytorch as neumf
+
+    seen, kept = set(), (neumf.CPU_PIECE, torch.get_num_threads())
+
+    class Watched(neumf.NCFTrainer):
+        def _differentiate(self, piece):
+            seen.add((threading.get_ident(), torch.get_num_threads()))
+            return super()._differentiate(piece)
+
+    try:
+        neumf.CPU_PIECE = PIECE
+        with tempfile.TemporaryDirectory() as folder:
+            facts = synthetic_ncf.write(Path(folder))
+            settings = dataclasses.replace(
+                synthetic_ncf.settings(folder, 4 * PIECE), devices=1, cores_per_device=cores, model=MODEL,
+                hyperparameters=ADAM,
+            )  # fmt: skip
+            workload, place = NCF(settings, facts), Place(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
+            trainer = Watched(workload, place)
+            trainer.setup(workload.initial_weights(1), warm_up=False)
+            data = workload.open_data(place, 1)
+            trainer.train(data.train(0, 3), 0)
+            logits = next(trainer.predict(data.evaluation()))[1]["logits"]
+            data.close()
+        return {
+            "digest": digest(trainer.state()),
+            "logits": logits,
+            "threads": len({thread for thread, _ in seen}),
+            "inside": sorted({count for _, count in seen}),
+            "outside": torch.get_num_threads(),
+        }
+    finally:
+        neumf.CPU_PIECE = kept[0]
+        torch.set_num_threads(kept[1])
 
 
 def losses_of(trainer, workload, place):

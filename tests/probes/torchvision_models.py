@@ -4,6 +4,7 @@ An independent reference: its ResNet, PyTorch's cross-entropy or SSD's loss in N
 (workloads/common/optimizers.py).
 """
 
+import copy
 import importlib
 
 import numpy as np
@@ -107,23 +108,40 @@ def load(model, values):
 
 def update(workload, step, weights, velocities, gradients):
     """The optimizer's step in NumPy, in place."""
-    values, rate = workload.settings.hyperparameters, workload.learning_rate(step)
-    momentum = float(values["momentum"])
+    settings, rate = workload.optimizer(), workload.learning_rate(step)
     for name, weight in weights.items():
-        rule, arrays = workload.parameter_rule(name), (weight, velocities[name], gradients[name])
-        if "lars_coefficient" in values and workload.uses_lars:
-            found = optimizers.lars(*arrays, rate, momentum, values["lars_coefficient"], rule)
-        else:
-            found = optimizers.sgd(*arrays, rate, momentum, rule.decay)
-        weights[name], velocities[name] = found
+        arrays = (weight, velocities[name], gradients[name])
+        weights[name], velocities[name] = optimizers.with_momentum(
+            settings, *arrays, rate, workload.parameter_rule(name)
+        )
 
 
-def trained(name, case):
-    """Outputs, losses, gradients and states as image_trainers.py gives them."""
+def averaged(models, kind):
+    """The means over replicas of arrays that `kind` gives of a model, by name."""
+    found = [kind(model) for model in models]
+    return {name: np.mean([one[name] for one in found], axis=0) for name in found[0]}
+
+
+def gradients_of(model):
+    """Of every parameter."""
+    return {name: value.grad.numpy().copy() for name, value in model.model.named_parameters()}
+
+
+def statistics_of(model):
+    """Every running statistic."""
+    return {name: value.numpy().copy() for name, value in model.model.named_buffers() if "running" in name}
+
+
+def trained(name, case, replicas=1, gradient_scale=1.0, count=None):
+    """Outputs, losses, gradients and states as image_trainers.py gives them.
+
+    Each of the replicas has its share of a batch and its own batch norm; gradients and running statistics are the means
+    over replicas. `gradient_scale` multiplies gradients: 1 is right. `count` steps; None: all of the case.
+    """
     torch.set_num_threads(1)
     module = importlib.import_module(SYNTHETIC[name])
-    workload = module.workload(case, "pytorch")
-    model, steps = MODELS[name](workload).double(), batches(module, workload, case, [0])
+    workload = module.workload(case, "pytorch", replicas)
+    model, steps = MODELS[name](workload).double(), batches(module, workload, case, range(replicas))[:count]
     weights = {name: np.float64(value) for name, value in module.weights(workload).items()}
     load(model, {**weights, **module.statistics(workload)})
     with torch.no_grad():
@@ -133,16 +151,19 @@ def trained(name, case):
         if isinstance(one, nn.BatchNorm2d):
             one.reset_running_stats()
     load(model, weights)
+    models = [model, *(copy.deepcopy(model) for _ in range(replicas - 1))]
     found, losses, states = under("outputs", outputs), [], {}
     velocities = {name: np.zeros_like(value) for name, value in weights.items()}
-    for step, (batch,) in enumerate(steps):
-        model.zero_grad()
-        losses.append(model.backward(batch))
-        gradients = {name: value.grad.numpy().copy() for name, value in model.model.named_parameters()}
+    for step, parts in enumerate(steps):
+        for one in models:
+            one.zero_grad()
+        losses.append(np.mean([one.backward(part) for one, part in zip(models, parts, strict=True)]))
+        gradients = {name: gradient_scale * value for name, value in averaged(models, gradients_of).items()}
         update(workload, step, weights, velocities, gradients)
-        load(model, weights)
-        statistics = {name: value.numpy().copy() for name, value in model.model.named_buffers() if "running" in name}
-        states = {**weights, **statistics, **{f"velocity.{name}": value for name, value in velocities.items()}}
+        statistics = averaged(models, statistics_of)
+        for one in models:
+            load(one, {**weights, **statistics})
+        states = {**weights, **statistics, **{f"velocity.{name}": value.copy() for name, value in velocities.items()}}
         if step == 0:
             found |= under("gradient", gradients)
             found |= under("first", states) if case != ONE_STEP else {}

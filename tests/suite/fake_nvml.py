@@ -7,7 +7,7 @@ class NVMLError(Exception):
     pass
 
 
-def make(broken=(), running=(), used=1 << 20, driver=13000, capability=(9, 0)):
+def make(broken=(), running=(), used=1 << 20, driver=13000, capability=(9, 0), slow=0):
     """The module, to be put into `sys.modules["pynvml"]`."""
     module = types.ModuleType("pynvml")
     memory = types.SimpleNamespace(total=80 << 30, used=used, free=(80 << 30) - used)
@@ -27,6 +27,7 @@ def make(broken=(), running=(), used=1 << 20, driver=13000, capability=(9, 0)):
         "nvmlDeviceGetClockInfo": lambda device, kind: 1980,
         "nvmlDeviceGetMaxClockInfo": lambda device, kind: {1: 1980, 2: 2619}[kind],
         "nvmlDeviceGetTemperature": lambda device, kind: 45,
+        "nvmlDeviceGetCurrentClocksThrottleReasons": lambda device: slow,
         "nvmlDeviceGetNvLinkState": lambda device, link: _link(link),
         "nvmlDeviceGetTopologyCommonAncestor": lambda a, b: 50,
         "nvmlDeviceGetP2PStatus": lambda a, b, kind: 0,

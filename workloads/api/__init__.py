@@ -7,7 +7,9 @@ a *replica* is one device that holds a copy of the model; `Place` says which rep
 from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts
 from workloads.api.epochs import Epochs, steps_of
 from workloads.api.place import Place
+from workloads.api.rules import Round, Rule
 from workloads.api.settings import (
+    NOT_OPTIONS,
     OPTION_GROUPS,
     Defaults,
     Hyperparameter,
@@ -26,6 +28,7 @@ from workloads.api.values import Array, Arrays, Json
 from workloads.api.workload import Workload
 
 __all__ = [
+    "NOT_OPTIONS",
     "OPTION_GROUPS",
     "Array",
     "ArraySpec",
@@ -45,6 +48,8 @@ __all__ = [
     "OptimizerSettings",
     "ParameterRule",
     "Place",
+    "Round",
+    "Rule",
     "Settings",
     "TrainStats",
     "Trainer",

@@ -17,6 +17,8 @@ Kind = TypeVar("Kind")
 
 OPTION_GROUPS = ("data", "backbone")
 """Where options of workloads may be typed beside `workload`: `data.decode`, `backbone.weights`."""
+NOT_OPTIONS = ("name", "dataset", "hyperparameter_set", "target")
+"""Fields of a workload's `Options` that become settings of their own."""
 
 
 def option(

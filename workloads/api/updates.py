@@ -38,6 +38,9 @@ class LossScaling:
     """dynamic: the scale never exceeds this."""
 
 
+MOMENTUM_RATES = ("outside", "inside")
+
+
 @dataclass(frozen=True)
 class OptimizerSettings:
     """The optimizer of a run; the learning rate of each step is `Workload.learning_rate`."""
@@ -46,6 +49,9 @@ class OptimizerSettings:
     """`sgd` (with momentum), `lars`, `adam` or `rmsprop`."""
     momentum: float = 0.0
     """sgd and lars."""
+    momentum_rate: str = "outside"
+    """sgd and lars: `outside`, velocities add up gradients and the update multiplies them by its own rate; `inside`, they add
+    up what was subtracted, each part at the rate of its own step. The two part wherever the rate changes."""
     trust_coefficient: float = 0.001
     """lars: eta."""
     beta1: float = 0.9
@@ -61,3 +67,7 @@ class OptimizerSettings:
     accumulation_steps: int = 1
     """Equal pieces that each replica's batch is computed in, one after the other; gradients are summed, then one update."""
     loss_scaling: LossScaling = LossScaling()
+
+    def __post_init__(self) -> None:
+        if self.momentum_rate not in MOMENTUM_RATES:
+            raise ValueError(f"momentum_rate {self.momentum_rate}: one of {', '.join(MOMENTUM_RATES)}")

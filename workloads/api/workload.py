@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from workloads.api.data import ArraySpec, Batch, Data, Facts
 from workloads.api.epochs import Epochs, steps_of
 from workloads.api.place import Place
-from workloads.api.settings import Defaults, HyperparameterSet, Settings
+from workloads.api.rules import Round, deviations
+from workloads.api.settings import NOT_OPTIONS, Defaults, HyperparameterSet, Settings
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 
@@ -36,8 +38,8 @@ class Workload(ABC):
     default_rules: ClassVar[str]
     precisions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Framework name to the precisions that its trainer offers."""
-    free_hyperparameters: ClassVar[frozenset[str]] = frozenset()
-    """Hyperparameters that the closed rules leave to the submitter."""
+    rules: ClassVar[Mapping[str, Round]] = {}
+    """Name of a round (`v0.5`, `v0.7`) to its closed rules. Under a round that is not here every run is open."""
     official_runs: ClassVar[int] = 0
     """Runs that the rules ask for; 0: no rules know the workload."""
     measure_threads: ClassVar[int] = 0
@@ -103,10 +105,28 @@ class Workload(ABC):
         """
         return settings
 
+    @final
     @classmethod
-    def deviations(cls, settings: Settings) -> list[str]:
-        """In what the settings leave the closed rules, one phrase each; any makes the division `open`."""
-        return []
+    def deviations(cls, settings: Settings, **circumstances: Json) -> list[str]:
+        """In what a run leaves the closed rules of its round, one phrase each; any makes the division `open`. By `rules` alone.
+
+        `circumstances`: what rules ask of a run beside its settings, `seed_source` and `cache_clear`. With any, they alone
+        are judged.
+        """
+        if settings.rules not in cls.rules:
+            return [] if circumstances else [f"rules {settings.rules}, whose round has no {cls.name}"]
+        values = {**cls.decisive(settings), **circumstances}
+        return deviations(cls.rules[settings.rules].rows, values, circumstances or values)
+
+    @classmethod
+    def decisive(cls, settings: Settings) -> dict[str, Json]:
+        """Everything that decides what a run computes, by name: settings, then hyperparameters and options as they act."""
+        split = ("hyperparameters", "hyperparameter_sources", "options")
+        of_run = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in split}
+        hyperparameters = vars(cls.hyperparameters_of(settings))
+        options = vars(cls.options_of(settings)).items()
+        elsewhere = {*of_run, *hyperparameters, *NOT_OPTIONS}
+        return {**of_run, **hyperparameters, **{name: value for name, value in options if name not in elsewhere}}
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
@@ -124,6 +144,11 @@ class Workload(ABC):
     def steps_per_epoch(self) -> int:
         """Steps of one epoch where all have the same number; the last partial batch is kept."""
         return steps_of(self.samples_per_epoch, self.settings.batch_size_global)
+
+    @property
+    def repeated_samples_per_epoch(self) -> int:
+        """Samples that an epoch trains on twice, so that its last batch is full; 0 where the last batch is smaller."""
+        return 0
 
     def steps_in_epoch(self, epoch: int) -> int:
         """Steps of epoch 0, 1, …: `epochs` asks once for each. Other numbers than `steps_per_epoch` come from a batch plan."""

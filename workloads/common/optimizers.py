@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.api import Array, Arrays, LossScaling, ParameterRule
+from workloads.api import Array, Arrays, LossScaling, OptimizerSettings, ParameterRule
 
 
 def sgd(
@@ -20,7 +20,8 @@ def sgd(
 ) -> tuple[Array, Array]:
     """(weight, velocity) after one step: v ← m·v + (g + d·w), w ← w - rate·v.
 
-    The rate multiplies afterwards, as in TensorFlow and PyTorch (MXNet's own operator multiplies before).
+    The rate multiplies afterwards, as in TensorFlow and PyTorch. MXNet's own SGD multiplies before: that is `lars` below
+    with the rate inside and without a trust ratio.
     """
     velocity = momentum * velocity + (gradient + decay * weight)
     return weight - rate * velocity, velocity
@@ -42,14 +43,31 @@ def lars(
     momentum: float,
     coefficient: float,
     rule: ParameterRule,
+    momentum_rate: str,
 ) -> tuple[Array, Array]:
-    """(weight, velocity) after one step: v ← m·v + rate·ratio·(g + d·w), w ← w - v.
+    """(weight, velocity) after one step; the trust ratio is in the velocity, the rate `inside` or `outside` of it.
 
-    The rate is inside the momentum buffer, unlike SGD above (reference lars_optimizer.py).
+    inside: v ← m·v + rate·ratio·(g + d·w), w ← w - v (reference lars_optimizer.py). outside: v ← m·v + ratio·(g + d·w),
+    w ← w - rate·v, which is what NVIDIA's SGDwFASTLARS computes: its buffer holds rate·v of the last rate, and the momentum
+    is multiplied by the quotient of the two rates (v0.6 and v0.7, common/fit.py).
     """
     ratio = trust_ratio(weight, gradient, coefficient, rule.decay) if rule.adapt else 1.0
-    velocity = momentum * velocity + rate * ratio * (gradient + rule.decay * weight)
-    return weight - velocity, velocity
+    update = ratio * (gradient + rule.decay * weight)
+    if momentum_rate == "inside":
+        velocity = momentum * velocity + rate * update
+        return weight - velocity, velocity
+    velocity = momentum * velocity + update
+    return weight - rate * velocity, velocity
+
+
+def with_momentum(
+    settings: OptimizerSettings, weight: Array, velocity: Array, gradient: Array, rate: float, rule: ParameterRule
+) -> tuple[Array, Array]:
+    """(weight, velocity) after one step of the `sgd` or `lars` that `settings` describe."""
+    if settings.name == "sgd" and settings.momentum_rate == "outside":
+        return sgd(weight, velocity, gradient, rate, settings.momentum, rule.decay)
+    coefficient = settings.trust_coefficient
+    return lars(weight, velocity, gradient, rate, settings.momentum, coefficient, rule, settings.momentum_rate)
 
 
 def adam(

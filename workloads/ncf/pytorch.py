@@ -8,7 +8,9 @@ per step. On a CPU the batch is cut into pieces that stay in the cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
@@ -19,6 +21,7 @@ from workloads.api import Arrays, Batch, Place, Workload
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.frameworks.pytorch.optimizers import Optimizer, build_optimizer
+from workloads.frameworks.pytorch.side_by_side import SideBySide
 from workloads.ncf import weights as neumf
 
 CPU_PIECE = 4_096
@@ -55,6 +58,17 @@ class NeuMF(nn.Module):
         return {name: F.embedding(ids[name[4:]], getattr(self, name)) for name in EMBEDDINGS}
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A part of a batch, each tensor (B,); users and items as int64."""
+
+    user: torch.Tensor
+    item: torch.Tensor
+    label: torch.Tensor
+    weight: torch.Tensor
+    weight_global: float
+
+
 class NCFTrainer(ModelTrainer):
     """NeuMF on one device."""
 
@@ -65,7 +79,16 @@ class NCFTrainer(ModelTrainer):
         sizes, model = workload.facts.sizes, self.settings.model
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
-        self.piece = CPU_PIECE if self.device.type == "cpu" else self.settings.batch_size_global
+        on_cpu = self.device.type == "cpu"
+        self.side_by_side = SideBySide(place.cores_per_device if on_cpu else 1)
+        self.piece = self._piece_size() if on_cpu else self.settings.batch_size_global
+
+    def _piece_size(self) -> int:
+        """At most CPU_PIECE; several cores get equally many pieces."""
+        cores = self.side_by_side.count
+        samples = math.ceil(self.settings.batch_size_global / self.settings.devices)
+        rounds = math.ceil(samples / (CPU_PIECE * cores))
+        return CPU_PIECE if cores == 1 else math.ceil(samples / (rounds * cores))
 
     def build(self) -> nn.Module:
         """The model on two flat vectors."""
@@ -74,9 +97,10 @@ class NCFTrainer(ModelTrainer):
         self.flat.grad = self.gradient
         self.by_name = self._views(self.gradient)
         model = NeuMF(self._views(self.flat), self.layers)
-        for name, parameter in model.named_parameters():
-            if name not in EMBEDDINGS:
-                parameter.grad = self.by_name[name]
+        layers = {name: parameter for name, parameter in model.named_parameters() if name not in EMBEDDINGS}
+        for name, parameter in layers.items():
+            parameter.grad = self.by_name[name]
+        self.layer_parameters = list(layers.values())
         return model
 
     def _views(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -123,29 +147,47 @@ class NCFTrainer(ModelTrainer):
         """Loss of a batch; its gradient, in pieces that fit the cache and summed over replicas, is added to the flat one."""
         arrays = {name: self.to_device(array) for name, array in batch.arrays.items()}
         total = torch.zeros((), device=self.device)
-        pieces = (arrays[name].split(self.piece) for name in ("user", "item", "label", "weight"))
-        for user, item, label, weight in zip(*pieces, strict=True):
-            total += self._backward_rows(user, item, label, weight, batch.weight_global)
+        cut = (arrays[name].split(self.piece) for name in ("user", "item", "label", "weight"))
+        pieces = [
+            Piece(user.long(), item.long(), label, weight, batch.weight_global)
+            for user, item, label, weight in zip(*cut, strict=True)
+        ]
+        for first in range(0, len(pieces), self.side_by_side.count):
+            group = pieces[first : first + self.side_by_side.count]
+            for loss in self._add(group, self.side_by_side.map(self._differentiate, group)):
+                total += loss
         if self.place.processes > 1:
             dist.all_reduce(self.gradient)
         return total
 
-    def _backward_rows(
-        self, user: torch.Tensor, item: torch.Tensor, label: torch.Tensor, weight: torch.Tensor, weight_global: float
-    ) -> torch.Tensor:
-        """Add the gradient of one piece to the flat gradient; returns its part of the loss."""
-        ids = {"user": user.long(), "item": item.long()}
+    def _differentiate(self, piece: Piece) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        """Loss of a piece and its gradients: of the four tables' rows, then of the layers. Changes nothing."""
         with torch.no_grad():
-            rows = self.model.rows(ids["user"], ids["item"])
+            rows = self.model.rows(piece.user, piece.item)
         for row in rows.values():
             row.requires_grad_()
-        loss = self._loss(rows, label, weight, weight_global)
-        self.scaler.scaled(loss).backward()
-        for name, row in rows.items():
-            assert row.grad is not None
-            index = ids[name[4:]].unsqueeze(1).expand_as(row)
-            self.by_name[name].scatter_add_(0, index, row.grad)
-        return loss.detach()
+        loss = self._loss(rows, piece.label, piece.weight, piece.weight_global)
+        gradients = torch.autograd.grad(self.scaler.scaled(loss), [*rows.values(), *self.layer_parameters])
+        return loss.detach(), gradients
+
+    def _add(
+        self, pieces: Sequence[Piece], done: Sequence[tuple[torch.Tensor, tuple[torch.Tensor, ...]]]
+    ) -> list[torch.Tensor]:
+        """Add the gradients of pieces to the flat one, in order: every thread has tables of its own. Returns the losses."""
+
+        def scatter(number: int) -> None:
+            name = EMBEDDINGS[number]
+            for piece, (_, gradients) in zip(pieces, done, strict=True):
+                ids = piece.user if name.endswith("user") else piece.item
+                index = ids.unsqueeze(1).expand_as(gradients[number])
+                self.by_name[name].scatter_add_(0, index, gradients[number])
+
+        self.side_by_side.map(scatter, range(len(EMBEDDINGS)))
+        for _, gradients in done:
+            for parameter, gradient in zip(self.layer_parameters, gradients[len(EMBEDDINGS) :], strict=True):
+                assert parameter.grad is not None
+                parameter.grad += gradient
+        return [loss for loss, _ in done]
 
     def gradients(self) -> list[torch.Tensor]:
         """The flat one."""
@@ -167,8 +209,9 @@ class NCFTrainer(ModelTrainer):
             item_half = self._item_half()
             for (batch,) in batches:
                 user, item = self.to_device(batch.arrays["user"]), self.to_device(batch.arrays["item"])
-                step = max(1, self.piece // item.shape[1])
-                parts = [self._score(u, i, item_half) for u, i in zip(user.split(step), item.split(step), strict=True)]
+                step = max(1, (CPU_PIECE if self.device.type == "cpu" else self.piece) // item.shape[1])
+                pairs = list(zip(user.split(step), item.split(step), strict=True))
+                parts = self.side_by_side.map(lambda pair: self._score(*pair, item_half), pairs)
                 yield batch, {"logits": torch.cat(parts).cpu().numpy()}
 
     def _item_half(self) -> torch.Tensor:
@@ -177,6 +220,7 @@ class NCFTrainer(ModelTrainer):
         with self.autocast():
             return linear(table, first.weight[:, -table.shape[1] :], first.bias)
 
+    @torch.inference_mode()  # holds for one thread, as autocast does
     def _score(self, user: torch.Tensor, item: torch.Tensor, item_half: torch.Tensor) -> torch.Tensor:
         """fp32 logits (U, C) of users (U,) and their candidates (U, C)."""
         model = self.model

@@ -26,7 +26,8 @@ from workloads.api import (
 from workloads.ncf import sampling, weights
 from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
 from workloads.ncf.metrics import hit_rate, hits
-from workloads.ncf.settings import PROFILES, SETS, TARGET_HR_AT_10, NCFHyperparameters, NCFOptions
+from workloads.ncf.rules import ROUNDS
+from workloads.ncf.settings import PROFILES, SETS, NCFHyperparameters, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
 
 REFERENCE_PARAMETERS = 31_832_577
@@ -45,8 +46,7 @@ class NCF(Workload):
         "tensorflow": ("fp32", "bf16"),
         "mxnet": ("fp32",),
     }
-    free_hyperparameters = frozenset({"batch_size_global", "learning_rate", "beta1", "beta2"})
-    """Rules v0.5: batch, learning rate and betas are the submitter's."""
+    rules = ROUNDS
     official_runs = 100
     Options = NCFOptions
     Hyperparameters = NCFHyperparameters
@@ -75,16 +75,6 @@ class NCF(Workload):
     def read_facts(cls, settings: Settings) -> Facts:
         """Counts from the prepared data's manifest; ML-20M's published ones under profile=synthetic."""
         return read_facts(Path(settings.data_dir)) if settings.data_dir else published_facts()
-
-    @classmethod
-    def deviations(cls, settings: Settings) -> list[str]:
-        """Another data set than ML-20M, another model or a lower target."""
-        found = []
-        if settings.dataset != "ml-20m":
-            found.append(f"data set {settings.dataset}")
-        if settings.targets["hr_at_10"] < TARGET_HR_AT_10:
-            found.append(f"target {settings.targets['hr_at_10']}")
-        return found
 
     @property
     def users(self) -> int:

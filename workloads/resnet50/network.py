@@ -19,8 +19,33 @@ from workloads.common.networks.residual import Shapes, Trunk
 BATCH_NORM_EPSILON = 1e-5
 BATCH_NORM_MOMENTUM = 0.1
 """Share of the new statistic in the running one: 1 minus the reference's decay of 0.9."""
-DENSE_STANDARD_DEVIATION = 0.01
-"""Standard deviation of the classifier's initial weights (reference, v0.7-era code)."""
+
+
+@dataclass(frozen=True)
+class Initialisation:
+    """How the first weights are drawn."""
+
+    kind: str
+    """Of the convolutions: `truncated` or `normal` (`workloads.common.networks.initial.draw`)."""
+    gain: float
+    """The variance of a convolution's weights is gain / fan-in."""
+    classifier: float | None = 0.01
+    """Standard deviation of the classifier's weights, which are normal; None: as if it were a convolution."""
+
+
+INITIALISATIONS: Mapping[str, Initialisation] = {
+    "truncated_normal": Initialisation("truncated", 1.0),
+    "truncated_normal_2": Initialisation("truncated", 2.0),
+    "gaussian_2": Initialisation("normal", 2.0),
+    "gaussian_2_everywhere": Initialisation("normal", 2.0, None),
+}
+"""What a hyperparameter set can name.
+
+truncated_normal: the reference (variance scaling in resnet_model.py; the classifier as in its v0.7-era code).
+gaussian_2_everywhere: NVIDIA v0.5, MXNet's `Xavier(rnd_type="gaussian", factor_type="in", magnitude=2)` (common/fit.py).
+gaussian_2: NVIDIA v0.6 and v0.7, the same with the classifier's 0.01 (`MLPerfInit` in train_imagenet.py). Its first layer has
+a fourth, empty input channel, which lowers that layer's deviation to √(3/4) of ours. truncated_normal_2: the demo's.
+"""
 MEAN = (123.68, 116.78, 103.94)
 """Subtracted from RGB values of 0 … 255; the reference does not divide (imagenet_preprocessing.py)."""
 
@@ -65,14 +90,16 @@ def is_norm(name: str, network: Network) -> bool:
     return name.rpartition(".")[0] in {convolution.norm for convolution in network.trunk_convolutions}
 
 
-def initial_weights(network: Network, gain: float, seed: int) -> Iterator[tuple[str, Array]]:
-    """(name, float32 array) of every parameter.
+def initial_weights(network: Network, name: str, seed: int) -> Iterator[tuple[str, Array]]:
+    """(name, float32 array) of every parameter, as the initialisation of this name has it.
 
-    Convolutions: truncated normal of variance gain / fan-in (reference: gain 1). Batch norm: scale 1 everywhere, shift
-    0. Classifier: normal of deviation 0.01, bias 0. Running statistics start at mean 0, variance 1 in every framework.
+    Batch norm: scale 1 everywhere, shift 0. The classifier's bias is 0. Running statistics start at mean 0, variance 1 in
+    every framework.
     """
+    chosen = INITIALISATIONS[name]
     for layer in network.trunk_convolutions:
-        deviation = math.sqrt(gain / math.prod(layer.shape[1:]))
-        yield from residual.normed_weights(layer, seed, "truncated", deviation)
-    yield "fc.weight", draw(seed, "fc.weight", (network.classes, network.features), "normal", DENSE_STANDARD_DEVIATION)
+        deviation = math.sqrt(chosen.gain / math.prod(layer.shape[1:]))
+        yield from residual.normed_weights(layer, seed, chosen.kind, deviation)
+    deviation = math.sqrt(chosen.gain / network.features) if chosen.classifier is None else chosen.classifier
+    yield "fc.weight", draw(seed, "fc.weight", (network.classes, network.features), "normal", deviation)
     yield "fc.bias", np.zeros(network.classes, np.float32)

@@ -19,10 +19,9 @@ REFERENCE_MODEL: Mapping[str, Json] = {
     "image_size": 224,
     "resize_size": 256,
     "area_minimum": 0.05,
-    "initial_gain": 1.0,
 }
-"""Reference resnet_model.py and imagenet_preprocessing.py: crops cover 5 % of an image or more; weights of variance
-1 / fan-in; evaluation resizes the shorter side to 256 and cuts out the centre."""
+"""Reference resnet_model.py and imagenet_preprocessing.py: crops cover 5 % of an image or more; evaluation resizes the
+shorter side to 256 and cuts out the centre."""
 DEMO_MODEL: Mapping[str, Json] = {
     "blocks": [1, 1, 1, 1],
     "widths": [16, 32, 64, 128],
@@ -30,7 +29,6 @@ DEMO_MODEL: Mapping[str, Json] = {
     "image_size": 64,
     "resize_size": 73,
     "area_minimum": 0.5,
-    "initial_gain": 2.0,
 }
 """The same code, smaller (docs/demos.md): crops of 5 % hide what decides between these classes."""
 
@@ -42,14 +40,18 @@ def _set(source: str, other: Mapping[str, str], **values: Json) -> Hyperparamete
 
 _STEPS = {"optimizer": "sgd", "decay": "steps", "decay_factor": 0.1, "label_smoothing": 0.0}
 _POLYNOMIAL = {"decay": "polynomial", "end_learning_rate": 1e-4, "power": 2.0}
-_LARS = {**_POLYNOMIAL, "optimizer": "lars", "lars_coefficient": 0.001, "label_smoothing": 0.1}
+_LARS = {
+    **{**_POLYNOMIAL, "optimizer": "lars", "lars_coefficient": 0.001, "label_smoothing": 0.1},
+    **{"momentum_rate": "outside", "initialisation": "gaussian_2"},
+}
 _EVERY_FOUR = {"evaluation_interval_epochs": 4}
 _ARTICLE = "published: DGX-1 scaling article, table 1"
 _LIKE_V05 = "presumed: as NVIDIA's v0.5 DGX-1 entry, whose batch and epochs the article repeats"
 _OTHERS = ("learning_rate", "warmup_epochs", "decay", "decay_epochs", "decay_factor", "momentum", "weight_decay")
-_MORE = ("label_smoothing", "optimizer", "evaluation_interval_epochs", "evaluation_offset_epochs")
-_SILENT = dict.fromkeys((*_OTHERS, *_MORE), _LIKE_V05) | {
-    "max_epochs": "presumed: beyond the last decay",
+_MORE = ("label_smoothing", "optimizer", "evaluation_interval_epochs", "evaluation_offset_epochs", "max_epochs")
+_MADE_OF = ("momentum_rate", "initialisation")
+_SILENT = {
+    **dict.fromkeys((*_OTHERS, *_MORE, *_MADE_OF), _LIKE_V05),
     "lr_scaling": "presumed: the linear rule of the reference",
 }
 _LINEAR = "published: the reference computes 0.128 per 256 images (resnet_run_loop.py)"
@@ -62,20 +64,39 @@ _V05_DGX1 = {
     "decay_epochs": [30, 60, 80],
     "evaluation_offset_epochs": 3,
     "lr_scaling": "linear",
-    "max_epochs": 90,
+    "max_epochs": 100,
+    "momentum_rate": "inside",
+    "initialisation": "gaussian_2_everywhere",
 }
-_REFERENCE = {**_V05_DGX1, "decay_epochs": [30, 60, 80, 90], "evaluation_offset_epochs": 4, "max_epochs": 100}
+_REFERENCE = {
+    **{**_V05_DGX1, "decay_epochs": [30, 60, 80, 90], "evaluation_offset_epochs": 4},
+    **{"momentum_rate": "outside", "initialisation": "truncated_normal"},
+}
 _REFERENCE_SILENT = {
     "evaluation_interval_epochs": "published: rules, every four epochs",
     "evaluation_offset_epochs": "presumed: the rules leave 1 to 4",
     "max_epochs": "presumed: beyond the last decay",
     "lr_scaling": _LINEAR,
+    "momentum_rate": "published: MLPerf reference (tf.train.MomentumOptimizer in resnet_run_loop.py)",
+    "initialisation": "published: MLPerf reference (variance scaling in resnet_model.py)",
 }
 _NVIDIA_SILENT = {
-    "max_epochs": "presumed: beyond the last decay",
+    **dict.fromkeys(("max_epochs", "decay_epochs"), "published: NVIDIA v0.5, run_and_time.sh"),
+    "momentum_rate": "published: NVIDIA v0.5, common/fit.py: MXNet's own SGD, its momentum not corrected",
+    "initialisation": "published: NVIDIA v0.5, common/fit.py: Xavier(rnd_type=gaussian, factor_type=in, magnitude=2)",
     "lr_scaling": "presumed: the linear rule of the reference",
     "evaluation_offset_epochs": "derived: epochs 3, 7, … 63 in its logs",
 }
+
+
+def _lars_silent(round_: str) -> dict[str, str]:
+    """Sources of what NVIDIA's LARS entries of a round say elsewhere than in their configuration."""
+    return {
+        "lr_scaling": "presumed: none, the peak was tuned for this batch",
+        "momentum_rate": f"published: NVIDIA {round_}, common/fit.py: SGDwFASTLARS multiplies momentum by the rates' quotient",
+        "initialisation": f"published: NVIDIA {round_}, train_imagenet.py: MLPerfInit, gaussian of magnitude 2",
+    }
+
 
 SETS: Mapping[str, HyperparameterSet] = {
     "reference": _set(
@@ -101,7 +122,7 @@ SETS: Mapping[str, HyperparameterSet] = {
     ),
     "nvidia_v0.6_dgx1": _set(
         "published: NVIDIA v0.6, config_DGX1.sh and logs",
-        {"lr_scaling": "presumed: none, the peak was tuned for this batch"},
+        _lars_silent("v0.6"),
         **_LARS,
         **_EVERY_FOUR,
         batch_size_global=1_664,
@@ -116,7 +137,7 @@ SETS: Mapping[str, HyperparameterSet] = {
     ),
     "nvidia_v0.7_dgx1": _set(
         "published: NVIDIA v0.7, config_DGX1.sh and logs",
-        {"lr_scaling": "presumed: none, the peak was tuned for this batch"},
+        _lars_silent("v0.7"),
         **_LARS,
         **_EVERY_FOUR,
         batch_size_global=1_664,
@@ -154,6 +175,8 @@ SETS: Mapping[str, HyperparameterSet] = {
         evaluation_offset_epochs=1,
         lr_scaling="linear",
         max_epochs=24,
+        momentum_rate="outside",
+        initialisation="truncated_normal_2",
     ),
 }
 """`learning_rate`: peak. `decay=steps`: times `decay_factor` at each of `decay_epochs`. `decay=polynomial`: from the end of
@@ -188,6 +211,10 @@ class ResNet50Hyperparameters:
     evaluation_interval_epochs: int
     evaluation_offset_epochs: int
     max_epochs: int
+    momentum_rate: str
+    """`outside` or `inside` of the momentum's buffer (`OptimizerSettings`)."""
+    initialisation: str
+    """A name of `network.INITIALISATIONS`."""
     decay_epochs: tuple[int, ...] = ()
     decay_factor: float = 1.0
     horizon_epochs: int = 0

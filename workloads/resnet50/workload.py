@@ -26,7 +26,8 @@ from workloads.api import (
 from workloads.common import schedules
 from workloads.common.images.workload import ImageWorkload
 from workloads.resnet50 import network
-from workloads.resnet50.settings import SETS, TARGETS_TOP1, ResNet50Hyperparameters, ResNet50Options, profile_defaults
+from workloads.resnet50.rules import ROUNDS
+from workloads.resnet50.settings import SETS, ResNet50Hyperparameters, ResNet50Options, profile_defaults
 
 REFERENCE_PARAMETERS = 25_557_032
 """With 1,000 classes (reference resnet_model.py)."""
@@ -43,8 +44,7 @@ class ResNet50(ImageWorkload):
         "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
         "mxnet": ("fp32", "fp16"),
     }
-    free_hyperparameters = frozenset({"batch_size_global", "learning_rate", "warmup_epochs"})
-    """Rules v0.5 to v0.7: batch, peak rate and warm-up are the submitter's; the rate in steps that `deviations` checks."""
+    rules = ROUNDS
     official_runs = 5
     Options = ResNet50Options
     Hyperparameters = ResNet50Hyperparameters
@@ -84,21 +84,6 @@ class ResNet50(ImageWorkload):
         """89 MB in fp32 for 50 layers at 224 pixels."""
         return network.activation_values(network.build(settings.model), int(settings.model["image_size"]))
 
-    @classmethod
-    def deviations(cls, settings: Settings) -> list[str]:
-        """Another data set than ImageNet, a lower target, pixels of scaled decoding, a rate outside the rules' grid."""
-        found = []
-        if settings.dataset != "imagenet":
-            found.append(f"data set {settings.dataset}")
-        target = TARGETS_TOP1.get(settings.rules, TARGETS_TOP1["v0.7"])
-        if settings.targets["top1"] < target:
-            found.append(f"target {settings.targets['top1']}")
-        if cls.options_of(settings).decode == "scaled":
-            found.append("decode scaled")
-        if settings.rules != "v0.5" and cls.hyperparameters_of(settings).decay == "steps":
-            found.append("step decay, which the rules of v0.7 have not")
-        return found
-
     # -- schedule -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
@@ -132,6 +117,7 @@ class ResNet50(ImageWorkload):
         return OptimizerSettings(
             values.optimizer,
             momentum=values.momentum,
+            momentum_rate=values.momentum_rate,
             trust_coefficient=values.lars_coefficient,
             loss_scaling=self.loss_scaling,
         )
@@ -161,8 +147,8 @@ class ResNet50(ImageWorkload):
         return {"label": ArraySpec((count,), "int32")}
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """Of every layer, drawn by hash: variance initial_gain / fan-in, classifier 0.01; the same bytes in every framework."""
-        return network.initial_weights(self.network, float(self.settings.model["initial_gain"]), seed)
+        """Of every layer, drawn by hash as the set's `initialisation` has it; the same bytes in every framework."""
+        return network.initial_weights(self.network, self.hyperparameters.initialisation, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Open the index; images are read, decoded and cropped by threads while training consumes them."""

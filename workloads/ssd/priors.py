@@ -29,7 +29,8 @@ class Priors:
     centres: Float32s
     """Centre x, centre y, width, height, each clamped to 0 … 1."""
     corners: Float32s
-    """Left, top, right, bottom of the same boxes; some lie outside the image."""
+    """Left, top, right, bottom of the same boxes, some outside the image, computed from the float32 centres in float32 as
+    the reference's `DefaultBoxes` does (utils.py): where two boxes overlap equally, rounding decides which one learns."""
 
     def __len__(self) -> int:
         return int(self.centres.shape[1])
@@ -42,10 +43,9 @@ def build(model: Mapping[str, Json]) -> Priors:
     image_size / map size) and `ratios` (the extra ones); `scales` in pixels, one more than there are maps.
     """
     boxes = np.concatenate([_map_boxes(*cells) for cells in _maps(model)])
-    centres = np.clip(boxes.T, 0.0, 1.0)
-    x, y, width, height = centres
-    corners = np.stack([x - width / 2, y - height / 2, x + width / 2, y + height / 2])
-    return Priors(centres.astype(np.float32), corners.astype(np.float32))
+    centres = np.ascontiguousarray(np.clip(boxes.T.astype(np.float32), 0, 1))
+    half = centres[2:] / 2
+    return Priors(centres, np.concatenate([centres[:2] - half, centres[:2] + half]))
 
 
 def shapes_per_cell(model: Mapping[str, Json]) -> list[int]:

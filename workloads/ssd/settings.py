@@ -72,6 +72,7 @@ _COMMON = {
     "decay": "steps",
     "decay_factor": 0.1,
     "warmup_factor": 0,
+    "plateau": "last_warm_up_rate",
     "max_samples": 1,
     "lr_scaling": "linear",
     "evaluation_interval_epochs": 0,
@@ -83,18 +84,20 @@ _LIKE_REFERENCE = "published: MLPerf reference (train.py, utils.py)"
 _AS_RULES = "published: rules, epochs of the round"
 _REFERENCE_SILENT = {
     **dict.fromkeys(("optimizer", "momentum", "decay", "decay_unit", "decay_factor", "max_samples"), _LIKE_REFERENCE),
+    "plateau": "published: MLPerf reference (lr_warmup in train.py sets no rate after its last step)",
     "lr_scaling": _LINEAR,
     "evaluation_interval_epochs": _AS_RULES,
 }
 _NVIDIA_SILENT = {
     **dict.fromkeys(("optimizer", "momentum", "decay", "decay_unit", "decay_factor", "max_samples"), _LIKE_REFERENCE),
+    "plateau": "published: NVIDIA, lr_warmup in its PyTorch train.py of v0.5 to v0.7, as the reference's",
     "lr_scaling": "presumed: the linear rule of the reference",
     "evaluation_interval_epochs": _AS_RULES,
 }
 _V07_SILENT = {**_NVIDIA_SILENT, "max_epochs": "presumed: the last evaluation that the rules of v0.7 name"}
 _V05 = {**_ITERATIONS, "warmup_steps": 300, "weight_decay": 5e-4, "max_epochs": 66}
 _V05_LAST = {"max_epochs": "presumed: the last evaluation of v0.5's schedule"}
-_ARTICLE = "published: DGX-1 scaling article, table 1"
+_ARTICLE = "published: DGX-1 scaling article, table 3"
 _LIKE_V05 = "presumed: as NVIDIA's v0.5 DGX-1 entry, whose batch and epochs the article repeats"
 _RULE_V05 = "derived: 1e-3 times round(2.5 · batch / 32), as that entry computes it"
 _ARTICLE_SILENT = {
@@ -108,12 +111,12 @@ _V06 = "published: NVIDIA v0.6, config_DGX1.sh and logs"
 SETS: Mapping[str, HyperparameterSet] = {
     "reference": _set(
         "published: MLPerf reference, 8 V100 (config_DGX1_singlenode.sh)",
-        _REFERENCE_SILENT,
+        {**_REFERENCE_SILENT, "warmup_steps": "derived: int(2.619685 · 117,266 / 1,024), as train.py computes it"},
         **_EPOCHS,
         batch_size_global=1_024,
         learning_rate=0.08,
         weight_decay=5e-4,
-        warmup_steps=300,
+        warmup_steps=299,
         decay_boundaries=[40, 50],
         max_epochs=70,
     ),
@@ -169,8 +172,8 @@ SETS: Mapping[str, HyperparameterSet] = {
     ),
     "nvidia_v0.7_64xa100": _set(
         "published: NVIDIA v0.7, MXNet on 64 A100, logs",
-        _V07_SILENT,
-        **_EPOCHS,
+        {**_V07_SILENT, "plateau": "published: NVIDIA v0.7, lr_scheduler.py of its MXNet entry"},
+        **{**_EPOCHS, "plateau": "base"},
         batch_size_global=1_536,
         learning_rate=0.14,
         weight_decay=1.7e-4,
@@ -195,6 +198,7 @@ SETS: Mapping[str, HyperparameterSet] = {
         weight_decay=5e-4,
         warmup_steps=250,
         warmup_factor=0,
+        plateau="base",
         decay="cosine",
         horizon_epochs=16,
         max_samples=1,
@@ -203,8 +207,9 @@ SETS: Mapping[str, HyperparameterSet] = {
         max_epochs=16,
     ),
 }
-"""`learning_rate`: after the warm-up. `decay=steps`: times `decay_factor` at each of `decay_boundaries`, in epochs or in steps
-of 32 images; `decay=cosine`: to 0 at `horizon_epochs`. `max_samples`: attempts at a crop before its mode is drawn again.
+"""`learning_rate`: what the warm-up rises to. `decay=steps`: times `decay_factor` at each of `decay_boundaries`, in epochs or
+in steps of 32 images; `decay=cosine`: to 0 at `horizon_epochs`. `max_samples`: attempts at a crop before its mode is drawn
+again.
 `evaluation_interval_epochs` 0: when the rules say. Sets of a fixed device count take other counts too."""
 
 
@@ -224,7 +229,7 @@ class SSDHyperparameters:
 
     optimizer: str
     learning_rate: float
-    """After the warm-up."""
+    """What the warm-up rises to."""
     momentum: float
     weight_decay: float
     warmup_steps: int
@@ -233,6 +238,8 @@ class SSDHyperparameters:
     """Attempts at a crop before its mode is drawn again."""
     decay: str
     """`steps`: times `decay_factor` at each of `decay_boundaries`; `cosine`: to 0 at `horizon_epochs`."""
+    plateau: str
+    """The rate from the warm-up to the first decay: `base`, or `last_warm_up_rate`, base · (1 - 1 / (steps · 2^factor))."""
     evaluation_interval_epochs: int
     """0: when the rules say."""
     max_epochs: int

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,11 +32,11 @@ from workloads.common.images.workload import ImageWorkload
 from workloads.common.networks import backbones
 from workloads.ssd import backbone, network, priors
 from workloads.ssd.detections import detect
+from workloads.ssd.rules import ROUNDS
 from workloads.ssd.settings import (
     EVALUATION_EPOCHS,
     EVALUATION_INTERVAL_EPOCHS,
     SETS,
-    TARGETS_MAP,
     SSDHyperparameters,
     SSDOptions,
     profile_defaults,
@@ -45,11 +44,6 @@ from workloads.ssd.settings import (
 
 REFERENCE_PARAMETERS = 19_972_534
 """With 80 classes (reference ssd300.py)."""
-BASE_RATES = {"v0.5": 1e-3, "v0.7": 2.5e-3}
-"""Rules to what the learning rate must be a whole multiple of."""
-DECAY_EPOCHS = (40, 50)
-"""The rules of v0.7 allow these times 1 + k / 10 for a whole k."""
-ATTEMPTS_ALLOWED = (1, 50)
 
 
 class SSD(ImageWorkload):
@@ -63,10 +57,7 @@ class SSD(ImageWorkload):
         "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
         "mxnet": ("fp32", "fp16"),
     }
-    free_hyperparameters = frozenset(
-        {"batch_size_global", "learning_rate", "warmup_steps", "warmup_factor", "weight_decay", "max_samples"}
-    )
-    """Rules of v0.6 and v0.7; rate, warm-up, boundaries and attempts within limits that `deviations` checks."""
+    rules = ROUNDS
     official_runs = 5
     measure_threads = 1
     Options = SSDOptions
@@ -114,31 +105,14 @@ class SSD(ImageWorkload):
         """81 MB in fp32 at 300 pixels."""
         return network.activation_values(network.build(settings.model), int(settings.model["image_size"]))
 
-    @classmethod
-    def deviations(cls, settings: Settings) -> list[str]:
-        """Another data set than COCO, a lower target, pixels of scaled decoding, values outside the grids of the rules."""
-        values, found = cls.hyperparameters_of(settings), []
-        if settings.dataset != "coco2017":
-            found.append(f"data set {settings.dataset}")
-        if settings.targets["map"] < TARGETS_MAP.get(settings.rules, TARGETS_MAP["v0.7"]):
-            found.append(f"target {settings.targets['map']}")
-        base = BASE_RATES.get(settings.rules, BASE_RATES["v0.7"])
-        if not _is_whole(values.learning_rate / base):
-            found.append(f"learning rate {values.learning_rate}, no multiple of {base}")
-        if cls.options_of(settings).decode == "scaled":
-            found.append("decode scaled")
-        if values.evaluation_interval_epochs:
-            found.append("evaluations not at the epochs of the rules")
-        if values.decay != "steps":
-            found.append(f"{values.decay} decay")
-        return found if settings.rules == "v0.5" else found + _outside_v07(values)
-
     # -- schedule -------------------------------------------------------------------------------------------------
 
     def learning_rate(self, step: int) -> float:
         """The workload's own warm-up, then steps or half a cosine."""
         values = self.hyperparameters
         base, warmup_steps = values.learning_rate, values.warmup_steps
+        if values.plateau == "last_warm_up_rate" and warmup_steps and step < self.decay_steps[0]:
+            step = min(step, warmup_steps - 1)
         warming = schedules.warm_up_from(step, warmup_steps, base, values.warmup_factor)
         if warming is not None:
             return warming
@@ -264,29 +238,3 @@ class SSD(ImageWorkload):
             found["opt_learning_rate_decay_boundary_epochs"] = self.decay_epochs
             found["opt_learning_rate_decay_factor"] = values.decay_factor
         return found
-
-
-def _outside_v07(values: SSDHyperparameters) -> list[str]:
-    """What leaves the rules of v0.7 (hyperparameter table) beside the rate."""
-    found = []
-    if values.warmup_steps < 1:
-        found.append("no warm-up")
-    if values.max_samples not in ATTEMPTS_ALLOWED:
-        found.append(f"max_samples {values.max_samples}, not 1 or 50")
-    if values.decay == "steps":
-        allowed = values.decay_unit == "epochs" and _are_allowed(values.decay_boundaries)
-        if not allowed:
-            found.append("decay not at epochs 40 and 50 times 1 + k/10")
-    return found
-
-
-def _are_allowed(epochs: Sequence[float]) -> bool:
-    """True for [40, 50] · (1 + k / 10)."""
-    if len(epochs) != len(DECAY_EPOCHS):
-        return False
-    factors = [epoch / of_rules for epoch, of_rules in zip(epochs, DECAY_EPOCHS, strict=True)]
-    return math.isclose(*factors) and factors[0] >= 1 and _is_whole(factors[0] * 10)
-
-
-def _is_whole(value: float) -> bool:
-    return value > 0 and math.isclose(value, round(value), rel_tol=1e-6)

@@ -123,6 +123,15 @@ def _framework_text(entry: Entry) -> str:
     return f"{entry.measurement.framework} {entry.framework_version}".strip()
 
 
+def _waiting_text(entry: Entry) -> str:
+    return "" if entry.group is None else entry.group.thread_waiting or "the runtime's default"
+
+
+def _labels_text(entry: Entry) -> str:
+    """Without that of a busy machine, which is a property of its own."""
+    return ", ".join(label for label in entry.measurement.labels if label != entry.machine) or "none"
+
+
 def _runs_text(entry: Entry) -> str:
     score = entry.measurement.score
     if score.method == "single figure":
@@ -134,6 +143,7 @@ def _runs_text(entry: Entry) -> str:
 
 
 _COMPARED_PROPERTIES: Mapping[str, Callable[[Entry], str]] = {
+    "machine": lambda entry: entry.machine,
     "target": lambda entry: target_text(entry.measurement),
     "clock rule": _clock_text,
     "round": lambda entry: entry.measurement.rules,
@@ -145,10 +155,11 @@ _COMPARED_PROPERTIES: Mapping[str, Callable[[Entry], str]] = {
     "precision": lambda entry: entry.measurement.precision,
     "hardware": lambda entry: entry.measurement.hardware,
     "cores per device": lambda entry: "" if entry.cores_per_device is None else str(entry.cores_per_device),
+    "thread waiting": _waiting_text,
     "framework": _framework_text,
     "runs": _runs_text,
     "profile": lambda entry: {"published": "reference"}.get(entry.measurement.profile, entry.measurement.profile),
-    "labels": lambda entry: ", ".join(entry.measurement.labels) or "none",
+    "labels": _labels_text,
     "stop rule": lambda entry: entry.stop,
     "mode": lambda entry: entry.mode,
     "division": lambda entry: entry.division,
@@ -175,6 +186,8 @@ _OTHER_SETTINGS: Mapping[str, Callable[[Entry], str]] = {
 }
 """Every other setting that distinguishes rows."""
 _ONLY_IN_OUR_LOGS = (
+    "machine",
+    "thread waiting",
     "data fingerprint",
     "batch rule",
     "learning-rate scaling",

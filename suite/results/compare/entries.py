@@ -35,6 +35,8 @@ class Entry:
     hyperparameter_set: str = ""
     deviations: tuple[str, ...] = ()
     """How the runs deviate from the rules of the closed division."""
+    machine: str = ""
+    """`suite.results.score.condition.machine_condition`: busy or not."""
     group: Group | None = None
     """All settings of our own runs; None for results of others."""
 
@@ -146,5 +148,6 @@ def _entry_of_row(row: Row, item: Measurement) -> Entry:
         framework_version=group.framework_version,
         hyperparameter_set=group.hyperparameter_set,
         deviations=group.deviations,
+        machine=row.condition,
         group=group if group.profile else None,
     )

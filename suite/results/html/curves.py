@@ -97,7 +97,7 @@ def _numbered_duplicates(texts: Sequence[str]) -> list[str]:
 
 def run_labels(rows: Sequence[Row]) -> tuple[str, ...]:
     """The labels of all rows together, to show with every number of the table."""
-    labels = {label for row in rows for label in row.group.labels}
+    labels = {label for row in rows for label in row.labels}
     return tuple(clean(label, 60) for label in sorted(labels)[:6])
 
 

@@ -12,6 +12,7 @@ from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.report.tables import DASH, minutes_text, rate_text
 from suite.results.report.time_fractions import time_fractions
+from suite.results.score.condition import BUSY
 from suite.results.text import clean, devices_text
 from workloads.api import Json
 
@@ -48,6 +49,7 @@ def _view(run: Run) -> RunView:
     lists = (
         ("Settings", _settings(run.settings)),
         ("Logged values", _bounded(_logged(record))),
+        ("Machine during the run", _machine(record)),
         ("Environment", _bounded(_environment(folder))),
     )
     return RunView(
@@ -71,6 +73,8 @@ def _facts(settings: RunSettings | None, record: RunRecord | None) -> Iterator[s
     if record.epochs_to_target is not None:
         yield f"{record.epochs_to_target:g} epochs"
     yield from (f"{clean(name, 20)} {value:.4g}" for name, value in list(record.quality.items())[:3])
+    if record.condition is not None and record.condition.busy:
+        yield clean(f"{BUSY}: {' and '.join(record.condition.busy)}", 120)
     yield from (f"{part} %" for part in _time_fractions(record))
 
 
@@ -103,6 +107,14 @@ def _logged(record: RunRecord | None) -> Iterator[tuple[str, object]]:
     if rates:
         yield "throughput of the last block", f"{rate_text(rates[-1])} samples/s"
     yield from record.hyperparameters.items()
+
+
+def _machine(record: RunRecord | None) -> Lines:
+    """`suite_condition`, line by line."""
+    if record is None or record.condition is None:
+        return ()
+    busy = record.condition.busy or ("no",)
+    return _bounded([("busy", busy), *record.condition.figures.items()])
 
 
 def _environment(folder: Path) -> Iterator[tuple[str, object]]:

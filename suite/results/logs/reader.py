@@ -18,13 +18,23 @@ from suite.results.logs.quality import (
     run_status,
     targets_of_run,
 )
-from suite.results.logs.record import Evaluation, Reading, RunRecord, RunSettings, Throughput
+from suite.results.logs.record import Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
 from workloads.api import Json
 
 STRUCTURAL_KEYS = frozenset(
     {
         *("submission_benchmark", "submission_org", "submission_division", "submission_status", "submission_platform"),
-        *("suite_run", "seed", "cache_clear", "init_start", "init_stop", "run_start", "run_stop", "run_final"),
+        *(
+            "suite_run",
+            "suite_condition",
+            "seed",
+            "cache_clear",
+            "init_start",
+            "init_stop",
+            "run_start",
+            "run_stop",
+            "run_final",
+        ),
         *("block_start", "block_stop", "epoch_start", "epoch_stop", "train_loop", "tracked_stats"),
         *("eval_start", "eval_stop", "eval_accuracy", "eval_result", "quality_target"),
     }
@@ -90,6 +100,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         },
         batch_logged=batch,
         batch_basis=basis,
+        condition=_condition(first.get("suite_condition")),
     )
     return Reading(record, (*problems, *remarks.problems()))
 
@@ -229,6 +240,15 @@ def _throughput(event: Event) -> Throughput:
         rates=_numbers(stats.get("rates")),
         scores=_numbers(stats.get("scores")),
     )
+
+
+def _condition(event: Event | None) -> Condition | None:
+    """`suite_condition`; what is neither a number nor the list of reasons is left out."""
+    if event is None or not isinstance(event.value, dict):
+        return None
+    busy = event.value.get("busy")
+    reasons = tuple(text for text in busy[:8] if isinstance(text, str)) if isinstance(busy, list) else ()
+    return Condition(reasons, _numbers(event.value))
 
 
 def _numbers(value: Json) -> dict[str, float]:

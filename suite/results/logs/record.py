@@ -19,6 +19,8 @@ class RunSettings(LoggedSettings):
     system: str = ""
     """Name of the system."""
     device_name: str = ""
+    thread_waiting: str = ""
+    """`GOMP_SPINCOUNT=1000`: how threads on CPU cores wait for each other; empty: as their runtime chooses."""
     data_fingerprint: str = ""
     sample_unit: str = ""
     labels: tuple[str, ...] = ()
@@ -73,6 +75,15 @@ class Throughput:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """How much of the machine the run got (`suite_condition`, docs/logs.md)."""
+
+    busy: tuple[str, ...] = ()
+    """Why the machine was a busy one, a few words each; empty: it was not, as far as is known."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """One run, as described by its log."""
 
@@ -112,6 +123,9 @@ class RunRecord:
     """Samples (Transformer: tokens) per optimizer step as the log gives them."""
     batch_basis: str = ""
     """`global`, or that a v0.5 log does not say whether `batch_logged` is of one device or of all; empty: no batch."""
+
+    condition: Condition | None = None
+    """None: the log does not tell."""
 
     @property
     def best_quality(self) -> Mapping[str, float]:

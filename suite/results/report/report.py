@@ -155,6 +155,7 @@ def report_csv(paths: Sequence[Path]) -> str:
 
 _MEASURE_COLUMNS = (
     *("runs_successful", "runs_failed", "runs_required", "runs_retained", "score_method", "score_notes"),
+    "machine_condition",
     *("train_minutes", "minutes_minimum", "minutes_maximum", "minutes_standard_deviation"),
     *("epochs_to_target", "seconds_per_epoch", "samples_per_second", "further_rates"),
     *("data_wait_share", "evaluation_share"),
@@ -173,6 +174,7 @@ def _csv_row(row: Row) -> dict[str, object]:
         "runs_retained": score.runs_retained,
         "score_method": score.method,
         "score_notes": "; ".join(score.notes),
+        "machine_condition": csv_cell(row.condition),
         "train_minutes": _minutes(score.seconds),
         "minutes_minimum": _minutes(score.seconds_minimum),
         "minutes_maximum": _minutes(score.seconds_maximum),

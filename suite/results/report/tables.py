@@ -12,7 +12,18 @@ from workloads.api import LoggedSettings, field_names
 DASH = "–"
 _FIELDS_IN_ORDER = (
     *("device_name", "framework_version", "nodes", "cores_per_device", "batch_rule", "batch_size_global", "lr_scaling"),
-    *("precision", "hyperparameter_set", "rules", "clock", "stop", "mode", "dataset", "data_fingerprint", "targets"),
+    *(
+        "precision",
+        "hyperparameter_set",
+        "rules",
+        "clock",
+        "stop",
+        "mode",
+        "dataset",
+        "data_fingerprint",
+        "thread_waiting",
+        "targets",
+    ),
 )
 _SHOWN_ELSEWHERE = ("profile", "workload", "framework", "device", "devices")
 """In the heading, or in columns of their own."""
@@ -32,6 +43,7 @@ _FIELD_LABELS = {
     "lr_scaling": "lr scaling",
     "hyperparameter_set": "hyperparameters",
     "data_fingerprint": "data",
+    "thread_waiting": "threads wait",
     "targets": "target",
 }
 _KNOWN_LABELS = {"demo", "synthetic", "cpu"}
@@ -187,7 +199,7 @@ def _cells(row: Row, names: Sequence[str], footnotes: Footnotes, rows: Sequence[
 
 def _row_footnotes(row: Row, rows: Sequence[Row]) -> list[str]:
     group = row.group
-    texts = [clean(label, 80) for label in group.labels if label not in _KNOWN_LABELS]
+    texts = [clean(label, 80) for label in row.labels if label not in _KNOWN_LABELS]
     if _differs(rows, "deviations"):
         texts += ["leaves the closed rules: " + clean(text, 80) for text in group.deviations]
     if group.profile not in ("demo", "synthetic"):

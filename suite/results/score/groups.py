@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import telemetry
+from suite.results.score.condition import busy_labels, machine_condition
 from suite.results.score.scores import FIRST_CONVERGED, Score, TimedRun, score
 from suite.results.targets import RUNS_REQUIRED
 from workloads.api import field_names, setting
@@ -65,6 +66,16 @@ class Row:
     """The successful runs of the score, in order of start."""
     attempts: tuple[Run, ...] = ()
     """All runs that count here, also those that failed."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What must stand beside the numbers: the settings' labels, and that the machine was busy."""
+        return (*self.group.labels, *busy_labels(self.condition))
+
+    @property
+    def condition(self) -> str:
+        """`machine_condition` of its runs."""
+        return machine_condition(self.attempts)
 
 
 def rows(runs: Iterable[Run]) -> list[Row]:

@@ -85,7 +85,7 @@ def _measurement(row: Row) -> Measurement:
         clock=group.clock,
         targets=dict(group.targets),
         profile=group.profile or "published",
-        labels=group.labels,
+        labels=row.labels,
         score=row.score if group.to_target else replace(row.score, seconds=None, epochs=None),
         runs=row.runs,
         hyperparameters=dict(group.hyperparameters),

@@ -89,7 +89,6 @@ class ToyData:
 class Toy(Workload):
     name, log_name, sample_unit, default_rules = "toy", "toy", "points", "v0.7"
     precisions = {"plain": ("fp32",)}
-    free_hyperparameters = frozenset()
     official_runs = 5
     Options = Options
 

@@ -5,12 +5,15 @@ import sys
 
 import pytest
 
-from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, run_suite
+from tests.helpers import PROJECT, TOY_RUN, cpu_seconds, run_suite, run_suite_here
 
 NCF = ("workload=ncf", "profile=demo")
 
 CASES = {
-    "workload": (("workload=nfc",), "workload=nfc: allowed: gnmt, ncf, resnet50, ssd, toy (did you mean 'ncf'?)"),
+    "workload": (
+        ("workload=nfc",),
+        "workload=nfc: allowed: gnmt, maskrcnn, ncf, resnet50, ssd, toy (did you mean 'ncf'?)",
+    ),
     "no workload": (("gpus=1",), "no workload given: type workload=NAME"),
     "framework": ((*NCF, "framework=pytroch"), "(did you mean 'pytorch'?)"),
     "profile": (
@@ -55,11 +58,18 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_one_line_and_exit_code_2(tmp_path, name):
+OWN_PROCESS = ("workload", "no workload", "gpus in a sweep", "sweep with too many")
+"""Cases that a Python of its own is started for, too: as a user starts it."""
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [*((name, run_suite_here) for name in CASES), *((name, run_suite) for name in OWN_PROCESS)],
+)
+def test_one_line_and_exit_code_2(tmp_path, name, run):
     arguments, expected = CASES[name]
     before = cpu_seconds()
-    done = run_suite(tmp_path, *arguments, toy=True, CUDA_VISIBLE_DEVICES="")
+    done = run(tmp_path, *arguments, toy=True, CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 2, done.stdout + done.stderr
     assert expected in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
@@ -70,14 +80,14 @@ def test_one_line_and_exit_code_2(tmp_path, name):
 
 
 def test_missing_environment_says_the_command_that_makes_it(tmp_path):
-    done = run_suite(tmp_path, *NCF, SUITE_ENV_DIR=str(tmp_path / "none"))
+    done = run_suite_here(tmp_path, *NCF, SUITE_ENV_DIR=str(tmp_path / "none"))
     assert done.returncode == 2
     assert "suite env create torch" in done.stderr
 
 
 def test_missing_data_set_says_the_command_that_prepares_it(tmp_path):
     arguments = ("workload=ncf", "device=cpu", "environment=current")
-    done = run_suite(tmp_path, *arguments, SUITE_DATA_DIR=str(tmp_path / "none"))
+    done = run_suite_here(tmp_path, *arguments, SUITE_DATA_DIR=str(tmp_path / "none"))
     assert done.returncode == 2
     assert "suite data prepare ml-20m --from" in done.stderr
 
@@ -86,7 +96,7 @@ def test_results_are_never_overwritten(tmp_path):
     first = run_suite(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True)
     assert first.returncode == 0, first.stdout + first.stderr
     before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
-    second = run_suite(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True)
+    second = run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'out'}", toy=True)
     assert second.returncode == 2
     assert "never overwritten; type another output=FOLDER" in second.stderr
     assert before == {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
@@ -101,7 +111,7 @@ def test_output_path_with_spaces_commas_and_other_letters(tmp_path):
 
 def test_output_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    done = run_suite(tmp_path, *TOY_RUN, f"output={tmp_path / 'file' / 'below'}", toy=True)
+    done = run_suite_here(tmp_path, *TOY_RUN, f"output={tmp_path / 'file' / 'below'}", toy=True)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

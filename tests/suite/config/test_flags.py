@@ -46,7 +46,10 @@ def test_a_sweep_is_the_grid_of_its_values(flag):
     request = compose([*NCF, flag, "gpus=2,1", "seed=5,6"])
     assert request.sweep
     assert [(job.config["gpus"], job.config["seed"]) for job in request.jobs] == [(2, 5), (2, 6), (1, 5), (1, 6)]
-    assert [job.config["gpus"] for job in compose([flag, *NCF]).jobs] == [1, 4, 8]
+
+
+def test_a_sweep_without_gpus_is_over_1_4_and_8():
+    assert [job.config["gpus"] for job in compose(["-m", *NCF]).jobs] == [1, 4, 8]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from suite.common import registry
 from suite.control import caches
-from tests.helpers import PROJECT, TOY_RUN, events, only, run_suite
+from tests.helpers import PROJECT, TOY_RUN, events, only, run_suite_here
 from tests.workloads.resnet50 import synthetic_images as synthetic
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -300,7 +300,7 @@ def test_the_log_says_what_was_seen(disk):
         with contextlib.ExitStack() as stack:
             if name == "held":
                 stack.enter_context(held(disk / "data" / "toy-demo" / "x.npy"))
-            done = run_suite(disk, *TOY_RUN, f"output={disk / name}", toy=True)
+            done = run_suite_here(disk, *TOY_RUN, f"output={disk / name}", toy=True)
         assert done.returncode == 0, done.stdout + done.stderr
         assert ("x.npy" in done.stdout) == (name == "held")
         logs.append(only((disk / name).glob("*/run_0")))

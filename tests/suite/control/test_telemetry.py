@@ -129,7 +129,29 @@ def test_gpus_are_read_device_by_device(tmp_path, nvml):
         "gpu_power_watts": [312.5, 312.5],
         "gpu_clock_mhz": [1980, 1980],
         "gpu_temperature_celsius": [45, 45],
+        "gpu_slow": [0, 0],
+        "gpu_other_processes": [0, 0],
     }
+
+
+@pytest.mark.parametrize(("reasons", "slow"), [(0x04, 0), (0x02, 0), (0x08, 1), (0x20 | 0x04, 1), (0x40, 1), (0x80, 1)])
+def test_heat_and_brakes_slow_a_gpu_down_and_a_power_limit_does_not(tmp_path, nvml, reasons, slow):
+    nvml(slow=reasons)
+    _, row, *_ = sampled(tmp_path, with_gpus=True)
+    assert row["gpu_slow"] == [slow, slow]
+
+
+@pytest.mark.parametrize("child", [HOLD], indirect=True)
+def test_processes_on_a_gpu_that_the_run_did_not_start(tmp_path, nvml, child):
+    nvml(running=(child.pid, 1))
+    _, row, *_ = sampled(tmp_path, with_gpus=True)
+    assert row["gpu_other_processes"] == [1, 1]
+
+
+def test_a_process_that_is_not_to_be_seen_may_be_ours(tmp_path, nvml):
+    nvml(running=(1, 1 << 30))
+    _, row, *_ = sampled(tmp_path, with_gpus=True)
+    assert row["gpu_other_processes"] == [None, None]
 
 
 def test_only_visible_devices_are_read(tmp_path, nvml, monkeypatch):
@@ -227,4 +249,9 @@ def test_a_whole_run_keeps_its_window(tmp_path):
         assert row["seconds"] == pytest.approx((row["time_ms"] - times["run_start"]) / 1e3, abs=2e-3)
         assert row["run_processes"] >= 1
         assert row["run_memory_bytes"] > 10 << 20
-    assert events(folder / "result_0.txt")[-1][0] == "run_stop"
+    (*_, stop, (key, condition, _)) = events(folder / "result_0.txt")
+    assert (stop[0], key) == ("run_stop", "suite_condition")
+    assert condition["seconds"] == pytest.approx((times["run_stop"] - times["run_start"]) / 1e3, abs=0.1)
+    assert 0 < condition["cpu_share"] <= 1
+    assert 0 <= condition["others_share"] <= 1
+    assert (condition["others_share"] > 0.1) == any("others took" in text for text in condition["busy"])

@@ -45,6 +45,23 @@ def test_malloc_takes_huge_pages_on_cpu_cores_unless_the_user_says_otherwise(fra
     assert "GLIBC_TUNABLES" not in variables(framework)
 
 
+@pytest.mark.parametrize("framework", [PYTORCH, MXNET], ids=lambda framework: framework.name)
+def test_threads_of_a_demo_on_cpu_cores_spin_briefly_unless_the_user_says_otherwise(framework, monkeypatch):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    assert variables(framework, profile="demo")["GOMP_SPINCOUNT"] == "1000"
+    for other in ({"profile": "reference"}, {"profile": "synthetic"}, {"profile": "demo", "device": "cuda"}):
+        assert "GOMP_SPINCOUNT" not in variables(framework, **other)
+    for name, value in (("OMP_WAIT_POLICY", "ACTIVE"), ("GOMP_SPINCOUNT", "5")):
+        with monkeypatch.context() as user:
+            user.setenv(name, value)
+            assert not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(variables(framework, profile="demo"))
+
+
+def test_tensorflow_has_threads_of_its_own():
+    assert not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & set(variables(TENSORFLOW, profile="demo"))
+
+
 def test_pytorch_on_one_host():
     ((command,),) = commands(PYTORCH, make_run(devices=2), (2000, 2001))
     assert command.name == "launcher"

@@ -3,18 +3,17 @@
 import pytest
 
 from suite.common import registry
-from suite.config.compose import compose
 from suite.machine.cgroups import Limits
 from suite.plan import capacity
 from suite.plan.capacity import available_bytes, check_memory
 from suite.plan.settings import resolve_settings
-from tests.helpers import run_suite
+from tests.helpers import composed, run_suite_here
 
 GIB = 1 << 30
 
 
 def planned(workload, *overrides):
-    config = compose((f"workload={workload}", "profile=synthetic", "device=cpu", *overrides)).jobs[0].config
+    config = composed(f"workload={workload}", "profile=synthetic", "device=cpu", *overrides)
     kind = registry.load_workload(workload)
     return kind, resolve_settings(config, kind, registry.load_framework("pytorch"))
 
@@ -73,7 +72,7 @@ def test_the_control_groups_limit_counts():
 
 def test_the_command_refuses_in_one_line(tmp_path):
     words = ("workload=resnet50", "profile=synthetic", "device=cpu", "environment=current", "batch=global:1000000")
-    done = run_suite(tmp_path, *words)
+    done = run_suite_here(tmp_path, *words)
     assert done.returncode == 2
     assert "batch size 1000000 on CPU cores" in done.stderr
     assert "Traceback" not in done.stderr

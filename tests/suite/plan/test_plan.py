@@ -5,17 +5,17 @@ import os
 import pytest
 
 from suite.common import registry
-from suite.config.compose import compose
 from suite.launch.base import place_of
 from suite.machine import devices
 from suite.plan.settings import resolve_settings
+from tests.helpers import composed
 from workloads.ncf.data import evaluation_users_per_batch
 from workloads.ncf.settings import SETS
 from workloads.ncf.workload import NCF
 
 
 def settings_of(*overrides):
-    config = compose(("workload=ncf", "device=cpu", *overrides)).jobs[0].config
+    config = composed("workload=ncf", "device=cpu", *overrides)
     return resolve_settings(config, NCF, registry.load_framework(config["framework"]["name"]))
 
 
@@ -90,8 +90,8 @@ def test_clock_follows_the_rules():
 def test_what_leaves_the_closed_rules():
     assert NCF.deviations(settings_of()) == []
     assert NCF.deviations(settings_of("workload.dataset=ml-1m", "workload.target=0.5")) == [
-        "data set ml-1m",
-        "target 0.5",
+        "data set ml-1m, not ml-20m",
+        "targets hr_at_10 0.5, not hr_at_10 0.635 or above",
     ]
 
 

@@ -9,6 +9,7 @@ from suite.common import registry
 from suite.config import overrides
 from suite.config.compose import compose
 from suite.plan.settings import batch_size, resolve_settings
+from tests.helpers import composed
 from workloads.api import Defaults, Settings, field_names, option, option_keys
 from workloads.common.images.workload import ImageOptions
 from workloads.ncf.settings import NCFOptions
@@ -40,7 +41,7 @@ class Throughput(NCF):
 
 def settings_of(workload, *arguments, **options):
     profile = () if any(text.startswith("profile=") for text in arguments) else ("profile=demo",)
-    config = compose(("workload=ncf", "device=cpu", *profile, *arguments)).jobs[0].config
+    config = composed("workload=ncf", "device=cpu", *profile, *arguments)
     config["workload"] = {**dataclasses.asdict(workload.Options()), **options}
     return resolve_settings(config, workload, registry.load_framework("pytorch"))
 
@@ -133,7 +134,7 @@ def test_options_of_images_belong_to_the_workloads_that_have_them():
 
 def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
     before = {name: dict(values) for name, values in NCF.hyperparameter_sets().items()}
-    config = compose(("workload=ncf", "device=cpu", "profile=demo", "batch=global:4096")).jobs[0].config
+    config = composed("workload=ncf", "device=cpu", "profile=demo", "batch=global:4096")
     copy = {key: dict(value) if isinstance(value, dict) else value for key, value in config.items()}
     first, second = (resolve_settings(config, NCF, registry.load_framework("pytorch")) for _ in range(2))
     assert first == second

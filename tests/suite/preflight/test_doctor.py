@@ -17,7 +17,7 @@ from suite.preflight import doctor
 from suite.preflight import gpus as gpucheck
 from suite.preflight.doctor import Need, preflight
 from suite.preflight.gpus import Build, carries, judge
-from tests.helpers import TOY_RUN, only, run_suite, suite, variables, wait_until
+from tests.helpers import TOY_RUN, only, run_suite_here, suite, suite_here, wait_until
 from tests.suite import fake_nvml
 
 Usage = namedtuple("Usage", "total used free")
@@ -203,17 +203,15 @@ def test_a_cpu_run_starts_nothing_and_is_quick(tmp_path, monkeypatch):
     assert min(cpu_seconds) + 2 * cpu_load.LOOK_SECONDS < 0.3
 
 
-def test_warnings_are_printed_once_and_the_sweep_goes_on(tmp_path):
-    code = "import sys; from suite.control import controller; from suite.preflight import doctor; "
-    code += "doctor.preflight = lambda need: ['x: [y]; z']; sys.exit(controller.main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, "-m", *TOY_RUN, "gpus=1", "seed=1,2"]
-    done = subprocess.run(command, env=variables(tmp_path, toy=True), capture_output=True, text=True, timeout=300)
+def test_warnings_are_printed_once_and_the_sweep_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor, "preflight", lambda need: ["x: [y]; z"])
+    done = run_suite_here(tmp_path, "-m", *TOY_RUN, "gpus=1", "seed=1,2", toy=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("warning: x: [y]; z") == 1
 
 
 def test_too_little_disk_space_refuses_the_run(tmp_path):
-    done = run_suite(tmp_path, *TOY_RUN, toy=True, SUITE_MINIMUM_DISK_MB="1e12")
+    done = run_suite_here(tmp_path, *TOY_RUN, toy=True, SUITE_MINIMUM_DISK_MB="1e12")
     assert done.returncode == 2
     assert done.stderr.startswith("run_suite.py: disk: ")
     assert len(done.stderr.splitlines()) == 1
@@ -226,7 +224,7 @@ def test_suite_doctor(tmp_path):
     lines = [line.split()[:2] for line in done.stdout.splitlines()]
     assert [topic for _, topic in lines][:6] == ["devices:", "disk:", "memory:", "load:", "governor:", "container:"]
     assert {level for level, _ in lines} <= {"ok", "warning"}
-    done = suite(tmp_path, "doctor", "--device", "cpu", SUITE_MINIMUM_DISK_MB="1e12")
+    done = suite_here(tmp_path, "doctor", "--device", "cpu", SUITE_MINIMUM_DISK_MB="1e12")
     assert done.returncode == 1
     assert "impossible  disk: " in done.stdout
-    assert suite(tmp_path, "doctor", "--gpus", "0").returncode == 2
+    assert suite_here(tmp_path, "doctor", "--gpus", "0").returncode == 2

@@ -82,6 +82,7 @@ def demo_log(
     train_seconds=1.0,
     keys=None,
     start=0,
+    condition=None,
     **suite_run,
 ):
     """The lines of a run under clock v0.5 with one evaluation for each epoch; `status` None: by the target 0.635."""
@@ -113,6 +114,8 @@ def demo_log(
     reached = any(quality is not None and quality >= 0.635 for quality in qualities)
     ended = {"status": status or ("success" if reached else "aborted"), **({"reason": reason} if reason else {})}
     lines.append(line(start + round(len(qualities) * seconds_per_epoch * 1000), "run_stop", **ended))
+    if condition is not None:
+        lines.append(line(start + round(len(qualities) * seconds_per_epoch * 1000), "suite_condition", condition))
     return lines
 
 

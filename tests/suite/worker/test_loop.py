@@ -11,7 +11,7 @@ import pytest
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import place_of
 from suite.worker.evaluation import merge
-from suite.worker.heartbeat import Heart
+from suite.worker.heartbeat import Heart, read_beat
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
 from tests.helpers import TOY, events
@@ -114,6 +114,17 @@ def test_epoch_numbers_count_from_one(tmp_path):
     assert [m["first_epoch_num"] for k, _, m in found if k == "block_start"] == [1, 2]
 
 
+class Filled(toy.Toy):
+    repeated_samples_per_epoch = 24
+
+
+@pytest.mark.parametrize(("workload_type", "repeated"), [(toy.Toy, 0), (Filled, 24)])
+def test_repeated_samples_are_in_suite_run(tmp_path, workload_type, repeated):
+    run_loop(tmp_path, workload_type=workload_type)
+    (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]
+    assert value["repeated_samples_per_epoch"] == repeated
+
+
 class EveryThirdEpochAndAHalf(toy.Toy):
     def evaluation_steps(self):
         return itertools.count(24, 24)  # 16 steps an epoch
@@ -202,3 +213,15 @@ def test_merge_joins_along_samples_and_skips_empty_parts():
 def test_one_line_of_an_error():
     assert one_line(RuntimeError("first\nsecond")) == "RuntimeError: first"
     assert one_line(KeyboardInterrupt()) == "KeyboardInterrupt"
+
+
+def test_the_log_names_how_threads_wait_and_the_beat_what_the_run_got(tmp_path, monkeypatch):
+    monkeypatch.setenv("GOMP_SPINCOUNT", "5")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.setattr("suite.machine.contention.LEAST_SECONDS", 0.0)
+    run_loop(tmp_path)
+    suite_run = next(value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run")
+    assert suite_run["thread_waiting"] == "GOMP_SPINCOUNT=5"
+    told = read_beat(tmp_path, 0).contention
+    assert told["cpu_seconds"] > 0
+    assert set(told["cores"]) == {"0"}  # the core that the place names

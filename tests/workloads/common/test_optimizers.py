@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from workloads.api import ArraySpec, LossScaling, OptimizerSettings, ParameterRule, Workload
-from workloads.common.optimizers import LossScale, adam, clip_factor, lars, rmsprop, sgd, trust_ratio
+from workloads.common.optimizers import LossScale, adam, clip_factor, lars, rmsprop, sgd, trust_ratio, with_momentum
 
 W, G = np.array([3.0, 4.0]), np.array([0.6, 0.8])
 
@@ -39,14 +39,69 @@ def test_trust_ratio():
 
 def test_lars_applies_the_rate_inside_the_momentum():
     adapted, plain = ParameterRule(0.1, True), ParameterRule(0.0, False)
-    weight, velocity = lars(W, np.zeros(2), G, 2.0, 0.9, 0.001, adapted)
+    weight, velocity = lars(W, np.zeros(2), G, 2.0, 0.9, 0.001, adapted, "inside")
     expected = 2.0 * trust_ratio(W, G, 0.001, 0.1) * (G + 0.1 * W)
     np.testing.assert_allclose(velocity, expected)
     np.testing.assert_allclose(weight, W - expected)
-    _, later = lars(weight, velocity, G, 0.0, 0.9, 0.001, adapted)
+    _, later = lars(weight, velocity, G, 0.0, 0.9, 0.001, adapted, "inside")
     np.testing.assert_allclose(later, 0.9 * expected)
-    _, bias = lars(W, np.zeros(2), G, 2.0, 0.9, 0.001, plain)
+    _, bias = lars(W, np.zeros(2), G, 2.0, 0.9, 0.001, plain, "inside")
     np.testing.assert_allclose(bias, 2.0 * G)
+
+
+WARM_UP = 200
+
+
+def moved(momentum_rate, rates):
+    """Where a weight is after steps of one constant update, from 0: each unit of it is one of the movement."""
+    settings = OptimizerSettings("lars", momentum=0.9, momentum_rate=momentum_rate)
+    weight, velocity = np.zeros(1), np.zeros(1)
+    for rate in rates:
+        weight, velocity = with_momentum(settings, weight, velocity, np.array([-1.0]), rate, ParameterRule())
+    return float(weight[0])
+
+
+def test_the_two_kinds_of_momentum_part_by_nine_percent_over_a_warm_up():
+    """Gradients are 9 steps old on average when they arrive; of a rate that rises over 200 steps that is 2 · 9 / 200."""
+    rates = [5.0 * step / WARM_UP for step in range(WARM_UP + 1)]
+    inside, outside = moved("inside", rates), moved("outside", rates)
+    assert outside / inside - 1 == pytest.approx(0.09, abs=0.005)
+    # At one rate they are one optimizer, and while a rate falls slowly nearly so.
+    assert moved("inside", [0.5] * 50) == pytest.approx(moved("outside", [0.5] * 50), rel=1e-12)
+    falling = [5.0 * (1 - step / 20_000) ** 2 for step in range(20_000)]
+    assert abs(moved("inside", falling) / moved("outside", falling) - 1) < 0.002
+
+
+@pytest.mark.parametrize("name", ["sgd", "lars"])
+def test_the_rate_outside_is_momentum_corrected_by_the_quotient_of_the_rates(name):
+    """NVIDIA's form: v ← m · rate / last rate · v + rate · ratio · (g + d·w), w ← w - v (common/fit.py of v0.6 and v0.7)."""
+    settings = OptimizerSettings(name, momentum=0.9, trust_coefficient=0.02)
+    rule, draws = ParameterRule(0.05, adapt=name == "lars"), np.random.default_rng(3)
+    weight, velocity, theirs, buffer, last = W, np.zeros(2), W, np.zeros(2), None
+    for rate in (0.1, 0.4, 0.02, 0.02, 1.0, 0.3):
+        gradient = draws.normal(size=2)
+        weight, velocity = with_momentum(settings, weight, velocity, gradient, rate, rule)
+        ratio = trust_ratio(theirs, gradient, 0.02, 0.05) if rule.adapt else 1.0
+        buffer = 0.9 * rate / (last or rate) * buffer + rate * ratio * (gradient + 0.05 * theirs)
+        theirs, last = theirs - buffer, rate
+        np.testing.assert_allclose(weight, theirs, rtol=1e-12)
+        np.testing.assert_allclose(rate * velocity, buffer, rtol=1e-12)
+
+
+def test_sgd_with_the_rate_inside_is_mxnets_own():
+    """v ← m·v - rate · (g + d·w), w ← w + v (mxnet.nd.sgd_mom_update)."""
+    settings, rule = OptimizerSettings("sgd", momentum=0.9, momentum_rate="inside"), ParameterRule(0.05)
+    weight, velocity, theirs, buffer = W, np.zeros(2), W, np.zeros(2)
+    for rate in (0.1, 0.4, 0.02):
+        weight, velocity = with_momentum(settings, weight, velocity, G, rate, rule)
+        buffer = 0.9 * buffer - rate * (G + 0.05 * theirs)
+        theirs = theirs + buffer
+        np.testing.assert_allclose(weight, theirs, rtol=1e-12)
+
+
+def test_a_momentum_rate_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match=r"^momentum_rate within: one of outside, inside$"):
+        OptimizerSettings("sgd", momentum_rate="within")
 
 
 def test_adam_moves_by_the_rate_at_first_and_never_by_more_than_its_corrections_allow():

@@ -1,7 +1,3 @@
-import json
-import subprocess
-import sys
-from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
@@ -161,10 +157,3 @@ def test_a_permutation_refuses_positions_outside(positions):
 def test_a_permutation_refuses_sizes(size):
     with pytest.raises(ValueError, match="between 1"):
         Permutation(1, size)
-
-
-def test_golden_digests():
-    script = Path(__file__).parents[2] / "golden" / "randomness.py"
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == json.loads(script.with_suffix(".json").read_text())

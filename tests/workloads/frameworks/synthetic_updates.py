@@ -24,7 +24,9 @@ DYNAMIC = LossScaling("dynamic", start=2.0**10, growth_interval=3, maximum=2.0**
 """Grows after step 2, would exceed the maximum after step 8; an overflow in between."""
 OPTIMIZERS = {
     "sgd": OptimizerSettings("sgd", momentum=0.9),
-    "lars": OptimizerSettings("lars", momentum=0.9, trust_coefficient=0.02),
+    "sgdinside": OptimizerSettings("sgd", momentum=0.9, momentum_rate="inside"),
+    "lars": OptimizerSettings("lars", momentum=0.9, trust_coefficient=0.02, momentum_rate="inside"),
+    "larsoutside": OptimizerSettings("lars", momentum=0.9, trust_coefficient=0.02),
     # Betas that fp32 holds exactly.
     "adam": OptimizerSettings("adam", beta1=0.875, beta2=0.96875, epsilon=1e-3),
     "rmsprop": OptimizerSettings("rmsprop", rho=0.875, epsilon=1e-3),
@@ -47,6 +49,10 @@ VARIANTS = {
     "everything": ({"loss_scaling": DYNAMIC, "clip_norm": 4.0, "accumulation_steps": 2}, {**RULES, **FROZEN}),
 }
 """Name to changes of the optimizer's settings, and rules by parameter."""
+FEWER = {"sgdinside": ("rules", "everything"), "larsoutside": ("rules", "everything")}
+"""Optimizers that share all but their arithmetic with another one, and their variants."""
+CASES = [f"{name}-{variant}" for name in OPTIMIZERS for variant in FEWER.get(name, VARIANTS)]
+"""Names of workloads."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,11 +162,8 @@ def follow(workload: Workload, weights, gradients_of, steps: int) -> dict[str, n
 
 def _updated(settings, rule, rate, taken, weight, first, second, gradient):
     """(weight, first slot, second slot) after one step."""
-    if settings.name == "sgd":
-        return *optimizers.sgd(weight, first, gradient, rate, settings.momentum, rule.decay), second
-    if settings.name == "lars":
-        values = (rate, settings.momentum, settings.trust_coefficient, rule)
-        return *optimizers.lars(weight, first, gradient, *values), second
+    if settings.name in ("sgd", "lars"):
+        return *optimizers.with_momentum(settings, weight, first, gradient, rate, rule), second
     if settings.name == "adam":
         betas = (settings.beta1, settings.beta2)
         return optimizers.adam(weight, first, second, gradient, rate, taken, betas, settings.epsilon, rule.decay)

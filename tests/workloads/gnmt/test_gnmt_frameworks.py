@@ -8,7 +8,14 @@ from tests.workloads.gnmt import synthetic_gnmt
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED = "probes.gnmt_trainers.trained"
-CASES = tuple(synthetic_gnmt.CASES)
+CASES = [
+    *((framework, "dropout") for framework in FRAMEWORKS),
+    ("pytorch", "steps"),
+    (
+        "mxnet",
+        "steps",
+    ),  # not TensorFlow's: its traces take as long as all others' cases, and the other case has more in it
+]
 CLOSE = 1e-5
 
 
@@ -28,8 +35,7 @@ def all_at_once(request):
     begin_chosen(request, lambda framework, case: (framework, TRAINED, framework, case))
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(("framework", "case"), CASES)
 def test_loss_of_sentences_and_batch(framework, case):
     """Sentences from 2 words to the bucket's edge: padding reaches nothing."""
     found, wanted = trained(framework, case), expected(case)
@@ -37,8 +43,7 @@ def test_loss_of_sentences_and_batch(framework, case):
     assert found["training_loss"] == pytest.approx(wanted["losses"][0], rel=CLOSE)
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(("framework", "case"), CASES)
 def test_every_gradient(framework, case):
     found, wanted = (below(one, "gradient/") for one in (trained(framework, case), expected(case)))
     assert found.keys() == wanted.keys()
@@ -47,8 +52,7 @@ def test_every_gradient(framework, case):
         assert relative(found[name], gradient) <= CLOSE, name
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(("framework", "case"), CASES)
 def test_ten_steps(framework, case):
     """With dropout too: the masks are the same everywhere. Adam lifts the rounding of single gradients near 0, hence norms."""
     found, wanted = trained(framework, case), expected(case)
@@ -65,8 +69,7 @@ def test_dropout_changes_the_steps():
     assert abs(plain["losses"] / masked["losses"] - 1).max() > 1e-3
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(("framework", "case"), CASES)
 def test_translations_are_those_of_whole_decoding(framework, case):
     """The plain model decodes every row's words anew at each step; the trainers carry states along."""
     found, wanted = trained(framework, case), expected(case)
@@ -76,8 +79,7 @@ def test_translations_are_those_of_whole_decoding(framework, case):
     assert wanted["token_count"][-1] == 0, "the sentence that is not valid"
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize(("framework", "case"), CASES)
 def test_warm_up_leaves_no_trace_and_state_comes_back(framework, case):
     digests = trained(framework, case)["digests"]
     assert digests[0] == digests[1]
@@ -85,9 +87,8 @@ def test_warm_up_leaves_no_trace_and_state_comes_back(framework, case):
     assert digests[0] != digests[2]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_tensorflow_traces_each_shape_once(case):
-    assert trained("tensorflow", case)["traces"] == len(synthetic_gnmt.EDGES)
+def test_tensorflow_traces_each_shape_once():
+    assert trained("tensorflow", "dropout")["traces"] == len(synthetic_gnmt.EDGES)
 
 
 def test_pytorch_in_float64():
@@ -102,12 +103,17 @@ def test_two_devices_take_the_steps_of_one(framework):
     """Dropout included: masks belong to sentences, not to devices."""
     processes = 1 if framework == "mxnet" else 2
     one = trained(framework, "dropout")
-    for two in probe_together(framework, processes, TRAINED, framework, "dropout", 2):
+    for two in probe_together(framework, processes, "probes.gnmt_trainers.stepped", framework, "dropout", 2):
         np.testing.assert_allclose(two["losses"], one["losses"], rtol=CLOSE)
         for name, weight in below(one, "state/").items():
             if not name.startswith(("adam", "exp_avg")):
                 difference = two[f"state/{name}"] - weight
                 assert np.linalg.norm(difference) <= 5 * CLOSE * np.linalg.norm(weight), name
+
+
+def test_an_untrained_model_translates_nothing(demo_data):
+    found = probe("pytorch", "probes.gnmt_trainers.untrained", str(demo_data("translation-demo")))
+    assert found["bleu"] < 0.02
 
 
 def test_masks_of_a_gpu_are_those_of_the_host():

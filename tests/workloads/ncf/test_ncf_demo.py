@@ -74,7 +74,7 @@ def test_it_takes_two_seconds_at_most(tmp_path):
 
 def test_processes_at_the_same_time_agree(tmp_path):
     destination = tmp_path / "data" / "ml-demo"
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     workers = [context.Process(target=MLDemo().make_demo, args=(destination,)) for _ in range(3)]
     for worker in workers:
         worker.start()

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from suite.worker.heartbeat import read_beat
-from tests.helpers import PROJECT, events, only, run_suite, status, suite, variables, wait_until
+from tests.helpers import PROJECT, events, only, run_events, run_suite, status, suite, variables, wait_until
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 DEMO = ("workload=ncf", "profile=demo")
@@ -184,5 +184,5 @@ def test_a_loss_that_is_no_number_ends_the_run(diverged, framework):
     folder = only((diverged / "logs").glob(f"*/ncf-{framework}-*/run_0"))
     assert status(folder)["status"] == "failed"
     assert "the loss is" in status(folder)["reason"]
-    last = events(folder / "result_0.txt")[-1]
+    last = run_events(folder / "result_0.txt")[-1]
     assert (last[0], last[2]["status"]) == ("run_stop", "aborted")

@@ -1,14 +1,15 @@
 """NCF's framework-free half: parameter count, initial weights, schedule, shapes, log keys."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 from suite.common import registry
-from suite.config.compose import compose
 from suite.plan.settings import resolve_settings
+from tests.helpers import composed
 from tests.workloads.ncf import neumf_numpy
 from workloads.api import Batch, Place
 from workloads.ncf import weights
@@ -19,7 +20,7 @@ from workloads.ncf.workload import NCF
 
 
 def workload_of(*overrides, facts=None):
-    config = compose(("workload=ncf", "device=cpu", *overrides)).jobs[0].config
+    config = composed("workload=ncf", "device=cpu", *overrides)
     settings = resolve_settings(config, NCF, registry.load_framework("pytorch"))
     return NCF(settings, facts or NCF.read_facts(settings))
 
@@ -77,19 +78,24 @@ def test_learning_rate_is_constant(demo):
     assert {demo.learning_rate(step) for step in (0, 1, 1000)} == {0.006}
 
 
-def test_an_untrained_model_stays_under_three_percent(demo):
-    """The triviality guard: 1,000 candidates of which 10 count, so chance gives 0.01."""
-    for seed in (1, 2, 3):
-        values = dict(demo.initial_weights(seed))
-        data = demo.open_data(Place(0, 1, range(1), 1, ("cpu",)), seed)
-        found = []
-        for (batch,) in data.evaluation():
-            users = np.repeat(batch.arrays["user"], batch.arrays["item"].shape[1])
-            logits = neumf_numpy.logits(values, users, batch.arrays["item"].ravel())
-            measured = demo.measure(batch, {"logits": logits.reshape(batch.arrays["item"].shape)})
-            found.append(measured["hit"])
-        data.close()
-        assert demo.score({"hit": np.concatenate(found)})["hr_at_10"] < 0.03
+@pytest.mark.parametrize(("seed", "every"), [(1, 1), (2, 8), (3, 8)])
+def test_an_untrained_model_stays_under_three_percent(demo, seed, every):
+    """The triviality guard: 1,000 candidates of which 10 count, so chance gives 0.01, and of 256 users over 0.03 once in 300.
+
+    The guard holds for all users; one batch in eight says that another seed is no other case.
+    """
+    values = dict(demo.initial_weights(seed))
+    data = demo.open_data(Place(0, 1, range(1), 1, ("cpu",)), seed)
+    found = []
+    for (batch,) in itertools.islice(data.evaluation(), 0, None, every):
+        users = np.repeat(batch.arrays["user"], batch.arrays["item"].shape[1])
+        logits = neumf_numpy.logits(values, users, batch.arrays["item"].ravel())
+        measured = demo.measure(batch, {"logits": logits.reshape(batch.arrays["item"].shape)})
+        found.append(measured["hit"])
+    data.close()
+    hit = np.concatenate(found)
+    assert hit_rate(hit) < 0.03
+    assert every > 1 or demo.score({"hit": hit}) == {"hr_at_10": hit_rate(hit)}
 
 
 def test_measure_leaves_padding_out(demo):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import simplejpeg
 
-from tests.helpers import suite
+from tests.helpers import suite, suite_here
 from tests.workloads.common.images import synthetic_jpegs
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common import manifest as manifests
@@ -311,7 +311,7 @@ def test_a_destination_that_holds_something_else(source, tmp_path):
 def test_the_command(source, tmp_path):
     replace(source, b"")
     root = {"SUITE_DATA_DIR": str(tmp_path / "data")}
-    done = suite(tmp_path, "data", "prepare", "imagenet", "--from", source, **root)
+    done = suite_here(tmp_path, "data", "prepare", "imagenet", "--from", source, **root)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert "train_00007.JPEG: empty (0 bytes)" in done.stderr
@@ -320,7 +320,7 @@ def test_the_command(source, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "20 training and 10 validation images of 5 classes, decoded" in done.stdout
-    done = suite(tmp_path, "data", "verify", "imagenet", **root)
+    done = suite_here(tmp_path, "data", "verify", "imagenet", **root)
     assert done.returncode == 0, done.stderr
-    done = suite(tmp_path, "data", "prepare", "ml-1m", "--from", source, "--subset", 3, **root)
+    done = suite_here(tmp_path, "data", "prepare", "ml-1m", "--from", source, "--subset", 3, **root)
     assert "--subset means nothing for ml-1m" in done.stderr

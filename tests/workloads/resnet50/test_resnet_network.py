@@ -52,16 +52,27 @@ def test_channels_follow_on():
         assert channels == made.features
 
 
-@pytest.mark.parametrize("gain", [1.0, 2.0])
-def test_initial_weights(gain):
+@pytest.mark.parametrize(
+    ("name", "gain", "cut_off", "classifier"),
+    [
+        ("truncated_normal", 1.0, True, 0.01),
+        ("truncated_normal_2", 2.0, True, 0.01),
+        ("gaussian_2", 2.0, False, 0.01),
+        ("gaussian_2_everywhere", 2.0, False, math.sqrt(2 / 2048)),
+    ],
+)
+def test_initial_weights(name, gain, cut_off, classifier):
+    """A normal that is cut off at twice its deviation reaches to 2 / 0.8796 deviations of what is left; others beyond 4."""
     made = network.build(REFERENCE_MODEL)
-    found = dict(network.initial_weights(made, gain, 1))
+    found = dict(network.initial_weights(made, name, 1))
     assert {name: value.shape for name, value in found.items()} == network.shapes(made)
     for name in ("conv1", "layer3.2.conv2", "layer4.0.downsample.0"):
         weight = found[f"{name}.weight"]
         assert weight.std() * math.sqrt(math.prod(weight.shape[1:])) == pytest.approx(math.sqrt(gain), rel=0.02)
+        reach = np.abs(weight).max() / weight.std()
+        assert (reach < 2.4) if cut_off else (reach > 3.3)
     assert (found["layer1.2.bn3.weight"] == 1).all()  # no residual branch starts at zero
     assert (found["bn1.bias"] == 0).all()
     assert (found["fc.bias"] == 0).all()
-    assert found["fc.weight"].std() == pytest.approx(0.01, rel=0.01)
+    assert found["fc.weight"].std() == pytest.approx(classifier, rel=0.01)
     assert all(value.dtype == np.float32 for value in found.values())

@@ -11,11 +11,10 @@ import pytest
 
 from suite.common import registry
 from suite.common.runspec import read_run
-from suite.config.compose import compose
 from suite.plan.resume import identity
 from suite.plan.settings import resolve_settings
 from tests.frameworks_probe import probe
-from tests.helpers import events, only, run_suite, suite
+from tests.helpers import composed, events, only, run_suite, run_suite_here, suite
 from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.common.networks import synthetic_torch_files as made
 from tests.workloads.ssd import synthetic_ssd
@@ -61,15 +60,16 @@ def digest_of(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def settings_of(data, *overrides):
-    """Settings of a reference run before `resolve`, with the data sets below `data`."""
-    config = compose(("workload=ssd", "device=cpu", *overrides)).jobs[0].config
+def settings_of(data, *overrides, weights=None):
+    """Settings of a reference run before `resolve`, with the data sets below `data` and `backbone.weights`."""
+    config = composed("workload=ssd", "device=cpu", *overrides)
+    config["backbone"]["weights"] = None if weights is None else str(weights)
     settings = resolve_settings(config, SSD, registry.load_framework("pytorch"))
     return dataclasses.replace(settings, data_dir=str(data / "coco2017"))
 
 
 def resolved(data, path, *overrides):
-    return SSD.resolve(settings_of(data, f"backbone.weights={path}", "backbone.allow_other=true", *overrides))
+    return SSD.resolve(settings_of(data, "backbone.allow_other=true", *overrides, weights=path))
 
 
 # -- the published file -------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_the_name_carries_the_digest():
 def test_the_published_file_is_no_deviation(tmp_path, file, monkeypatch):
     mine = dataclasses.replace(backbone.PUBLISHED, sha256=digest_of(file))
     monkeypatch.setattr(backbone, "PUBLISHED", mine)
-    settings = SSD.resolve(settings_of(tmp_path, f"backbone.weights={file}"))
+    settings = SSD.resolve(settings_of(tmp_path, weights=file))
     assert settings.options["backbone"] == {"file": "synthetic.pth", "sha256": digest_of(file)}
     assert backbones.notes(settings, mine) == ()
     assert backbones.described(settings) == f"synthetic.pth sha256:{digest_of(file)}"
@@ -128,7 +128,7 @@ def pin(monkeypatch, file, path):
 
 def resolved_closed(data, path):
     """Settings without `backbone.allow_other`, and the notes that make a run open."""
-    settings = SSD.resolve(settings_of(data, f"backbone.weights={path}"))
+    settings = SSD.resolve(settings_of(data, weights=path))
     return settings, backbones.notes(settings, backbone.PUBLISHED)
 
 
@@ -217,7 +217,7 @@ def test_refusals_on_the_command_line(tmp_path, file, name):
     overrides = [text.replace("{file}", str(file)) for text in overrides]
     workload = [] if name == "another workload" else ["workload=ssd"]
     folders = {"SUITE_DATA_DIR": str(tmp_path / "data"), "CUDA_VISIBLE_DEVICES": ""}
-    done = run_suite(tmp_path, *workload, "device=cpu", *overrides, timeout=60, **folders)
+    done = run_suite_here(tmp_path, *workload, "device=cpu", *overrides, **folders)
     assert done.returncode == 2, done.stdout + done.stderr
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

@@ -42,6 +42,42 @@ def test_iou_of_nothing_is_zero():
     assert boxes.iou(np.zeros((1, 4), np.float32), np.zeros((1, 4), np.float32)).tolist() == [[0.0]]
 
 
+def matched_in_one_table(rows, made):
+    """The object of each prior, or -1, as the reference finds it: all overlaps at once in float32 (utils.py, Encoder.encode).
+
+    Objects and priors meet by corners that are computed in float32 from centres in float32.
+    """
+    x, y, width, height = (side.astype(np.float32) for side in made.centres)
+    half = np.float32(0.5)
+    corners = np.stack([x - half * width, y - half * height, x + half * width, y + half * height], axis=1)
+    first, second = rows[:, None], corners[None]
+    sides = np.maximum(np.minimum(first[..., 2:], second[..., 2:]) - np.maximum(first[..., :2], second[..., :2]), 0)
+    shared = sides[..., 0] * sides[..., 1]
+    areas = [
+        ((box[..., 2:] - box[..., :2])[..., 0]) * ((box[..., 2:] - box[..., :2])[..., 1]) for box in (first, second)
+    ]
+    overlap = shared / (areas[0] + areas[1] - shared)
+    assert overlap.dtype == np.float32
+    best, found = overlap.max(axis=0), overlap.argmax(axis=0)
+    claimed = overlap.argmax(axis=1)
+    best[claimed] = 2
+    for number, prior in enumerate(claimed):
+        found[prior] = number
+    return np.where(best > 0.5, found, -1)
+
+
+@pytest.mark.parametrize("model", [REFERENCE_MODEL, DEMO_MODEL])
+def test_matching_is_the_references_to_the_last_bit(model):
+    """200 scenes of boxes on whole pixels, where several priors overlap an object equally but for rounding."""
+    made, draws = priors.build(model), np.random.default_rng(4)
+    for _ in range(200):
+        corner = draws.integers(0, [560, 400], (draws.integers(1, 12), 2))
+        end = np.minimum(corner + draws.integers(20, 400, corner.shape), [640, 480])
+        rows = (np.concatenate([corner, end], axis=1) / [640, 480, 640, 480]).astype(np.float32)
+        found = boxes.match(rows, np.array([len(rows)]), made)[0]
+        np.testing.assert_array_equal(found, matched_in_one_table(rows, made))
+
+
 @examples(80)
 @given(batches)
 def test_matching_is_the_plain_one(batch):

@@ -1,11 +1,11 @@
-"""COCO's box AP over IoU 0.50 … 0.95, by pycocotools or by faster-coco-eval."""
+"""COCO's AP of boxes and of masks over IoU 0.50 … 0.95, by pycocotools or by faster-coco-eval."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +42,51 @@ def average_precision(
 
     `truth` as in COCO's annotation files; `detections` as `rows` makes them. Raises ValueError if the evaluator is not there.
     """
+    return _evaluated(truth, detections, "bbox", evaluator) if len(detections) else 0.0
+
+
+def mask_average_precision(
+    truth: Mapping[str, Any],
+    of_truth: Sequence[bytes],
+    detections: npt.NDArray[np.float64],
+    sizes: npt.NDArray[np.integer],
+    masks: Sequence[bytes],
+    evaluator: str = "pycocotools",
+) -> float:
+    """AP of masks in the same manner.
+
+    `of_truth`: the mask of each annotation of `truth`; `masks`: of each of the `detections` (n, 7), whose boxes do not
+    matter, in images of `sizes` (n, 2) height, width; all as COCO's compressed run lengths. Raises ValueError if the
+    evaluator is not there.
+    """
     if not len(detections):
         return 0.0
+    shape = {int(image["id"]): [int(image["height"]), int(image["width"])] for image in truth["images"]}
+    annotations = [
+        {**entry, "segmentation": {"size": shape[int(entry["image_id"])], "counts": counts}}
+        for entry, counts in zip(truth["annotations"], of_truth, strict=True)
+    ]
+    found = [
+        {
+            "image_id": int(image),
+            "category_id": int(category),
+            "segmentation": {"size": size, "counts": counts},
+            "score": score,
+        }
+        for image, category, score, size, counts in zip(
+            detections[:, 0], detections[:, 6], detections[:, 5].tolist(), sizes.tolist(), masks, strict=True
+        )
+    ]
+    return _evaluated({**truth, "annotations": annotations}, found, "segm", evaluator)
+
+
+def _evaluated(truth: Mapping[str, Any], detections: Any, kind: str, evaluator: str) -> float:
     coco, evaluation = _tools(evaluator)
     with contextlib.redirect_stdout(io.StringIO()):
         expected = coco()
         expected.dataset = truth
         expected.createIndex()
-        run = evaluation(expected, expected.loadRes(detections), "bbox")
+        run = evaluation(expected, expected.loadRes(detections), kind)
         run.evaluate()
         run.accumulate()
         run.summarize()

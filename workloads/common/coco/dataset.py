@@ -1,14 +1,16 @@
 """COCO's folders to what detection runs read. The images themselves are neither copied nor changed.
 
 Prepared form: the index of `workloads.common.images.index` of all images with objects, for `train` and `val` (its `label` is
-the image's COCO id); their boxes and classes (`objects.py`); `classes.txt`, a line `ID NAME` for class 1, 2, …; and
-`val_ground_truth.json`, what COCO's metric compares with: all validation images, also those without objects.
+the image's COCO id), and of the validation images without objects, for `val_empty`; boxes and classes (`objects.py`);
+`classes.txt`, a line `ID NAME` for class 1, 2, …; and `val_ground_truth.json`, what COCO's metric compares with: all
+validation images, also those without objects. Where the annotations have masks, these too (`masks.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -17,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.common.coco import annotations as coco
-from workloads.common.coco import objects
+from workloads.common.coco import masks, objects
 from workloads.common.coco.annotations import Annotations
-from workloads.common.coco.facts import COCO2017, GROUND_TRUTH, PUBLISHED_IMAGES
+from workloads.common.coco.facts import COCO2014, COCO2017, GROUND_TRUTH, PUBLISHED_IMAGES
+from workloads.common.coco.merging import merge
 from workloads.common.images import index
 from workloads.common.images.dataset import ImageDataset
 from workloads.common.images.jpeg import Header
@@ -29,28 +32,35 @@ from workloads.common.networks.backbones import RESNET34 as BACKBONE
 SPLITS = {"train": "train2017", "val": "val2017"}
 """Split to folder; its annotations are annotations/instances_FOLDER.json."""
 
-
-Content = dict[str, tuple[Path, bytes]]
-"""Path and content of each split's annotation file."""
+Content = dict[str, list[tuple[str, Path, bytes]]]
+"""Of each split, folder of the images, path and content of every annotation file."""
 
 
 class CocoFolders(ImageDataset[Content]):
     """A data set in COCO 2017's layout; `published` counts images with objects, and classes."""
 
     things = "images or annotations"
+    splits = ("train", "val", "val_empty")
+    parts: ClassVar[Mapping[str, Mapping[str, str]]] = {split: {folder: folder} for split, folder in SPLITS.items()}
+    """Of each split, NAME of annotations/instances_NAME.json to the folder of its images."""
     published_images: ClassVar[dict[str, int]] = {}
     """All images of the published data set."""
 
     def look(self, source: Path) -> Content:
         """The annotation files in the folder `source`. Raises ValueError."""
-        return {split: _read(source, folder) for split, folder in SPLITS.items()}
+        expected = ", ".join(dict.fromkeys(folder for parts in self.parts.values() for folder in parts.values()))
+        return {
+            split: [_read(source, name, folder, f"{expected} and annotations") for name, folder in parts.items()]
+            for split, parts in self.parts.items()
+        }
 
     def manifest(self, images: str, content: Content) -> Manifest:
         """The manifest before anything was checked; `images` is the folder that the names start from."""
         digest = hashlib.sha256()
-        for _, data in content.values():
+        files = [data for parts in content.values() for _, _, data in parts]
+        for data in files:
             digest.update(hashlib.sha256(data).digest())
-        total = sum(len(data) for _, data in content.values())
+        total = sum(map(len, files))
         return Manifest(
             dataset=self.name,
             source={"name": images, "bytes": total, "sha256": digest.hexdigest()},
@@ -60,7 +70,10 @@ class CocoFolders(ImageDataset[Content]):
 
     def write(self, source: Path, folder: Path, manifest: Manifest, content: Content) -> tuple[Manifest, list[str]]:
         """Check everything and write the arrays below `folder`; the complete manifest, and lines about what was left out."""
-        annotations = {split: coco.parse(*file) for split, file in content.items()}
+        annotations = {
+            split: merge([coco.parse(path, data, below) for below, path, data in parts])
+            for split, parts in content.items()
+        }
         train, val = annotations["train"], annotations["val"]
         if train.categories != val.categories:
             raise ValueError(f"{val.path}: other categories than {train.path}; both must be of one data set")
@@ -69,21 +82,23 @@ class CocoFolders(ImageDataset[Content]):
         for split, annotated in annotations.items():
             counts |= {f"{split}_images": len(annotated.names)}
             chosen = annotated.take(self.chosen(annotated, split, train))
-            usable, sizes, problems = self.checked(source, chosen, SPLITS[split])
+            usable, sizes, problems = self.checked(source, chosen)
             bad += problems
             full = np.flatnonzero(usable.counts())
-            counts[f"{split}_empty"] = len(usable.names) - len(full)
             kept = usable.take(full)
+            empty = np.flatnonzero(usable.counts() == 0)
+            counts[f"{split}_empty"] = len(empty)
             counts[split], counts[f"{split}_objects"] = len(kept.names), len(kept.label)
             if not kept.names:
                 first = f"; the first problem is {bad[0]}" if bad else ""
                 raise ValueError(f"{annotated.path}: no image with objects can be used{first}")
-            names = [f"{SPLITS[split]}/{name}" for name in kept.names]
-            index.write(folder, split, names, kept.image_id, kept.width, kept.height, [sizes[row] for row in full])
+            _write_index(folder, split, usable, full, sizes)
             objects.write(folder, split, kept.counts(), kept.box, kept.label)
             if split == "val":
-                truth = json.dumps(coco.ground_truth(usable), separators=(",", ":"))
-                (folder / GROUND_TRUTH).write_text(truth, encoding="utf-8")
+                _write_index(folder, "val_empty", usable, empty, sizes)
+                _write_ground_truth(folder, usable)
+            elif kept.mask:
+                counts |= _write_masks(folder, split, kept)
         if bad and not self.skip_bad:
             raise ValueError(self.refusal(bad))
         classes = "".join(f"{category} {name}\n" for category, name in train.categories)
@@ -103,11 +118,11 @@ class CocoFolders(ImageDataset[Content]):
         count = self.subset if split == "train" else max(1, round(self.subset / training * len(full)))
         return full[np.arange(count) * len(full) // count]
 
-    def checked(self, source: Path, annotations: Annotations, folder: str) -> tuple[Annotations, list[int], list[str]]:
+    def checked(self, source: Path, annotations: Annotations) -> tuple[Annotations, list[int], list[str]]:
         """The images that can be used, their bytes, and a line for each of the others."""
         from workloads.common.images.check import check_files
 
-        paths = [source / folder / name for name in annotations.names]
+        paths = [source / folder / name for folder, name in zip(annotations.folder, annotations.names, strict=True)]
         headers = check_files(paths, self.full)
         good, sizes, problems = [], [], []
         for row, (path, header) in enumerate(zip(paths, headers, strict=True)):
@@ -133,12 +148,15 @@ class CocoFolders(ImageDataset[Content]):
         ]
 
     def verify_split(self, destination: Path, split: str, count: int) -> None:
-        """The objects can be read."""
-        objects.read(destination, split, count)
+        """The objects can be read, and their masks where there are any."""
+        if split in SPLITS:
+            found = objects.read(destination, split, count)
+            if split == "train" and (destination / "train_trainable.npy").is_file():
+                masks.read(destination, split, len(found.label))
 
 
 class Coco2017(CocoFolders):
-    """COCO 2017: what SSD's targets are about."""
+    """COCO 2017: what the targets of SSD and of Mask R-CNN are about."""
 
     name = "coco2017"
     published: ClassVar = COCO2017.published
@@ -150,19 +168,60 @@ class Coco2017(CocoFolders):
         return [*super().lines(manifest, destination), needed]
 
 
-def _read(source: Path, folder: str) -> tuple[Path, bytes]:
-    """Path and content of a split's annotation file."""
-    path = source / "annotations" / f"instances_{folder}.json"
+class Coco2014(CocoFolders):
+    """COCO 2014 as round v0.5 split it for Mask R-CNN: the images of COCO 2017 under other names.
+
+    Beside the downloaded annotations it needs instances_valminusminival2014.json and instances_minival2014.json.
+    """
+
+    name = "coco2014"
+    parts: ClassVar = {
+        "train": {"train2014": "train2014", "valminusminival2014": "val2014"},
+        "val": {"minival2014": "val2014"},
+    }
+    published: ClassVar = COCO2014.published
+    published_images: ClassVar = PUBLISHED_IMAGES
+
+
+def _write_index(folder: Path, split: str, found: Annotations, rows: npt.NDArray[np.int64], sizes: list[int]) -> None:
+    """The index of some images; `sizes` (n,) are the bytes of all."""
+    some = found.take(rows)
+    names = [f"{below}/{name}" for below, name in zip(some.folder, some.names, strict=True)]
+    index.write(folder, split, names, some.image_id, some.width, some.height, [sizes[row] for row in rows])
+
+
+def _write_ground_truth(folder: Path, found: Annotations) -> None:
+    """What the metric of boxes compares with, and, apart from it, the masks."""
+    truth = json.dumps(coco.ground_truth(found), separators=(",", ":"))
+    (folder / GROUND_TRUTH).write_text(truth, encoding="utf-8")
+    if found.mask:
+        masks.write_run_lengths(folder, "val", found.mask, found.width[found.image], found.height[found.image])
+
+
+def _write_masks(folder: Path, split: str, found: Annotations) -> dict[str, int]:
+    """Masks of the objects, and the counts of those that are trained on: no crowds, no boxes of a pixel's width or height."""
+    _, inside = objects.corners_inside(
+        found.box.astype(np.float32), found.width[found.image], found.height[found.image]
+    )
+    trainable = inside & ~found.crowd
+    masks.write(folder, split, found.mask, trainable)
+    per_image = np.bincount(found.image[trainable], minlength=len(found.names))
+    return {
+        f"{split}_segmented": int(np.count_nonzero(per_image)),
+        f"{split}_segmented_objects": int(per_image.sum()),
+        "objects_per_image_most": int(per_image.max()),
+    }
+
+
+def _read(source: Path, name: str, folder: str, expected: str) -> tuple[str, Path, bytes]:
+    """Folder of the images, path and content of an annotation file."""
+    path = source / "annotations" / f"instances_{name}.json"
     if not (source / folder).is_dir():
-        raise ValueError(
-            f"{source}: no folder {folder}; expected are train2017, val2017 and annotations, as downloaded"
-        )
+        raise ValueError(f"{source}: no folder {folder}; expected are {expected}, as downloaded")
     try:
-        return path, path.read_bytes()
+        return folder, path, path.read_bytes()
     except OSError as error:
-        raise ValueError(
-            f"{path}: {error.strerror}; expected are train2017, val2017 and annotations below {source}, as downloaded"
-        ) from None
+        raise ValueError(f"{path}: {error.strerror}; expected are {expected} below {source}, as downloaded") from None
 
 
 def _wrong_file(header: Header | str, width: int, height: int) -> str:

@@ -6,6 +6,7 @@ width, height in pixels of one object after another; `SPLIT_class.npy` int32 (M,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,21 @@ class Objects:
         return box.astype(np.float32), self.label[rows], ends
 
 
+def corners_inside(
+    box: npt.NDArray[np.float32], width: npt.ArrayLike, height: npt.ArrayLike
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_]]:
+    """Boxes (m, 4) left, top, width, height as corners whose right and bottom pixel belong to them, cut to their images (m,).
+
+    Second result: which are more than one pixel wide and high (maskrcnn_benchmark structures/bounding_box.py: `convert`,
+    `clip_to_image`).
+    """
+    most = np.stack([np.asarray(width), np.asarray(height)], axis=1).astype(np.float32) - 1
+    low = box[:, :2]
+    high = low + np.maximum(box[:, 2:] - 1, 0)
+    corners = np.concatenate([np.clip(low, 0, most), np.clip(high, 0, most)], axis=1)
+    return corners, np.asarray((corners[:, 2:] > corners[:, :2]).all(axis=1))
+
+
 def write(folder: Path, split: str, counts: npt.ArrayLike, box: npt.ArrayLike, label: npt.ArrayLike) -> None:
     """Write one split: `counts` (n,) objects of each image, `box` (M, 4) in pixels, `label` (M,)."""
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -50,23 +66,30 @@ def write(folder: Path, split: str, counts: npt.ArrayLike, box: npt.ArrayLike, l
         "box": np.asarray(box, np.float32).reshape(-1),
         "class": np.asarray(label, np.int32),
     }
-    for name, array in arrays.items():
-        np.save(folder / f"{split}_{name}.npy", array, allow_pickle=False)
+    write_arrays(folder, split, arrays)
 
 
 def read(folder: Path, split: str, images: int) -> Objects:
     """Map one split. Raises ValueError naming the file that is missing or something else."""
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    for name, dtype in TYPES.items():
-        path = folder / f"{split}_{name}.npy"
-        try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
-        count = images if name == "object_ends" else int(arrays["object_ends"][-1]) * (4 if name == "box" else 1)
-        if array.dtype != np.dtype(dtype) or array.shape != (count,):
-            raise ValueError(
-                f"{path}: {array.dtype} {array.shape} instead of {dtype} ({count},); prepare the data again"
-            )
-        arrays[name] = np.asarray(array.view(np.ndarray))
-    return Objects(arrays["object_ends"], arrays["box"].reshape(-1, 4), arrays["class"])
+    ends = open_array(folder, split, "object_ends", TYPES["object_ends"], images)
+    count = int(ends[-1])
+    box = open_array(folder, split, "box", TYPES["box"], 4 * count)
+    return Objects(ends, box.reshape(-1, 4), open_array(folder, split, "class", TYPES["class"], count))
+
+
+def write_arrays(folder: Path, split: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write `SPLIT_NAME.npy` of each."""
+    for name, array in arrays.items():
+        np.save(folder / f"{split}_{name}.npy", array, allow_pickle=False)
+
+
+def open_array(folder: Path, split: str, name: str, dtype: str, count: int) -> npt.NDArray[Any]:
+    """Map `SPLIT_NAME.npy`. Raises ValueError naming the file if it is missing, or no array of so many numbers of that type."""
+    path = folder / f"{split}_{name}.npy"
+    try:
+        array = np.load(path, mmap_mode="r" if count else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
+    if array.dtype != np.dtype(dtype) or array.shape != (count,):
+        raise ValueError(f"{path}: {array.dtype} {array.shape} instead of {dtype} ({count},); prepare the data again")
+    return np.asarray(array.view(np.ndarray))

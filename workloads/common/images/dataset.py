@@ -30,6 +30,8 @@ class ImageDataset(Dataset, Generic[Content]):
     """Counts of the published data set."""
     things: ClassVar[str]
     """What problems are counted in."""
+    splits: ClassVar[tuple[str, ...]] = SPLITS
+    """Those that have an index."""
 
     def __init__(self) -> None:
         self.subset: int | None = None
@@ -127,7 +129,7 @@ class ImageDataset(Dataset, Generic[Content]):
             raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
         manifests.verify(destination, manifest)
         root, lines = index.root(destination, manifest), []
-        for split in SPLITS:
+        for split in self._indexed(manifest):
             images = index.read(destination, split, root, manifest.counts[split])
             self.verify_split(destination, split, len(images))
             for number in range(len(images)):
@@ -144,9 +146,13 @@ class ImageDataset(Dataset, Generic[Content]):
             raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
         root = index.root(destination, manifest)
         if not root.resolve().is_relative_to(destination.resolve()):  # those of generated data lie inside
-            for split in SPLITS:
+            for split in self._indexed(manifest):
                 yield from _paths(index.read(destination, split, root, manifest.counts[split]))
         yield from super().files(destination)
+
+    def _indexed(self, manifest: Manifest) -> list[str]:
+        """The splits whose index there is: not all, in what an earlier version prepared."""
+        return [split for split in self.splits if f"{split}_names.npy" in manifest.files]
 
     def verify_split(self, destination: Path, split: str, count: int) -> None:
         """Look at what a split has beside its index. Raises ValueError."""

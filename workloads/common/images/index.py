@@ -85,6 +85,13 @@ def read(folder: Path, split: str, root: Path, count: int) -> ImageIndex:
     return ImageIndex(root, **arrays)
 
 
+def join(first: ImageIndex, second: ImageIndex) -> ImageIndex:
+    """The images of two splits below one root, one after the other, in memory."""
+    ends = np.concatenate([first.ends, second.ends + (first.ends[-1] if len(first) else 0)])
+    joined = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in TYPES if name != "ends"}
+    return ImageIndex(first.root, ends=ends, **joined)
+
+
 def _open(path: Path, dtype: str) -> npt.NDArray[Any]:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -66,9 +66,11 @@ class ReaderPool:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="images")
         self._local = local()
 
-    def start(self, work: Callable[[Reader, int], None], count: int) -> list[Future[None]]:
-        """Begin `work(reader, i)` for i in 0 … count - 1, some at a time."""
-        ranges = [range(first, min(first + IMAGES_PER_TASK, count)) for first in range(0, count, IMAGES_PER_TASK)]
+    def start(
+        self, work: Callable[[Reader, int], None], count: int, at_once: int = IMAGES_PER_TASK
+    ) -> list[Future[None]]:
+        """Begin `work(reader, i)` for i in 0 … count - 1, `at_once` in a task."""
+        ranges = [range(first, min(first + at_once, count)) for first in range(0, count, at_once)]
         return [self._executor.submit(self._run, work, numbers) for numbers in ranges]
 
     def _run(self, work: Callable[[Reader, int], None], numbers: range) -> None:

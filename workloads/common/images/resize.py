@@ -1,7 +1,10 @@
-"""Resizing into a slot of a batch. Two things are called bilinear, and each reference has its own.
+"""Resizing into a slot of a batch. Several things are called bilinear.
 
 Plain, for ResNet-50: pixel centres at one half, the four neighbours of a place, no smoothing before shrinking. That is
-`tf.image.resize(method="bilinear", antialias=False)` of its reference, rounded to uint8, and OpenCV's INTER_LINEAR.
+TensorFlow's present `tf.image.resize(method="bilinear", antialias=False)`, rounded to uint8, and OpenCV's INTER_LINEAR. Not
+its reference's: that calls the legacy `tf.compat.v1.image.resize`, whose pixels begin at whole numbers, so that an image
+made smaller by s is sampled (s - 1) / 2 pixels further up and left (imagenet_preprocessing.py; docs/images.md has by how
+much pixels differ). No library here has that one.
 
 Smooth, for SSD: Pillow's, whose triangle becomes as wide as the pixels that are shrunk into one. Its reference resizes Pillow
 images (utils.py, torchvision's `Resize`), so these are its pixels, bit for bit. On photographs of 640 x 480 made 300 x 300
@@ -44,6 +47,23 @@ def evaluation_size(height: int, width: int, shorter: int) -> tuple[int, int]:
     if height <= width:
         return shorter, width * shorter // height
     return height * shorter // width, shorter
+
+
+def bounded_size(
+    height: npt.ArrayLike, width: npt.ArrayLike, shorter: int, longest: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Heights and widths with the shorter side `shorter`, or less where the longer one would be above `longest`, aspect kept.
+
+    Rounding as in maskrcnn_benchmark (data/transforms/transforms.py, `Resize.get_size`): the longer side down, a limited
+    shorter side to the nearest; so the longer one may pass `longest` by half of the aspect ratio.
+    """
+    sides = np.stack(np.broadcast_arrays(np.asarray(height, np.int64), np.asarray(width, np.int64)))
+    least, most = sides.min(0), sides.max(0)
+    bounded = np.rint(longest * least.astype(np.float64) / most).astype(np.int64)
+    short = np.where(most / least * shorter > longest, bounded, shorter)
+    long = np.trunc(short * most / least).astype(np.int64)
+    stands = sides[1] < sides[0]
+    return np.where(stands, long, short), np.where(stands, short, long)
 
 
 def central_into(source: UInt8s, out: UInt8s, shorter: int) -> None:

@@ -20,7 +20,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ShapeGroup:
-    """The images of a split of which batches with one shape are made."""
+    """The images of a split of which batches with one shape, or with shapes up to one, are made."""
 
     shape: Shape
     count: int
@@ -43,6 +43,23 @@ def group_by_shape(images: ImageIndex, shapes: Sequence[Shape]) -> list[ShapeGro
     return [ShapeGroup(shape, len(some), some) for shape, some in zip(shapes, members, strict=True) if len(some)]
 
 
+def group_by_orientation(images: ImageIndex, shapes: Sequence[Shape], used: Int64s | None = None) -> list[ShapeGroup]:
+    """The images that are wider than high, and the others (maskrcnn_benchmark data/build.py: h / w below 1, or not).
+
+    Each group has the largest of the shapes of its orientation; only images `used` (rising), if given.
+    """
+    chosen = np.arange(len(images)) if used is None else used
+    lying = images.width[chosen] > images.height[chosen]
+    groups = []
+    for is_lying in (True, False):
+        some = [shape for shape in shapes if (shape[1] > shape[0]) == is_lying]
+        members = chosen[lying == is_lying]
+        if len(members):
+            assert some, f"no shape for images that {'lie' if is_lying else 'stand'}"
+            groups.append(ShapeGroup(max(some, key=lambda shape: shape[0] * shape[1]), len(members), members))
+    return groups
+
+
 def count_name(shape: Shape) -> str:
     """Under which `Facts.sizes` has the number of training images in batches of a shape."""
     return f"train_{shape[0]}x{shape[1]}"
@@ -58,5 +75,10 @@ def with_shape_counts(facts: Facts, settings: Settings) -> Facts:
     if manifest is None:
         return facts
     images = index.read(folder, "train", index.root(folder, manifest), facts.train_samples)
-    counts = {count_name(group.shape): group.count for group in group_by_shape(images, shapes)}
+    return with_group_counts(facts, shapes, group_by_shape(images, shapes))
+
+
+def with_group_counts(facts: Facts, shapes: Sequence[Shape], groups: Sequence[ShapeGroup]) -> Facts:
+    """The facts with the number of training images in the group of each shape."""
+    counts = {count_name(group.shape): group.count for group in groups}
     return replace(facts, sizes={**facts.sizes, **dict.fromkeys(map(count_name, shapes), 0), **counts})

@@ -28,6 +28,7 @@ from workloads.common import manifest as manifests
 from workloads.common.images import index, seek
 from workloads.common.images.counts import Shape, image_shapes
 from workloads.common.images.files import BadImage
+from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Box, Reader
 from workloads.common.images.pool import BatchesAhead, Buffers, ReaderPool
 from workloads.common.images.shape_groups import ShapeGroup, group_by_shape
@@ -110,16 +111,27 @@ class ImageData(ABC):
         if manifest is None:
             raise ValueError(f"no prepared data in {self.folder}")
         root = index.root(self.folder, manifest)
-        self.images = index.read(self.folder, "train", root, facts.train_samples)
-        self.evaluation_images = index.read(self.folder, "val", root, facts.evaluation_samples)
-        self.groups = group_by_shape(self.images, self.shapes)
-        self.evaluation_groups = group_by_shape(self.evaluation_images, self.shapes)
+        self.images, self.evaluation_images = self.read_index("train", root), self.read_index("val", root)
+        self.groups, self.evaluation_groups = self.grouped("train"), self.grouped("val")
         self.steps_per_epoch = sum(steps_of(group.count, self.batch_size_global) for group in self.groups)
-        self.points = seek.read_points(self.folder, manifest, facts.train_samples)
+        self.points = seek.read_points(self.folder, manifest, len(self.images))
         self.pool = ReaderPool(options.data_threads or len(os.sched_getaffinity(0)))
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()
+
+    def read_index(self, split: str, root: Path) -> ImageIndex:
+        """The images of `train` or `val`."""
+        count = self.facts.train_samples if split == "train" else self.facts.evaluation_samples
+        return index.read(self.folder, split, root, count)
+
+    def grouped(self, split: str) -> list[ShapeGroup]:
+        """The images of a split by the shape of their batches."""
+        return group_by_shape(self.images if split == "train" else self.evaluation_images, self.shapes)
+
+    def batch_shape(self, split: str, images: Int64s, shape: Shape) -> Shape:
+        """The shape of a replica's batch of some images of the group that has `shape`: that one, or a smaller one."""
+        return shape
 
     @abstractmethod
     def begin(self, job: Job) -> Begun:
@@ -206,7 +218,7 @@ class ImageData(ABC):
             batches, tasks = [], []
             for replica in self.place.replicas:
                 images, shape = order(place, replica * self.batch_size, (replica + 1) * self.batch_size)
-                arrays, begun = self.begin(Job(images, epoch, shape))
+                arrays, begun = self.begin(Job(images, epoch, self.batch_shape("train", images, shape)))
                 batches.append(Batch(arrays, *weight))
                 tasks += begun
             yield batches, tasks
@@ -222,7 +234,7 @@ class ImageData(ABC):
                 batches, tasks = [], []
                 for replica in self.place.replicas:
                     images = group[np.arange(starts[replica], stops[replica])]
-                    arrays, begun = self._begin_evaluation(images, group.shape)
+                    arrays, begun = self._begin_evaluation(images, self.batch_shape("val", images, group.shape))
                     batches.append(Batch(arrays, float(len(images)), float(total), total))
                     tasks += begun
                 yield batches, tasks

@@ -39,13 +39,17 @@ class SyntheticData(ABC):
         self.batches = []
         for number in range(-(-self.BATCHES // len(self.shapes)) * len(self.shapes)):
             key = stream(seed, self.STREAM, number)
-            image = random_pixels(key, count, self.shapes[number % len(self.shapes)])
+            self.shape = self.shapes[number % len(self.shapes)]
+            image = random_pixels(key, count, self.shape)
             arrays: dict[str, Array] = {"image": image, **self.targets(key, count)}
             self.batches.append(Batch(arrays, float(count), float(total), total))
 
     @abstractmethod
     def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
-        """The arrays beside `image` of a batch of `count` images; draws have `key` and first coordinates from 1 on."""
+        """The arrays beside `image` of a batch of `count` images of `self.shape`.
+
+        Draws have `key` and first coordinates from 1 on.
+        """
 
     def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
         """Batches of the real sizes; which of the synthetic images they hold means nothing."""

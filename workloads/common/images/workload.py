@@ -70,6 +70,11 @@ class ImageWorkload(Workload):
         return sum(steps_of(self.facts.sizes[name], self.settings.batch_size_global) for name in names)
 
     @property
+    def repeated_samples_per_epoch(self) -> int:
+        """Images that fill up the last batch of an epoch, or of each shape."""
+        return self.steps_per_epoch * self.settings.batch_size_global - self.samples_per_epoch
+
+    @property
     def images_per_replica(self) -> int:
         """Images of one device in one step: what batch norm's statistics are taken over."""
         return self.settings.batch_size_global // self.settings.devices

@@ -10,7 +10,7 @@ import hashlib
 import io
 import stat
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,8 +24,11 @@ WEIGHTS = "weights.npz"
 BYTES_MAXIMUM = 1 << 30
 """Files above are not opened: ResNet-152 has 240 MB."""
 
+_Bytes = bytes  # a class below has a field of this name
 Shapes = Mapping[str, tuple[int, ...]]
 """Canonical name, which is torchvision's, to the shape of every array that a workload takes."""
+Decode = Callable[[bytes], Mapping[str, Array]]
+"""A file's content to its arrays by canonical name; raises ValueError, in one line without a file name, for a bad one."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +58,31 @@ class Resaved:
 
 @dataclass(frozen=True)
 class Published:
-    """The file that a reference run starts from."""
+    """The file that a reference run starts from. One of the digests is known: the one that its publisher, or the rules,
+    give."""
 
     file: str
     url: str
-    bytes: int
-    sha256: str
+    bytes: int | None = None
+    """None: not published."""
+    sha256: str = ""
     resaved: Resaved | None = None
-    """Taken as well. The rules allow the weights of the other one: until both conversions are the same, such a run is open."""
+    """Taken as well. The rules allow the weights of the other one: until both conversions are the same, such a run is
+    open."""
+    md5: str = ""
+    network: str = "torchvision's ImageNet backbone"
+
+    def is_content(self, data: _Bytes) -> bool:
+        """Whether `data` are what was published."""
+        if self.sha256:
+            return hashlib.sha256(data).hexdigest() == self.sha256
+        return hashlib.md5(data, usedforsecurity=False).hexdigest() == self.md5
+
+    @property
+    def described(self) -> str:
+        """`resnet34-333f7ec4.pth (87,306,240 bytes, 333f7ec4…)`"""
+        digest = f"{self.sha256[:8]}…" if self.sha256 else f"MD5 {self.md5[:8]}…"
+        return f"{self.file} ({digest})" if self.bytes is None else f"{self.file} ({self.bytes:,} bytes, {digest})"
 
 
 RESNET34 = Published(
@@ -83,8 +103,8 @@ download; its start stands in the name.
 """
 
 
-def resolve(settings: Settings, published: Published, shapes: Shapes) -> Settings:
-    """Settings that name the backbone by file and digest, with its weights converted.
+def resolve(settings: Settings, published: Published, shapes: Shapes, decode: Decode = torch_files.decode) -> Settings:
+    """Settings that name the backbone by file and digest, with its weights converted: `shapes` of what `decode` reads.
 
     Of a file saved again, `weights_of` says whose weights it was shown to hold: those of the published one, if that was
     converted on this machine too, for the same workload, and the arrays have the same digest.
@@ -99,7 +119,7 @@ def resolve(settings: Settings, published: Published, shapes: Shapes) -> Setting
         return settings
     if not given:
         raise ValueError(
-            f"workload={settings.workload} profile=reference starts from torchvision's ImageNet backbone {published.file}: "
+            f"workload={settings.workload} profile=reference starts from {published.network} {published.file}: "
             f"download {published.url} and type backbone.weights=PATH (profile=demo and profile=synthetic need none)"
         )
     path = Path(str(given)).expanduser().absolute()
@@ -107,13 +127,16 @@ def resolve(settings: Settings, published: Published, shapes: Shapes) -> Setting
         data = _read(path, published)
         digest = hashlib.sha256(data).hexdigest()
         resaved = published.resaved is not None and digest == published.resaved.sha256
-        if digest != published.sha256 and not resaved and not allow_other:
+        is_published = published.is_content(data)
+        if not is_published and not resaved and not allow_other:
             raise ValueError(
-                f"{len(data):,} bytes with SHA-256 {digest[:8]}…, not the published {published.file} ({published.bytes:,} "
-                f"bytes, {published.sha256[:8]}…); download {published.url}, or type backbone.allow_other=true (division open)"
+                f"{len(data):,} bytes with SHA-256 {digest[:8]}…, not the published {published.described}; download "
+                f"{published.url}, or type backbone.allow_other=true (division open)"
             )
-        arrays = _convert(data, digest, _folder(settings, digest), shapes)
+        arrays = _convert(data, digest, _folder(settings, digest), shapes, decode)
         backbone = {"file": path.name, "sha256": digest}
+        if is_published and published.md5:
+            backbone["md5"] = published.md5
         if resaved and arrays == _converted(_folder(settings, published.sha256), published.sha256):
             backbone["weights_of"] = published.sha256
     except ValueError as error:
@@ -143,12 +166,12 @@ def _folder(settings: Settings, digest: str) -> Path:
     return Path(settings.data_dir).parent / "backbones" / f"{settings.workload}-{digest[:16]}"
 
 
-def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes) -> str:
+def _convert(data: bytes, digest: str, destination: Path, shapes: Shapes, decode: Decode) -> str:
     """Write `shapes` of the file that holds `data`, unless that is done already; the digest of the arrays."""
     present = _converted(destination, digest)
     if present is not None:
         return present
-    arrays = check(torch_files.decode(data), shapes)
+    arrays = check(decode(data), shapes)
     manifest = manifests.Manifest(
         "backbone", {"bytes": len(data), "sha256": digest}, {}, {"arrays": len(arrays)}, matches_published=None
     )
@@ -230,6 +253,8 @@ def notes(settings: Settings, published: Published) -> tuple[str, ...]:
     """A note for a run that starts from other weights than the published ones, or may do so: a label, and a deviation."""
     chosen = settings.options.get("backbone")
     if not chosen or published.sha256 in (chosen["sha256"], chosen.get("weights_of")):
+        return ()
+    if published.md5 and chosen.get("md5") == published.md5:
         return ()
     if published.resaved is not None and chosen["sha256"] == published.resaved.sha256:
         return (f"backbone {published.resaved.file}, not shown to hold the weights of {published.file}",)

@@ -159,16 +159,26 @@ def activation_values(trunk: Trunk, height: int, width: int) -> int:
     return sum(layer.outputs * row * column for (layer, row), (_, column) in zip(rows, columns, strict=True))
 
 
-def parameter_shapes(convolutions: Iterable[Convolution]) -> Shapes:
-    """Of every trained parameter: weights, then a batch norm's scale and shift or the bias."""
+def parameter_shapes(convolutions: Iterable[Convolution], frozen_norm: bool = False) -> Shapes:
+    """Of every parameter: weights, then a batch norm's scale and shift, unless those are frozen, or the bias."""
     shapes: Shapes = {}
     for layer in convolutions:
         shapes[f"{layer.name}.weight"] = layer.shape
         if layer.norm is None:
             shapes[f"{layer.name}.bias"] = (layer.outputs,)
-        else:
-            shapes[f"{layer.norm}.weight"] = shapes[f"{layer.norm}.bias"] = (layer.outputs,)
+        elif not frozen_norm:
+            shapes |= affine_shapes([layer])
     return shapes
+
+
+def affine_shapes(convolutions: Iterable[Convolution]) -> Shapes:
+    """Of every norm's scale and shift. Frozen ones, into which statistics are folded, are state and not parameters."""
+    return {
+        f"{layer.norm}.{kind}": (layer.outputs,)
+        for layer in convolutions
+        if layer.norm is not None
+        for kind in ("weight", "bias")
+    }
 
 
 def statistic_shapes(convolutions: Iterable[Convolution]) -> Shapes:

@@ -109,18 +109,20 @@ def _allowed() -> dict[tuple[str, str], Any]:
     return stand_ins
 
 
-ALLOWED = _allowed()
+Allowed = Mapping[tuple[str, str], Any]
+"""(module, name) to its stand-in."""
+ALLOWED: Allowed = _allowed()
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, data: bytes, persistent: Callable[[Any], object]) -> None:
-        super().__init__(io.BytesIO(data), encoding="utf-8")
-        self.persistent = persistent
+    def __init__(self, data: bytes, persistent: Callable[[Any], object], allowed: Allowed, encoding: str) -> None:
+        super().__init__(io.BytesIO(data), encoding=encoding)
+        self.persistent, self.allowed = persistent, allowed
 
     def find_class(self, module: str, name: str) -> Any:
         """The stand-in of a name; nothing is imported. Raises ValueError for a name that is not allowed."""
         try:
-            return ALLOWED[module, name]
+            return self.allowed[module, name]
         except KeyError:
             raise ValueError(f"names {module[:40]!r} {name[:40]!r}, which weights have no use for") from None
 
@@ -133,15 +135,21 @@ def _no_reference(pid: object) -> object:
     raise ValueError("a reference where there can be none")
 
 
-def load(stream: io.BytesIO, persistent: Callable[[Any], object] = _no_reference) -> Any:
+def load(
+    stream: io.BytesIO,
+    persistent: Callable[[Any], object] = _no_reference,
+    allowed: Allowed = ALLOWED,
+    encoding: str = "utf-8",
+) -> Any:
     """The pickle at the stream's position, which is after it then.
 
-    `persistent` turns a persistent id into its object. Raises ValueError, in one line, for whatever is damaged or not allowed.
+    `persistent` turns a persistent id into its object; `allowed`: the stand-ins of names, here those of PyTorch's files;
+    `encoding`: of Python 2's strings, or `bytes`. Raises ValueError, in one line, for whatever is damaged or not allowed.
     """
     start = stream.tell()
     try:
         _check_opcodes(stream)
-        return _Unpickler(stream.getvalue()[start : stream.tell()], persistent).load()
+        return _Unpickler(stream.getvalue()[start : stream.tell()], persistent, allowed, encoding).load()
     except ValueError as error:
         raise ValueError(str(error).splitlines()[0][:200]) from None
     except Exception as error:  # a pickle that is damaged on purpose gets any type out of the unpickler

@@ -19,6 +19,22 @@ def convolution(layer: Convolution) -> nn.Conv2d:
     return nn.Conv2d(layer.inputs, layer.outputs, layer.kernel, layer.stride, layer.padding, bias=layer.norm is None)
 
 
+class FrozenNorm(nn.Module):
+    """x · weight + bias of each channel, which are never trained: a batch norm whose statistics are folded in, without ε."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.ones(channels))
+        self.register_buffer("bias", torch.zeros(channels))
+
+
+def normed(layer: nn.Conv2d, norm: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """A convolution and its norm. A frozen one scales the weights instead of the maps, which are many times larger."""
+    if not isinstance(norm, FrozenNorm):
+        return norm(layer(x))
+    return F.conv2d(x, layer.weight * norm.weight.view(-1, 1, 1, 1), norm.bias, layer.stride, layer.padding)
+
+
 class Residual(nn.Module):
     """Convolutions `conv1`, `conv2`, … each with a norm, ReLU between them and after the sum with the shortcut."""
 
@@ -35,10 +51,10 @@ class Residual(nn.Module):
         """(B, inputs, h, w) to (B, outputs, h / stride, w / stride)."""
         out = x
         for number in range(1, self.convolutions + 1):
-            out = getattr(self, f"bn{number}")(getattr(self, f"conv{number}")(out))
+            out = normed(getattr(self, f"conv{number}"), getattr(self, f"bn{number}"), out)
             if number < self.convolutions:
                 out = F.relu(out, inplace=True)
-        out += x if self.downsample is None else self.downsample(x)
+        out += x if self.downsample is None else normed(self.downsample[0], self.downsample[1], x)
         return F.relu(out, inplace=True)
 
 
@@ -57,8 +73,14 @@ class Trunk(nn.Module):
 
     def trunk(self, x: torch.Tensor) -> torch.Tensor:
         """Normalised images (B, 3, S, S) to the last stage's map."""
-        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        return self.stage_maps(x)[-1]
+
+    def stage_maps(self, x: torch.Tensor) -> list[torch.Tensor]:
+        """Normalised images (B, 3, H, W) to the map of every stage, the finest first."""
+        x = F.relu(normed(self.conv1, self.bn1, x), inplace=True)
         x = F.max_pool2d(x, 3, 2, 1)
+        maps = []
         for name in self.stages:
             x = getattr(self, name)(x)
-        return x
+            maps.append(x)
+        return maps

@@ -54,7 +54,7 @@ class Points:
 
 class Lines(Workload):
     name, log_name, sample_unit, default_rules = "lines", "lines", "points", "v0.7"
-    precisions, free_hyperparameters = {"pytorch": ("fp32",), "numpy": ("fp32",)}, frozenset({"learning_rate"})
+    precisions = {"pytorch": ("fp32",), "numpy": ("fp32",)}
     official_runs, samples_per_epoch = 5, POINTS
     Options = dataclasses.make_dataclass("Options", [("learning_rate", float | None, None)])  # workload.learning_rate
 

@@ -1,8 +1,6 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -21,13 +19,14 @@ from suite.results.advise.render import (
 )
 from suite.results.published.csv_files import find_published_results
 from suite.results.score.scores import TimedRun, score
+from tests import helpers
+from tests.helpers import PROJECT, suite_here
 from tests.suite.results.fake_logs import write_run
 from tests.suite.results.score.test_scaling import make_measurement
 
 
-def suite(*arguments):
-    command = [sys.executable, "-m", "suite.cli", "advise", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def suite(*arguments, start=suite_here):
+    return start(PROJECT, "advise", *arguments)
 
 
 def article(**options):
@@ -259,7 +258,7 @@ def test_csv_and_json():
 def test_hostile_names_stay_text(tmp_path):
     evil = "a|b\x1b[31m <script>x</script> [y](z)"
     write_run(tmp_path, "a", framework=evil, system=evil, labels=[evil], workload=evil)
-    done = suite(tmp_path)
+    done = suite(tmp_path, start=helpers.suite)
     assert done.returncode == 0
     assert "\x1b" not in done.stdout
     assert "<script>" not in done.stdout

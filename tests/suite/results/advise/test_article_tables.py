@@ -1,7 +1,5 @@
 import csv
 import io
-import subprocess
-import sys
 
 import pytest
 
@@ -9,13 +7,14 @@ from suite.results.advise.article_csv import results_csv, speedups_csv
 from suite.results.advise.article_tables import article_tables, printed_speedups, tables_markdown
 from suite.results.published.other_logs import measurements_below
 from suite.results.report.report import report_text
+from tests import helpers
+from tests.helpers import PROJECT, suite_here
 from tests.suite.results.fake_logs import write, write_run
 from tests.suite.results.score.test_scaling import make_measurement
 
 
-def suite(*arguments):
-    command = [sys.executable, "-m", "suite.cli", "tables", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def suite(*arguments, start=suite_here):
+    return start(PROJECT, "tables", *arguments)
 
 
 def cells(text, beginning):
@@ -205,7 +204,7 @@ def test_files_are_written_once_and_never_over_others(tmp_path):
     assert sorted(done.stdout.split()) == [str(out / name) for name in names]
     assert suite(tmp_path / "logs", "--output", out).returncode == 0  # the same again
     (out / "tables.md").write_text("mine")
-    again = suite(tmp_path / "logs", "--output", out)
+    again = suite(tmp_path / "logs", "--output", out, start=helpers.suite)
     assert again.returncode == 2
     assert "tables.md exists there already and is not overwritten; give another folder" in again.stderr
     assert (out / "tables.md").read_text() == "mine"

@@ -3,8 +3,6 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -22,7 +20,8 @@ from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, R
 from suite.results.published.csv_files import load_published_results
 from suite.results.score.bootstrap import Interval
 from suite.results.score.permutation_test import permutation_test
-from tests.helpers import examples
+from tests import helpers
+from tests.helpers import PROJECT, examples, suite_here
 from tests.suite.results.fake_logs import demo_log, line, write, write_run
 
 REPOSITORY = Path(__file__).resolve().parents[4]
@@ -69,9 +68,8 @@ def known(match):
     return {item.name: (item.ours, item.theirs) for item in match.differences.known}
 
 
-def suite(*arguments):
-    command = [sys.executable, "-m", "suite.cli", "compare", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY)
+def suite(*arguments, start=suite_here):
+    return start(PROJECT, "compare", *arguments)
 
 
 # --- published figures --------------------------------------------------------------------------------------------------
@@ -417,7 +415,7 @@ def test_command_writes_once_and_never_over_a_file(tmp_path):
     assert (first.returncode, first.stdout, first.stderr) == (0, "", "")
     assert "## ncf on 1 device (demo): A (pytorch on laptop) against B (pytorch on laptop)" in output.read_text()
     before = output.read_bytes()
-    again = suite(tmp_path / "a", "--to-logs", tmp_path / "b", "--output", output)
+    again = suite(tmp_path / "a", "--to-logs", tmp_path / "b", "--output", output, start=helpers.suite)
     assert again.returncode == 2
     assert "exists and is not overwritten" in again.stderr
     assert output.read_bytes() == before

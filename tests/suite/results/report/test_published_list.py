@@ -6,7 +6,7 @@ import pytest
 
 from suite.results.published import csv_files
 from suite.results.report.published_list import Filters, listing
-from tests.helpers import PROJECT, suite
+from tests.helpers import PROJECT, suite, suite_here
 
 HEADER = "round,submitter,system,chips,framework,benchmark,minutes,runs,note\n"
 
@@ -156,12 +156,12 @@ def test_a_missing_column_and_a_missing_folder_are_one_line(own, monkeypatch):
 
 
 def test_command(tmp_path):
-    done = suite(
+    done = suite_here(
         tmp_path, "published", "list", "--round", "v0.7", "--submitter", "NVIDIA", "--workload", "ssd", "--chips", "1-8"
     )
     assert done.returncode == 0, done.stderr
     assert "dgx1_ngc20.06_pytorch" in done.stdout
-    done = suite(tmp_path, "published", "list", "--kind", "speedups", "--format", "csv")
+    done = suite_here(tmp_path, "published", "list", "--kind", "speedups", "--format", "csv")
     assert done.stdout.startswith("benchmark,chips_from,chips_to,speedup_printed,speedup_from_tables")
     done = suite(tmp_path, "published", "list", "--workload", "resnet51")
     assert done.returncode == 2

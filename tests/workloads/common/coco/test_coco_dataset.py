@@ -10,7 +10,7 @@ import simplejpeg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import examples, suite
+from tests.helpers import examples, suite, suite_here
 from tests.workloads.common.coco import synthetic_coco as synthetic
 from workloads.common import manifest as manifests
 from workloads.common.coco import annotations as coco
@@ -52,9 +52,8 @@ def refused(source, tmp_path, **options):
 def opened(destination, split="train"):
     manifest = manifests.read(destination)
     count = manifest.counts[split]
-    return index.read(destination, split, Path(manifest.options["images"]), count), objects.read(
-        destination, split, count
-    )
+    images = index.read(destination, split, Path(manifest.options["images"]), count)
+    return images, None if split == "val_empty" else objects.read(destination, split, count)
 
 
 def test_arrays_hold_what_the_files_say(source, tmp_path):
@@ -126,9 +125,9 @@ def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()} == before
 
 
-def test_files_are_the_images_with_objects_and_the_prepared_folder(source, tmp_path):
+def test_files_are_the_images_that_runs_read_and_the_prepared_folder(source, tmp_path):
     prepare(source, tmp_path / "p")
-    images = [opened(tmp_path / "p", split)[0] for split in ("train", "val")]
+    images = [opened(tmp_path / "p", split)[0] for split in ("train", "val", "val_empty")]
     expected = [split.path(number) for split in images for number in range(len(split))]
     names = list(Folders().files(tmp_path / "p"))
     assert names[: len(expected)] == expected
@@ -385,7 +384,7 @@ def test_the_command(source, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "5 training images with" in done.stdout
     synthetic.change(source, set_box(1000, [1, 2, 0, 4]))
-    done = suite(tmp_path, "data", "prepare", "coco2017", "--from", source, "--to", tmp_path / "q")
+    done = suite_here(tmp_path, "data", "prepare", "coco2017", "--from", source, "--to", tmp_path / "q")
     assert done.returncode == 2
     assert "annotation 1000 (image 10): box [1, 2, 0, 4] has no area" in done.stderr
     assert "Traceback" not in done.stderr

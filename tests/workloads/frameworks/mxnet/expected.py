@@ -35,10 +35,8 @@ class Expected:
 
     def _update(self, name: str, gradient: Array, rate: float) -> None:
         chosen, rule, weight, first = self.settings, self.rules[name], self.weights[name], self.first[name]
-        if chosen.name == "sgd":
-            found = optimizers.sgd(weight, first, gradient, rate, chosen.momentum, rule.decay)
-        elif chosen.name == "lars":
-            found = optimizers.lars(weight, first, gradient, rate, chosen.momentum, chosen.trust_coefficient, rule)
+        if chosen.name in ("sgd", "lars"):
+            found = optimizers.with_momentum(chosen, weight, first, gradient, rate, rule)
         elif chosen.name == "rmsprop":
             found = optimizers.rmsprop(weight, first, gradient, rate, chosen.rho, chosen.epsilon, rule.decay)
         else:

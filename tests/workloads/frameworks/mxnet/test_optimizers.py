@@ -4,7 +4,7 @@ import pytest
 
 from tests.frameworks_probe import probe_json
 
-OPTIMIZERS = ("sgd", "lars", "adam", "rmsprop")
+OPTIMIZERS = ("sgd", "sgdinside", "lars", "larsoutside", "adam", "rmsprop")
 CASES = ("plain", "clip", "rules", "frozen", "static", "dynamic", "all")
 OVERFLOW = 4
 TOLERANCE = 2e-6
@@ -24,9 +24,9 @@ def test_ten_steps_follow_numpy_through_changing_rates(found):
 
 
 def test_an_overflow_on_one_context_skips_the_step_on_all(found):
-    """LARS has no velocity yet at its first step, whose rate is 0: nothing changes there either."""
+    """With the rate inside there is no velocity yet at the first step, whose rate is 0: nothing changes there either."""
     name, of_case = found
-    at_rest = [0] if name.startswith("lars") else []
+    at_rest = [0] if name.startswith(("lars/", "sgdinside/")) else []
     overflows = [OVERFLOW] if "dynamic" in name or "all" in name else []
     assert of_case["skipped"] == at_rest + overflows
 

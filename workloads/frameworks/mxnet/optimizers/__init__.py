@@ -13,7 +13,7 @@ from workloads.api import OptimizerSettings
 from workloads.frameworks.mxnet.flat import Layout
 from workloads.frameworks.mxnet.optimizers.adam import Adam, SkippingAdam
 from workloads.frameworks.mxnet.optimizers.base import Optimizer
-from workloads.frameworks.mxnet.optimizers.momentum import Lars, Sgd, SkippingSgd
+from workloads.frameworks.mxnet.optimizers.momentum import Lars, LarsOutside, Sgd, SkippingSgd
 from workloads.frameworks.mxnet.optimizers.rmsprop import RmsProp
 
 __all__ = ["Optimizer", "build_optimizer"]
@@ -32,5 +32,9 @@ def build_optimizer(
     """
     if settings.name not in _KINDS:
         raise ValueError(f"optimizer {settings.name}: mxnet has {', '.join(_KINDS)}")
-    kinds = _SKIPPING if settings.loss_scaling.mode == "dynamic" else _KINDS
+    kinds = {**(_SKIPPING if settings.loss_scaling.mode == "dynamic" else _KINDS)}
+    if settings.momentum_rate == "inside":
+        kinds["sgd"] = Lars  # without trust ratios
+    else:
+        kinds["lars"] = LarsOutside
     return kinds[settings.name](settings, layout, weights, gradients)

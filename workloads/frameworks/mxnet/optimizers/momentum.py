@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Array, Arrays, OptimizerSettings
+from workloads.api import Array, Arrays, OptimizerSettings, ParameterRule
 from workloads.frameworks.mxnet.flat import Layout, views
 from workloads.frameworks.mxnet.optimizers.base import Optimizer
 
@@ -104,7 +104,8 @@ class SkippingSgd(Momentum):
 class Lars(Momentum):
     """v ← m·v + rate·ratio·(g + d·w), w ← w - v: MXNet's operators as they are, but for the norms.
 
-    `multi_sum_sq` adds up in float32 one by one, 2e-3 off for a large layer; the scalar product is not.
+    `multi_sum_sq` adds up in float32 one by one, 2e-3 off for a large layer; the scalar product is not. Where no rule has a
+    trust ratio this is MXNet's own SGD.
     """
 
     def __init__(
@@ -129,33 +130,66 @@ class Lars(Momentum):
 
     def apply(self, rate: float) -> None:
         """Parameters with a trust ratio one by one, the others together."""
-        constants = {"momentum": self.settings.momentum, "rescale_grad": self.loss_scale.rescale}
-        for number, (weights, gradients, buffers) in enumerate(self.vectors):
+        for number in range(len(self.vectors)):
             if self.adapted[number]:
-                self._adapted_step(number, rate, constants)
-            for rule, part in self.layout.stretches():
-                if not rule.adapt:
-                    weight, own = weights[part], {"lr": rate * rule.rate_multiple, "wd": rule.decay}
-                    mx.nd.sgd_mom_update(weight, gradients[part], buffers[part], **own, **constants, out=weight)
+                self._adapted_step(number, self.multiples[number] * rate)
+            self._plain_step(number, rate)
 
-    def _adapted_step(self, number: int, rate: float, constants: Mapping[str, float]) -> None:
-        """Update those of a context that have a trust ratio, which is computed on the device."""
-        adapted, decays = self.adapted[number], self.decays[number]
+    def out(self, weight: mx.nd.NDArray, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
+        """Where the operators put the new weights."""
+        return weight
+
+    def _plain_step(self, number: int, rate: float) -> None:
+        """Update those of a context that have no trust ratio."""
+        weights, gradients, buffers = self.vectors[number]
+        for rule, part in self.layout.stretches():
+            if not rule.adapt:
+                weight, gradient = weights[part], gradients[part]
+                mx.nd.sgd_mom_update(
+                    weight, gradient, buffers[part], lr=self.inner_rate(rule, rate), wd=rule.decay,
+                    momentum=self.settings.momentum, rescale_grad=self.loss_scale.rescale, out=self.out(weight, gradient),
+                )  # fmt: skip
+
+    def inner_rate(self, rule: ParameterRule, rate: float) -> float:
+        """What the buffer's new part is multiplied by, beside the trust ratio."""
+        return rate * rule.rate_multiple
+
+    def _adapted_step(self, number: int, rates: mx.nd.NDArray) -> None:
+        """Update those of a context that have a trust ratio, which is computed on the device; `rates` (n,) of each."""
+        adapted, decays, rescale = self.adapted[number], self.decays[number], self.loss_scale.rescale
         squares = [mx.nd.concat(*map(_square, group), dim=0) for group in list(zip(*adapted, strict=True))[:2]]
         rates = mx.nd.multi_lars(
-            self.multiples[number] * rate,
-            *squares,
-            decays,
-            eta=self.settings.trust_coefficient,
-            eps=0.0,
-            rescale_grad=self.loss_scale.rescale,
+            rates, *squares, decays, eta=self.settings.trust_coefficient, eps=0.0, rescale_grad=rescale
         )
         # One parameter a call: the operator strides through all that it is given at once, which caches do not bear.
         for place, (weight, gradient, buffer) in enumerate(adapted):
             part = slice(place, place + 1)
             mx.nd.preloaded_multi_sgd_mom_update(
-                weight, gradient, buffer, rates[part], decays[part], num_weights=1, **constants, out=weight
-            )
+                weight, gradient, buffer, rates[part], decays[part], num_weights=1,
+                momentum=self.settings.momentum, rescale_grad=rescale, out=self.out(weight, gradient),
+            )  # fmt: skip
+
+
+class LarsOutside(Lars):
+    """v ← m·v + ratio·(g + d·w), w ← w - rate·v: the buffer holds -v, so that no change of the rate touches it."""
+
+    def apply(self, rate: float) -> None:
+        """The buffer by LARS's operators at rate 1, whose weights are thrown away; then the weights."""
+        for number, (weights, _, buffers) in enumerate(self.vectors):
+            if self.adapted[number]:
+                self._adapted_step(number, mx.nd.ones_like(self.multiples[number]))
+            self._plain_step(number, 1.0)
+            for rule, part in self.layout.stretches():
+                weight = weights[part]
+                weight += (rate * rule.rate_multiple) * buffers[part]
+
+    def out(self, weight: mx.nd.NDArray, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
+        """Over the gradient, which nobody needs any more."""
+        return gradient
+
+    def inner_rate(self, rule: ParameterRule, rate: float) -> float:
+        """The parameter's own rate comes after the buffer."""
+        return 1.0
 
 
 def _square(array: mx.nd.NDArray) -> mx.nd.NDArray:

@@ -26,10 +26,10 @@ def build_optimizer(
 
     Raises ValueError for a name that no optimizer has.
     """
-    if settings.name == "sgd":
+    if settings.name == "sgd" and settings.momentum_rate == "outside":
         return Sgd(parameters, rules, settings.momentum)
-    if settings.name == "lars":
-        return Lars(parameters, rules, settings.momentum, settings.trust_coefficient)
+    if settings.name in ("sgd", "lars"):
+        return Lars(parameters, rules, settings.momentum, settings.trust_coefficient, settings.momentum_rate)
     if settings.name == "adam":
         return Adam(parameters, rules, (settings.beta1, settings.beta2), settings.epsilon)
     if settings.name == "rmsprop":

@@ -1,4 +1,4 @@
-"""LARS (arXiv 1708.03888) as the reference has it; one call into PyTorch for all parameters at a time."""
+"""LARS (arXiv 1708.03888), and SGD with the rate inside the velocity; one call into PyTorch for all parameters at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from workloads.frameworks.pytorch.optimizers.base import Optimizer
 
 
 class Lars(Optimizer):
-    """v ← m·v + rate·ratio·(g + d·w), w ← w - v."""
+    """inside: v ← m·v + rate·ratio·(g + d·w), w ← w - v. outside: v ← m·v + ratio·(g + d·w), w ← w - rate·v.
+
+    SGD is the same where no parameter's rule has a trust ratio.
+    """
 
     def __init__(
         self,
@@ -19,9 +22,10 @@ class Lars(Optimizer):
         rules: Callable[[str], ParameterRule],
         momentum: float,
         coefficient: float,
+        momentum_rate: str,
     ) -> None:
         super().__init__(parameters, rules)
-        self.momentum, self.coefficient = momentum, coefficient
+        self.momentum, self.coefficient, self.inside = momentum, coefficient, momentum_rate == "inside"
         self.velocities = {name: torch.zeros_like(value) for name, value in self.parameters.items()}
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -35,17 +39,18 @@ class Lars(Optimizer):
             weights = [self.parameters[name] for name in names]
             gradients = [weight.grad for weight in weights]
             velocities = [self.velocities[name] for name in names]
-            scales = self._scales(weights, gradients, rule, rate * rule.rate_multiple)
+            own_rate = rate * rule.rate_multiple
+            scales = self._scales(weights, gradients, rule, own_rate if self.inside else 1.0)
             if rule.decay:
                 gradients = list(torch._foreach_add(gradients, weights, alpha=rule.decay))
             torch._foreach_mul_(velocities, self.momentum)
             torch._foreach_add_(velocities, torch._foreach_mul(gradients, scales))
-            torch._foreach_sub_(weights, velocities)
+            torch._foreach_add_(weights, velocities, alpha=-1.0 if self.inside else -own_rate)
 
     def _scales(
         self, weights: list[torch.Tensor], gradients: list[torch.Tensor], rule: ParameterRule, rate: float
     ) -> list[torch.Tensor]:
-        """rate · trust ratio of each parameter, on the device: nothing waits for it."""
+        """`rate` times the trust ratio of each parameter, on the device: nothing waits for it."""
         if not rule.adapt:
             return [torch.full((), rate, device=weights[0].device)] * len(weights)  # `tensor` would wait for the device
         of_weights = torch.stack(torch._foreach_norm(weights))

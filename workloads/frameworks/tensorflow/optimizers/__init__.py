@@ -16,4 +16,5 @@ def build_optimizer(model: Model, workload: Workload) -> Optimizer:
     settings = workload.optimizer()
     if settings.name not in KINDS:
         raise ValueError(f"optimizer {settings.name}: TensorFlow trainers have {', '.join(KINDS)}")
-    return KINDS[settings.name](model, workload.parameter_rule, settings)
+    kind = Lars if settings.name == "sgd" and settings.momentum_rate == "inside" else KINDS[settings.name]
+    return kind(model, workload.parameter_rule, settings)

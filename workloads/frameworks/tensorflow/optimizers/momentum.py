@@ -30,16 +30,20 @@ class Sgd(Optimizer):
 
 
 class Lars(Sgd):
-    """LARS: the rate, times a trust ratio for each parameter, is inside the velocity."""
+    """LARS: a trust ratio for each parameter, and maybe the rate, is inside the velocity; SGD of that kind has no ratios."""
 
     def apply(self, gradients: Mapping[str, tf.Tensor], scalars: tf.Tensor, taken: tf.Tensor | None) -> None:
-        """v ← m·v + rate·ratio·(g + d·w), w ← w - v; `scalars` hold the rate."""
-        one = tf.constant(1.0)
+        """inside: v ← m·v + rate·ratio·(g + d·w), w ← w - v; outside: v ← m·v + ratio·(g + d·w), w ← w - rate·v.
+
+        `scalars` hold the rate.
+        """
+        one, inside = tf.constant(1.0), self.settings.momentum_rate == "inside"
         for name, gradient in gradients.items():
             weight, rule = self.parameters[name].read_value(), self.rules[name]
             rate = self.rate_of(name, scalars[0])
-            scale = rate * self._ratio(weight, gradient, rule) if rule.adapt else rate
-            self.accumulate(name, scale * self.decayed(name, gradient), one, taken)
+            before, after = (rate, one) if inside else (one, rate)
+            scale = before * self._ratio(weight, gradient, rule) if rule.adapt else before
+            self.accumulate(name, scale * self.decayed(name, gradient), after, taken)
 
     def _ratio(self, weight: tf.Tensor, gradient: tf.Tensor, rule: ParameterRule) -> tf.Tensor:
         """The trust ratio, on the device: nothing waits for it."""

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.helpers import suite
+from tests.helpers import suite_here
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common import manifest as manifests
 from workloads.common.images import index, seek
@@ -206,10 +206,10 @@ def test_records_belong_to_their_images(original, tmp_path, small):
 
 
 def test_the_command_takes_the_option(original, tmp_path):
-    done = suite(
+    done = suite_here(
         tmp_path, "data", "prepare", "imagenet", "--from", original, "--to", tmp_path / "p", "--no-seek-points"
     )
     assert done.returncode == 0, done.stderr
-    wrong = suite(tmp_path, "data", "prepare", "ml-20m", "--from", original, "--no-seek-points")
+    wrong = suite_here(tmp_path, "data", "prepare", "ml-20m", "--from", original, "--no-seek-points")
     assert wrong.returncode != 0
     assert wrong.stderr.strip() == "suite data: --no-seek-points means nothing for ml-20m; leave it out"

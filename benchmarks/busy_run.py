@@ -1,0 +1,37 @@
+"""A demo's run as a suite would start it: what busy_machine.py measures, also of an earlier checkout (PYTHONPATH).
+
+    python busy_run.py WORKLOAD FRAMEWORK CORES FOLDER
+
+Writes into FOLDER `run.json`, and `variables.json` with what the launcher would set. Makes the demo's data if they are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from suite.common import registry
+from suite.config.compose import compose
+from suite.control.controller import plan
+from suite.launch.base import meet
+from suite.launch.hosts import hosts_of
+
+
+def main() -> None:
+    """Write both files."""
+    workload, framework, cores, folder = *sys.argv[1:4], Path(sys.argv[4])
+    words = [f"workload={workload}", f"framework={framework}", "profile=demo", "device=cpu", "seed=1"]
+    request = compose([*words, f"cpu.cores_per_device={cores}", f"output={folder / 'unused'}"])
+    (job,) = plan(request, folder / "unused", Console(stderr=True))
+    run = job.run(0, False)
+    run.write(folder / "run.json")
+    cluster = meet(hosts_of(run))
+    (command,) = registry.load_framework(framework).commands(run, "run.json", cluster, cluster.hosts[0])
+    (folder / "variables.json").write_text(json.dumps(dict(command.variables)))
+
+
+if __name__ == "__main__":
+    main()

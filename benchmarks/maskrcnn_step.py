@@ -1,0 +1,109 @@
+"""Mask R-CNN's training step at 800×1333, batch 1, against torchvision's MaskRCNN, on CPU cores in PyTorch.
+
+    python benchmarks/maskrcnn_step.py [--precision fp32] [--cores 2] [--rounds 3] [--steps 2]
+
+torchvision's model has frozen batch norm and `trainable_layers=3`, the same weights, image and objects, and its own
+conventions. Both do everything of a step but read the image; torchvision matches all anchors in it, which in the suite is
+the loader's part (`anchors_in_loader_seconds`, of one core, to be added where there is no core to spare). Processes of a
+round follow each other, in turns; shares are medians over rounds of ratios within a round, of elapsed and of CPU seconds:
+on a busy machine the latter count. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from image_step import conditions
+
+from suite.common import registry
+from suite.environments.environment import resolve
+from suite.launch import pytorch
+from suite.launch.base import thread_variables
+from workloads.maskrcnn import anchors
+from workloads.maskrcnn.input import rpn_targets
+from workloads.maskrcnn.settings import REFERENCE_MODEL
+
+PROJECT = Path(__file__).resolve().parent.parent
+BENCHMARKS = PROJECT / "benchmarks"
+MODELS = {"suite": "this suite's trainer", "torchvision": "MaskRCNN, FrozenBatchNorm2d, trainable_layers=3"}
+
+
+def child(args: argparse.Namespace, *words: str) -> str:
+    """What a process in PyTorch's environment prints, pinned to its cores, with the memory settings of the suite's
+    workers."""
+    variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": str(PROJECT)}
+    variables["GLIBC_TUNABLES"] = pytorch.MALLOC_TUNABLES
+    pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[: args.cores])]
+    command = resolve({"name": "auto"}, registry.load_framework("pytorch").environments["cpu"]).command(*words)
+    done = subprocess.run([*pin, *command], capture_output=True, text=True, env=variables)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stdout.strip()
+
+
+def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
+    """One process of a model; its JSON."""
+    if model == "suite":
+        words = [str(BENCHMARKS / "maskrcnn_suite.py"), str(args.cores), args.precision, str(args.steps), "step", "-"]
+    else:
+        script = str(BENCHMARKS / "bare" / "maskrcnn_torchvision.py")
+        words = [script, str(args.cores), args.precision, str(args.steps), inputs]
+    found: dict[str, float] = json.loads(child(args, *words).splitlines()[-1])
+    return found
+
+
+def anchor_seconds(inputs: str) -> float:
+    """Of labelling and sampling the anchors of the image, on one core; the best of five."""
+    box, levels = np.load(inputs)["box"], anchors.levels(REFERENCE_MODEL, 800, 1344)
+    seconds = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        rpn_targets.sample(rpn_targets.label(levels, box, 800, 1333), levels, box, 256, np.uint64(1))
+        seconds.append(time.perf_counter() - begin)
+    return min(seconds)
+
+
+def measure(args: argparse.Namespace, inputs: str) -> dict[str, object]:
+    """Every round's figures, medians, shares."""
+    names = list(MODELS)
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+    for number in range(args.rounds):
+        for name in names[number % 2 :] + names[: number % 2]:
+            found[name].append(run(args, name, inputs))
+        print({name: round(rounds[-1]["cpu_seconds"], 2) for name, rounds in found.items()}, file=sys.stderr)
+    shares = {}
+    for kind in ("seconds", "cpu_seconds"):
+        pairs = zip(found["torchvision"], found["suite"], strict=True)
+        shares[f"suite_to_torchvision_by_{kind}"] = round(statistics.median(t[kind] / s[kind] for t, s in pairs), 3)
+    return {**shares, "anchors_in_loader_seconds": round(anchor_seconds(inputs), 4), "rounds": found}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=2)
+    args = parser.parse_args()
+    begin, load = time.time(), os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = str(Path(folder) / "inputs.npz")
+        child(args, str(BENCHMARKS / "maskrcnn_suite.py"), str(args.cores), args.precision, "0", "inputs", inputs)
+        results = measure(args, inputs)
+    args.workload, args.batch = "maskrcnn", 1
+    known = {**conditions(args, begin, load), "image_size": [800, 1333]}
+    print(json.dumps({"benchmark": "maskrcnn_step", "models": MODELS, **known, "results": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

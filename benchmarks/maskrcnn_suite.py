@@ -1,0 +1,158 @@
+"""The suite's training step of Mask R-CNN, full size, one image of 800×1333: what maskrcnn_step.py measures.
+
+    python maskrcnn_suite.py CORES PRECISION STEPS inputs INPUTS.npz      writes weights and inputs for torchvision's model
+    python maskrcnn_suite.py CORES PRECISION STEPS step -                 measures
+
+Prints JSON: seconds and CPU seconds per step, `parts` (seconds of each within a step), the peak of the resident set, losses.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from suite.common.registry import load_trainer
+from suite.launch.base import free_ports
+from workloads.api import Batch, Facts, Place, Settings
+from workloads.maskrcnn.settings import SETS
+from workloads.maskrcnn.workload import MaskRCNN
+
+HEIGHT, WIDTH = 800, 1333
+LEFT_OUT = ("batch_size_global", "lr_scaling")
+RATE = 1e-4
+"""Random weights do not survive the reference's."""
+
+
+def workload(cores: int, precision: str) -> MaskRCNN:
+    """The reference's sizes on one CPU device, one image."""
+    chosen = "reference"
+    values = {name: value.value for name, value in SETS[chosen].items() if name not in LEFT_OUT}
+    model = MaskRCNN.defaults("synthetic", "v0.7", {}).model
+    settings = Settings(
+        workload="maskrcnn", framework="pytorch", profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
+        devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
+        batch_size_global=1, batch_rule="set", lr_scaling="none", seed=0, stop="steps:10", mode="train",
+        dataset="coco2017", data_dir="", model={**model, "padded_shapes": [[800, 1344]]}, targets={},
+        hyperparameter_set=chosen,
+        hyperparameters={**values, "learning_rate": RATE, "warmup_steps": 0, "num_image_candidates": 2_000},
+        hyperparameter_sources={}, options={"evaluation_batch_size": 1, "compile": "auto"},
+    )  # fmt: skip
+    return MaskRCNN(settings, Facts(117_266, 5_000, {"classes": 80, "objects_per_image_most": 93}, "synthetic"))
+
+
+def batch_of(made: MaskRCNN, place: Place) -> Batch:
+    """A synthetic batch whose image fills 800×1333 of the padded shape."""
+    data = made.open_data(place, 1)
+    ((batch,),) = (next(data.train(0, 1)),)
+    data.close()
+    return replace(batch, arrays={**batch.arrays, "size": np.array([[HEIGHT, WIDTH]], np.int32)})
+
+
+def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
+    """The same image, objects and weights for torchvision's model, under its names."""
+    from pycocotools import mask as tool
+
+    from tests.probes.maskrcnn_torchvision import torchvision_name
+
+    arrays = batch.arrays
+    count = int(np.count_nonzero(arrays["label"][0]))
+    ends = [0, *arrays["polygon_ends"].tolist()]
+    polygons = [arrays["points"][first:last].reshape(-1).tolist() for first, last in pairwise(ends)]
+    drawn = tool.decode(tool.frPyObjects(polygons, HEIGHT, WIDTH))
+    weights = {f"weight/{torchvision_name(name)}": value for name, value in made.initial_weights(1)}
+    np.savez(
+        path,
+        image=arrays["image"][0, :, :WIDTH],
+        box=arrays["box"][0, :count],
+        label=arrays["label"][0, :count],
+        mask=np.ascontiguousarray(drawn.transpose(2, 0, 1)),
+        **weights,
+    )
+
+
+class Clock:
+    """Seconds spent in each of some functions; one that calls another is charged for it too."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    def watch(self, owner: Any, name: str, part: str) -> None:
+        """Replace a method by one that is timed."""
+        function: Callable[..., Any] = getattr(owner, name)
+
+        def timed(*given: Any, **words: Any) -> Any:
+            begin = time.perf_counter()
+            try:
+                return function(*given, **words)
+            finally:
+                self.seconds[part] += time.perf_counter() - begin
+
+        object.__setattr__(owner, name, timed)
+
+
+def watched(trainer: Any) -> Clock:
+    """A clock of a trainer's parts."""
+    clock = Clock()
+    for owner, name, part in (
+        (trainer.model, "stage_maps", "trunk"),
+        (trainer.model, "pyramid", "pyramid"),
+        (trainer.model, "first_half", "first_half"),
+        (trainer, "proposals", "proposals"),
+        (trainer, "learned", "host"),
+        (trainer.model, "boxes", "box_head"),
+        (trainer.model, "masks", "mask_head"),
+        (trainer, "loss", "forward"),
+        (trainer, "_backward", "forward_and_backward"),
+        (trainer.optimizer, "step", "optimizer"),
+    ):
+        clock.watch(owner, name, part)
+    return clock
+
+
+def parts(clock: Clock, steps: int) -> dict[str, float]:
+    """Seconds per step of parts that do not overlap."""
+    each = {name: seconds / steps for name, seconds in clock.seconds.items()}
+    each["rpn_and_input"] = each.pop("first_half") - each["trunk"] - each["pyramid"]
+    each["sampling_and_masks"] = each.pop("host") - each["proposals"]
+    each["backward"] = each.pop("forward_and_backward") - each["forward"]
+    inside = ("trunk", "pyramid", "rpn_and_input", "proposals", "sampling_and_masks", "box_head", "mask_head")
+    each["losses"] = each.pop("forward") - sum(each[name] for name in inside)
+    return {name: round(seconds, 4) for name, seconds in each.items()}
+
+
+def main() -> None:
+    """Write inputs, or measure and print."""
+    cores, precision, steps, what, path = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5]
+    os.environ.update(
+        {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
+    )
+    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
+    made = workload(cores, precision)
+    batch = batch_of(made, place)
+    if what == "inputs":
+        write_inputs(made, batch, path)
+        return
+    trainer = load_trainer("maskrcnn", "pytorch")(made, place)
+    trainer.setup(made.initial_weights(1), warm_up=False)
+    trainer.train([[batch]], 0)
+    clock = watched(trainer)
+    wall, cpu = time.perf_counter(), time.process_time()
+    stats = trainer.train([[batch]] * steps, 1)
+    found = {"seconds": (time.perf_counter() - wall) / steps, "cpu_seconds": (time.process_time() - cpu) / steps}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({**found, "parts": parts(clock, steps), "peak_bytes": peak, "loss": stats.loss}))
+    trainer.close()
+
+
+if __name__ == "__main__":
+    main()

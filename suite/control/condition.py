@@ -1,0 +1,124 @@
+"""`suite_condition`: how much of the machine a run got, told once, behind the last line that the run itself wrote.
+
+The figures are those of the workers (`suite.machine.contention`), from `run_start` to `run_stop`, and of GPUs those that
+telemetry.jsonl keeps. What makes the machine a busy one is decided here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from suite.control.telemetry import rows
+from suite.worker.heartbeat import Beat
+from suite.worker.runlog import RunLog
+from workloads.api import Json
+
+KEY = "suite_condition"
+BUSY_SHARE = 0.1
+"""Of anything below. Who loses a tenth of the cores loses a tenth of the speed at least, which is more than runs on a machine
+of their own differ by. What is judged is not the share of CPU that the run got, which is told beside it: a run's own threads
+wait for each other too, on a machine that is otherwise idle."""
+
+
+def figures(
+    beats: Sequence[Beat | None], hosts: Sequence[str], device_rows: Sequence[Mapping[str, Json]]
+) -> dict[str, Json]:
+    """The figures of a run from the last beats of its processes, with the host of each, and its devices' samples.
+
+    `cpu_share`: of the CPU time that its threads asked for; `others_share`, `stolen_share`: of its cores, taken by other
+    processes and by a hypervisor; `quota_share`: of the periods, in which its CPU quota stopped it; `memory_stall_share`,
+    `hot_share`, `gpu_slow_share`: of the time. Empty if a process told nothing: what it used would count as used by others.
+    """
+    told = [
+        (host, beat.contention) for host, beat in zip(hosts, beats, strict=True) if beat is not None and beat.contention
+    ]
+    if len(told) < len(beats):
+        return {}
+    found: dict[str, Json] = {"seconds": max(one["seconds"] for _, one in told)}
+    run, wait = (_total(one.get(name) for _, one in told) for name in ("run_seconds", "wait_seconds"))
+    if run is not None and wait is not None and run + wait > 0:
+        found["cpu_share"] = run / (run + wait)
+    found |= _core_shares(told)
+    for name in ("quota_share", "memory_stall_share", "hot_share", "load_average"):
+        values = [one[name] for _, one in told if one.get(name) is not None]
+        found |= {name: max(values)} if values else {}
+    return {name: _rounded(value) for name, value in {**found, **dict(_device_figures(device_rows))}.items()}
+
+
+def _total(values: Iterator[Json]) -> float | None:
+    known = list(values)
+    return None if None in known else math.fsum(known)
+
+
+def _core_shares(told: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str, Json]:
+    cores = {(host, core): spent for host, one in told for core, spent in one["cores"].items()}
+    every = math.fsum(spent[2] for spent in cores.values())
+    if every <= 0:
+        return {}
+    stolen = math.fsum(spent[1] for spent in cores.values())
+    others = math.fsum(spent[0] for spent in cores.values()) - stolen - math.fsum(one["cpu_seconds"] for _, one in told)
+    return {"cores": len(cores), "others_share": max(0.0, others) / every, "stolen_share": stolen / every}
+
+
+def _device_figures(device_rows: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str, Json]]:
+    clocks = [clock for row in device_rows for clock in row.get("gpu_clock_mhz") or () if clock is not None]
+    if clocks:
+        yield "gpu_clock_mhz", math.fsum(clocks) / len(clocks)
+    slow = [flag for row in device_rows for flag in row.get("gpu_slow") or () if flag is not None]
+    if slow:
+        yield "gpu_slow_share", sum(slow) / len(slow)
+    others = [count for row in device_rows for count in row.get("gpu_other_processes") or () if count is not None]
+    if others:
+        yield "gpu_other_processes", max(others)
+    clocks = [row["cpu_clock_mhz"] for row in device_rows if row.get("cpu_clock_mhz") is not None]
+    if clocks:
+        yield "cpu_clock_mhz", math.fsum(clocks) / len(clocks)
+
+
+def _rounded(value: Json) -> Json:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def busy(found: Mapping[str, Json]) -> list[str]:
+    """Why the machine was a busy one, a few words each; empty if it was not, as far as is known."""
+    texts = {
+        "others_share": "others took {} of its cores",
+        "stolen_share": "the hypervisor took {} of its cores",
+        "quota_share": "its CPU quota stopped it in {} of the periods",
+        "memory_stall_share": "processes waited for memory {} of the time",
+        "hot_share": "its cores were slowed down by heat {} of the time",
+        "gpu_slow_share": "its GPUs were slowed down {} of the time",
+    }
+    reasons = [
+        text.format(f"{100 * found[name]:.0f} %") for name, text in texts.items() if found.get(name, 0.0) > BUSY_SHARE
+    ]
+    return reasons + (["other processes were on its GPUs"] if found.get("gpu_other_processes") else [])
+
+
+def device_rows(path: Path, devices: Sequence[int]) -> list[dict[str, Json]]:
+    """Samples of a telemetry.jsonl with the values of these devices alone; empty if it cannot be read."""
+    kept = []
+    with contextlib.suppress(OSError, ValueError):
+        for row in rows(path):
+            of_devices = {
+                name: [value[number] for number in devices]
+                for name, value in row.items()
+                if isinstance(value, list) and len(value) > max(devices)
+            }
+            kept.append({**{name: value for name, value in row.items() if not isinstance(value, list)}, **of_devices})
+    return kept
+
+
+def append(log: Path, found: Mapping[str, Json]) -> None:
+    """Write the line. A disk that is full costs the line, never the run, and leaves no part of it."""
+    with contextlib.suppress(OSError):
+        size = log.stat().st_size
+        try:
+            with RunLog(log, append=True) as stream:
+                stream.event(KEY, {"busy": busy(found), **found})
+        except OSError:
+            os.truncate(log, size)

@@ -1,0 +1,161 @@
+"""How much of the machine a process got between two moments, and what took the rest: counters of the kernel, read twice.
+
+Every figure is left out where the kernel does not tell it. Nothing here samples or raises.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from suite.machine import cgroups
+from suite.machine.cpu_load import CoreSeconds, core_seconds
+from suite.machine.sysfiles import number, text
+from workloads.api import Json
+
+ROOT = Path("/")
+LEAST_SECONDS = 0.5
+"""Shares of less time mean nothing: /proc/stat counts in hundredths of a second."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the kernel has counted up to a moment; None: it does not tell."""
+
+    seconds: float
+    """Monotonic clock."""
+    threads: dict[str, tuple[float, float]]
+    """Thread of this process to (seconds on a core, seconds ready to run and waiting for one): schedstat."""
+    cpu_seconds: float
+    """Of this process and its children, also those that have ended."""
+    cores: CoreSeconds
+    quota_periods: tuple[int, int] | None
+    """Of the control group: (all, those in which its CPU quota stopped it)."""
+    memory_stall_seconds: float | None
+    """In which some process of the machine waited for memory: pressure stall information."""
+    hot_seconds: float | None
+    """In which the hottest of the cores was slowed down."""
+
+
+class Contention:
+    """Watches this process on `cores` (of the machine, empty: all that it may use) from `begin` to `end`."""
+
+    def __init__(self, cores: Sequence[int] = (), root: Path = ROOT) -> None:
+        """`root`: where /proc and /sys are found."""
+        self._cores = tuple(cores) or tuple(sorted(os.sched_getaffinity(0)))
+        self._root = root
+        self._before: Counters | None = None
+
+    def begin(self) -> None:
+        """Look for the first time."""
+        self._before = self._look()
+
+    def end(self) -> dict[str, Json]:
+        """What happened since `begin`; empty without it, or after less than LEAST_SECONDS.
+
+        Seconds: `seconds`, `run_seconds` and `wait_seconds` (of the threads that live now), `cpu_seconds`; `cores`: core to
+        its [busy, stolen, all] seconds, stolen ones being busy; shares of the time from 0 to 1: `quota_share`,
+        `memory_stall_share`, `hot_share`; `load_average` of the last minute.
+        """
+        before, after = self._before, self._look()
+        if before is None or after is None or after.seconds - before.seconds < LEAST_SECONDS:
+            return {}
+        found: dict[str, Json] = {
+            "seconds": after.seconds - before.seconds,
+            "cpu_seconds": after.cpu_seconds - before.cpu_seconds,
+            "cores": {
+                str(core): [last - first for first, last in zip(before.cores[core], spent, strict=True)]
+                for core, spent in after.cores.items()
+                if core in before.cores
+            },
+        }
+        with contextlib.suppress(OSError):
+            found["load_average"] = os.getloadavg()[0]
+        return found | dict(_thread_seconds(before, after)) | dict(_shares(before, after))
+
+    def _look(self) -> Counters | None:
+        try:
+            return counters(self._cores, self._root)
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            psutil.Error,
+        ):  # a kernel that answers in an unknown way must not end a run
+            return None
+
+
+def counters(cores: Sequence[int], root: Path = ROOT) -> Counters:
+    """All counters now."""
+    spent = core_seconds(root)
+    return Counters(
+        seconds=time.monotonic(),
+        threads=_threads(root),
+        cpu_seconds=_cpu_seconds(),
+        cores={core: spent[core] for core in cores if core in spent},
+        quota_periods=cgroups.quota_periods(root),
+        memory_stall_seconds=_memory_stall_seconds(root),
+        hot_seconds=_hot_seconds(cores, root),
+    )
+
+
+def _thread_seconds(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
+    """Time on a core and waiting for one; a thread that is new counts from 0, one that has ended not at all."""
+    for index, name in enumerate(("run_seconds", "wait_seconds")):
+        if after.threads:
+            new = (0.0, 0.0)
+            yield name, sum(now[index] - before.threads.get(one, new)[index] for one, now in after.threads.items())
+
+
+def _shares(before: Counters, after: Counters) -> Iterator[tuple[str, Json]]:
+    seconds = after.seconds - before.seconds
+    if before.quota_periods and after.quota_periods:
+        every, stopped = (last - first for first, last in zip(before.quota_periods, after.quota_periods, strict=True))
+        if every > 0:
+            yield "quota_share", stopped / every
+    if before.memory_stall_seconds is not None and after.memory_stall_seconds is not None:
+        yield "memory_stall_share", (after.memory_stall_seconds - before.memory_stall_seconds) / seconds
+    if before.hot_seconds is not None and after.hot_seconds is not None:
+        yield "hot_share", (after.hot_seconds - before.hot_seconds) / seconds
+
+
+def _threads(root: Path) -> dict[str, tuple[float, float]]:
+    """Linux's Documentation/scheduler/sched-stats.rst: nanoseconds on a core, and waiting on a run queue."""
+    found = {}
+    for path in (root / "proc/self/task").glob("*/schedstat"):
+        words = (text(path) or "").split()
+        if len(words) >= 2 and all(word.isdigit() for word in words):
+            found[path.parent.name] = (int(words[0]) / 1e9, int(words[1]) / 1e9)
+    return found
+
+
+def _cpu_seconds() -> float:
+    times = os.times()
+    total = times.user + times.system + times.children_user + times.children_system
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            spent = child.cpu_times()
+            total += spent.user + spent.system
+    return total
+
+
+def _memory_stall_seconds(root: Path) -> float | None:
+    """Linux's Documentation/accounting/psi.rst: `some avg10=… total=MICROSECONDS`."""
+    for line in (text(root / "proc/pressure/memory") or "").splitlines():
+        kind, *_, total = line.split()
+        if kind == "some" and total.startswith("total=") and total[6:].isdigit():
+            return int(total[6:]) / 1e6
+    return None
+
+
+def _hot_seconds(cores: Sequence[int], root: Path) -> float | None:
+    """Intel alone counts it: milliseconds for each core."""
+    base = root / "sys/devices/system/cpu"
+    counts = [number(base / f"cpu{core}/thermal_throttle/core_throttle_total_time_ms") for core in cores]
+    return max((count / 1e3 for count in counts if count is not None), default=None)

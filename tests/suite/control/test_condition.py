@@ -1,0 +1,145 @@
+"""`suite_condition`: figures from the processes of a run, when a machine is a busy one, and the line in the log."""
+
+import json
+
+import pytest
+
+from suite.control import condition
+from suite.worker.heartbeat import Beat
+from suite.worker.runlog import RunLog
+from tests.helpers import events
+
+TOLD = {
+    "seconds": 10.0,
+    "run_seconds": 6.0,
+    "wait_seconds": 2.0,
+    "cpu_seconds": 6.0,
+    "cores": {"0": [9.0, 1.0, 10.0]},
+    "load_average": 1.5,
+    "memory_stall_share": 0.02,
+}
+
+
+def beat(process=0, **told):
+    return Beat(process, 1, contention={**TOLD, **told})
+
+
+def figures(*beats, hosts=None, rows=()):
+    return condition.figures(beats, hosts or ["here"] * len(beats), rows)
+
+
+def test_figures_of_one_process():
+    assert figures(beat()) == {
+        "seconds": 10.0,
+        "cpu_share": 0.75,
+        "cores": 1,
+        "others_share": 0.2,  # 9 seconds busy, 6 of them ours and 1 stolen
+        "stolen_share": 0.1,
+        "memory_stall_share": 0.02,
+        "load_average": 1.5,
+    }
+
+
+def test_processes_add_up_and_cores_that_they_share_count_once():
+    alone = figures(beat())
+    shared = figures(
+        beat(cpu_seconds=2.0), beat(1, cpu_seconds=4.0, run_seconds=1.0, wait_seconds=7.0, memory_stall_share=0.5)
+    )
+    assert (shared["cores"], shared["others_share"]) == (1, alone["others_share"])
+    assert shared["cpu_share"] == pytest.approx(7 / 16)
+    assert shared["memory_stall_share"] == 0.5
+    assert figures(beat(), beat(1), hosts=["a", "b"])["cores"] == 2
+
+
+def test_a_process_that_told_nothing_makes_the_rest_worthless():
+    assert figures(beat(), None) == figures(beat(), Beat(1, 2)) == {}
+
+
+def test_what_is_not_known_is_left_out():
+    told = {"seconds": 10.0, "cpu_seconds": 1.0, "cores": {}}
+    assert condition.figures([Beat(0, 1, contention=told)], ["here"], []) == {"seconds": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("found", "reasons"),
+    [
+        ({"others_share": 0.1, "cpu_share": 0.3}, []),
+        ({"others_share": 0.48}, ["others took 48 % of its cores"]),
+        ({"stolen_share": 0.12}, ["the hypervisor took 12 % of its cores"]),
+        ({"quota_share": 0.2}, ["its CPU quota stopped it in 20 % of the periods"]),
+        ({"memory_stall_share": 0.3}, ["processes waited for memory 30 % of the time"]),
+        ({"hot_share": 1.0}, ["its cores were slowed down by heat 100 % of the time"]),
+        ({"gpu_slow_share": 0.5}, ["its GPUs were slowed down 50 % of the time"]),
+        ({"gpu_other_processes": 1}, ["other processes were on its GPUs"]),
+        ({"gpu_other_processes": 0, "load_average": 99.0}, []),
+        (
+            {"others_share": 0.2, "stolen_share": 0.2},
+            ["others took 20 % of its cores", "the hypervisor took 20 % of its cores"],
+        ),
+    ],
+)
+def test_a_tenth_makes_a_busy_machine(found, reasons):
+    assert condition.busy(found) == reasons
+
+
+def test_only_the_devices_of_the_run_count(tmp_path):
+    path = tmp_path / "telemetry.jsonl"
+    samples = [
+        {
+            "time_ms": 1,
+            "cpu_clock_mhz": 2000.0,
+            "gpu_clock_mhz": [1000, 1980],
+            "gpu_slow": [1, 0],
+            "gpu_other_processes": [3, 0],
+        },
+        {
+            "time_ms": 2,
+            "cpu_clock_mhz": 3000.0,
+            "gpu_clock_mhz": [1000, 1880],
+            "gpu_slow": [1, 1],
+            "gpu_other_processes": [3, None],
+        },
+    ]
+    path.write_text("\n".join(json.dumps(row) for row in [{"sensors": {}}, *samples]))
+    found = figures(beat(), rows=condition.device_rows(path, (1,)))
+    assert (found["gpu_clock_mhz"], found["gpu_slow_share"], found["gpu_other_processes"]) == (1930.0, 0.5, 0)
+    assert found["cpu_clock_mhz"] == 2500.0
+    assert condition.device_rows(tmp_path / "none", (0,)) == []
+
+
+@pytest.mark.parametrize("end", ["\n", '\n:::MLLOG {"key": "eval'])
+def test_the_line_stands_behind_the_last_one_also_where_that_is_broken_off(tmp_path, end):
+    path = tmp_path / "result_0.txt"
+    with RunLog(path) as log:
+        log.end("run_stop", status="success")
+    path.write_text(path.read_text().rstrip() + end)
+    condition.append(path, {"others_share": 0.5})
+    *_, last = path.read_text().splitlines()
+    record = json.loads(last.partition(":::MLLOG ")[2])
+    assert (record["key"], record["value"]) == (
+        "suite_condition",
+        {"busy": ["others took 50 % of its cores"], "others_share": 0.5},
+    )
+    assert record["metadata"]["file"] == "suite/control/condition.py"
+
+
+def test_a_full_disk_costs_the_line_and_leaves_no_part_of_it(tmp_path, monkeypatch):
+    path = tmp_path / "result_0.txt"
+    with RunLog(path) as log:
+        log.end("run_stop", status="success")
+    before = path.read_bytes()
+
+    def breaks_off(log, key, value):
+        log._handler.stream.write(":::MLLOG {")
+        log._handler.stream.flush()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(RunLog, "event", breaks_off)
+    condition.append(path, {"others_share": 0.5})
+    assert path.read_bytes() == before
+    assert [key for key, _, _ in events(path)] == ["run_stop"]
+
+
+def test_no_log_gets_none(tmp_path):
+    condition.append(tmp_path / "result_0.txt", {"others_share": 0.5})
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,143 @@
+"""How much of the machine a process got: from synthetic /proc and /sys trees that change between two looks, and for real."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from suite.machine import contention
+from suite.machine.contention import Contention
+from tests.suite.machine.test_cpu_load import TICKS_PER_SECOND, stat
+
+TOLD_ALWAYS = {"seconds", "cpu_seconds", "cores", "load_average"}
+SHARES_WORK = """
+import json, os, sys, time
+from suite.machine.contention import Contention
+os.sched_setaffinity(0, {int(sys.argv[1])})
+watch = Contention([int(sys.argv[1])])
+watch.begin()
+end = time.monotonic() + 2
+while time.monotonic() < end:
+    pass
+print(json.dumps(watch.end()))
+"""
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Puts files where they are looked for; the clock is set by hand."""
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path / "proc"))
+    clock = [100.0]
+    monkeypatch.setattr(contention.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(contention, "_cpu_seconds", lambda: 1.0)  # the process that runs this has no files there
+
+    def put(seconds, **files):
+        clock[0] = 100.0 + seconds
+        for name, content in {"proc/stat": "", **files}.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+        return tmp_path
+
+    return put
+
+
+def ticks(user, idle, steal):
+    return tuple(round(seconds * TICKS_PER_SECOND) for seconds in (user, 0, 0, idle, 0, 0, 0, steal, 0, 0))
+
+
+def files(seconds, user, waited, stopped, stalled, hot):
+    """All sources after so many seconds on two cores, of which the second one idles."""
+    return {
+        "proc/stat": stat((0, ticks(user, seconds - user - 0.5, 0.5)), (1, ticks(0, seconds, 0))),
+        "proc/self/task/7/schedstat": f"{int(user * 1e9)} {int(waited * 1e9)} 12",
+        "proc/pressure/memory": f"some avg10=0.00 avg60=0.00 avg300=0.00 total={int(stalled * 1e6)}\nfull total=0",
+        "proc/self/cgroup": "0::/job",
+        "sys/fs/cgroup/cgroup.controllers": "cpu",
+        "sys/fs/cgroup/job/cpu.stat": f"usage_usec 1\nnr_periods {int(seconds * 10)}\nnr_throttled {stopped}",
+        "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_total_time_ms": str(int(hot * 1e3)),
+    }
+
+
+def test_every_figure_is_the_difference_of_two_looks(machine):
+    watch = Contention([0, 1], machine(0, **files(10, user=4, waited=1, stopped=3, stalled=2, hot=1)))
+    watch.begin()
+    machine(10, **files(20, user=10, waited=4, stopped=28, stalled=3, hot=3))
+    found = watch.end()
+    assert found["cores"] == {"0": pytest.approx([6.0, 0.0, 10.0]), "1": pytest.approx([0.0, 0.0, 10.0])}
+    assert {name: pytest.approx(found[name]) for name in ("run_seconds", "wait_seconds", "seconds", "cpu_seconds")} == {
+        "run_seconds": 6.0,
+        "wait_seconds": 3.0,
+        "seconds": 10.0,
+        "cpu_seconds": 0.0,
+    }
+    assert found["quota_share"] == pytest.approx(25 / 100)
+    assert found["memory_stall_share"] == pytest.approx(0.1)
+    assert found["hot_share"] == pytest.approx(0.2)
+
+
+def test_stolen_time_is_told_beside_busy_time(machine):
+    watch = Contention([0], machine(0, **{"proc/stat": stat((0, ticks(1, 2, 3)))}))
+    watch.begin()
+    machine(6, **{"proc/stat": stat((0, ticks(2, 4, 6)))})
+    assert watch.end()["cores"] == {"0": pytest.approx([4.0, 3.0, 6.0])}
+
+
+def test_threads_that_begin_count_from_nothing_and_those_that_end_not_at_all(machine):
+    root = machine(0, **{"proc/self/task/1/schedstat": "5000000000 0 1", "proc/self/task/2/schedstat": "0 0 1"})
+    watch = Contention([0], root)
+    watch.begin()
+    (root / "proc/self/task/1/schedstat").unlink()
+    machine(
+        5, **{"proc/self/task/2/schedstat": "2000000000 1000000000 1", "proc/self/task/3/schedstat": "0 500000000 1"}
+    )
+    found = watch.end()
+    assert (found["run_seconds"], found["wait_seconds"]) == (pytest.approx(2.0), pytest.approx(1.5))
+
+
+def test_what_the_kernel_does_not_tell_is_left_out(machine):
+    watch = Contention([0], machine(0))
+    watch.begin()
+    machine(5)
+    found = watch.end()
+    assert set(found) <= TOLD_ALWAYS
+    assert found["cores"] == {}
+
+
+def test_a_moment_or_no_begin_gives_nothing(machine):
+    watch = Contention([0], machine(0))
+    assert watch.end() == {}
+    watch.begin()
+    machine(0.4)
+    assert watch.end() == {}
+
+
+def test_a_kernel_that_answers_in_an_unknown_way_ends_no_run(machine, monkeypatch):
+    watch = Contention([0], machine(0))
+    monkeypatch.setattr(contention, "_cpu_seconds", lambda: {}["nothing"])
+    watch.begin()
+    machine(5)
+    assert watch.end() == {}
+
+
+def test_two_processes_on_one_core_wait_for_each_other():
+    core = min(os.sched_getaffinity(0))
+    burn = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+    other = subprocess.Popen([sys.executable, "-c", burn])
+    try:
+        time.sleep(0.3)
+        done = subprocess.run(
+            [sys.executable, "-c", SHARES_WORK, str(core)], capture_output=True, text=True, check=True
+        )
+    finally:
+        other.kill()
+        other.wait()
+    found = json.loads(done.stdout)
+    busy, _, every = found["cores"][str(core)]
+    assert found["wait_seconds"] / (found["run_seconds"] + found["wait_seconds"]) > 0.25
+    assert (busy - found["cpu_seconds"]) / every > 0.25
+    assert found["seconds"] >= 2.0

@@ -1,0 +1,61 @@
+"""What packages state about random numbers and optimizers."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from suite.common.paths import PROJECT
+from suite.packaging.equivalences import FROM_FLOAT64, RANDOM_NUMBERS, equivalences
+from suite.packaging.write import PackageOptions, package
+from suite.results.logs.record import RunSettings
+from tests.suite.packaging.package_logs import SUITE_RUN, our_run
+
+UNLISTED = "round v0.7 lists none for"
+
+
+def notes(workload, framework, optimizer, rules="v0.7"):
+    settings = RunSettings(workload=workload, framework=framework, rules=rules)
+    return equivalences(SimpleNamespace(settings=settings, hyperparameters={"opt_name": optimizer}))
+
+
+@pytest.mark.parametrize(
+    ("workload", "framework", "optimizer", "unlisted"),
+    [
+        ("resnet50", "pytorch", "lars", True),
+        ("resnet50", "mxnet", "sgd", True),
+        ("ssd", "mxnet", "sgd", True),
+        ("resnet50", "mxnet", "lars", False),
+        ("resnet50", "tensorflow", "lars", False),
+        ("resnet50", "pytorch", "sgd", False),
+        ("ncf", "mxnet", "adam", False),
+    ],
+)
+def test_an_optimizer_that_the_round_lists_for_other_frameworks_is_named(workload, framework, optimizer, unlisted):
+    random_numbers, found = notes(workload, framework, optimizer)
+    assert random_numbers == RANDOM_NUMBERS
+    assert (f"{UNLISTED} {framework}" in found) == unlisted
+    assert f"{FROM_FLOAT64[optimizer][framework]:.1e} of float64" in found
+    assert max(len(random_numbers), len(found)) <= 300  # a README's line
+
+
+def test_the_docs_have_the_same_figures():
+    text = (PROJECT / "docs" / "packaging.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    for optimizer, figures in FROM_FLOAT64.items():
+        (row,) = [line for line in rows if line.startswith(f"| `{optimizer}` |")]
+        shown = [cell.strip() for cell in row.split("|")[3:6]]
+        assert shown == [f"{figures[name]:.1e}" for name in ("pytorch", "tensorflow", "mxnet")]
+
+
+def test_an_unknown_optimizer_was_not_measured():
+    assert "it was not measured here" in notes("ncf", "numpy", "own")[1]
+
+
+def test_packages_carry_both(tmp_path):
+    for index in range(100):
+        our_run(tmp_path / "logs" / "job", index, {**SUITE_RUN, "framework": "mxnet"}, opt_name="adam")
+    packaged = package([tmp_path / "logs"], tmp_path / "out", PackageOptions(submitter="US"))
+    readme = next(packaged.folder.rglob("implementations/mxnet/README.md")).read_text(encoding="utf-8")
+    for text in ("SplitMix64", "optimizer adam is the suite's own in mxnet", "within 3.2e-07 of float64"):
+        assert text in readme
+        assert any(text in note for note in packaged.notes)

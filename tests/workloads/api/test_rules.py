@@ -1,0 +1,89 @@
+"""Kinds of rows, and what is made of settings that no row allows."""
+
+import pytest
+
+from workloads.api.rules import (
+    AtLeast,
+    Below,
+    Free,
+    LessHalvings,
+    Multiple,
+    OneOf,
+    PerBatch,
+    PerDevice,
+    PowerOfTwo,
+    Reference,
+    Rule,
+    Stretched,
+    Targets,
+    Whole,
+    deviations,
+)
+
+BOUNDARIES = Stretched((40, 50))
+LATER = Stretched((40, 50), least=0)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "fine", "refused"),
+    [
+        (OneOf((1, 50)), [1, 50, 1.0], [2, 0]),
+        (OneOf(((1, 2),)), [[1, 2], (1, 2)], [[2, 1], 1]),
+        (Whole(1, 4), [1, 4, 2.0], [0, 5, 1.5]),
+        (Whole(0), [0, 10**6], [-1, 0.5]),
+        (AtLeast(3), [3, 4.5], [2.9]),
+        (AtLeast("warmup"), [5], [4]),
+        (Below(32_768), [32_767], [32_768]),
+        (Multiple(0.001), [0.001, 0.6, 7.4], [0.0, -0.001, 0.0015, 0.51234, float("inf"), float("nan")]),
+        (PowerOfTwo(1e-4), [1e-4, 2.5e-5, 8e-4], [5e-4, 3e-4, 0.0, -1e-4]),
+        (PerBatch(0.128, 256), [0.032], [0.064]),
+        (PerDevice(1_000), [16_000], [1_000, 64_000]),
+        (LessHalvings(), [0, 0.5, 0.75, 1 - 2**-10], [1 / 3, 1, 1.5, -1]),
+        (BOUNDARIES, [[40, 50], [44, 55], [36, 45], [80, 100]], [[44, 50], [42, 52.5], [40], [0, 0], [-4, -5]]),
+        (LATER, [[40, 50], [44, 55]], [[36, 45]]),
+        (Targets({"box": 0.3, "mask": 0.2}), [{"box": 0.3, "mask": 0.4}], [{"box": 0.3}, {"box": 0.4, "mask": 0.1}]),
+        (Reference({"sides": (1, 2)}), [{"sides": [1, 2]}], [{"sides": [1, 3]}, {}, {"sides": [1, 2], "more": 1}]),
+        (
+            Reference({"side": 1, "pad": 2}, free=("pad",)),
+            [{"side": 1, "pad": 3}],
+            [{"side": 1}, {"side": 2, "pad": 2}],
+        ),
+    ],
+)
+def test_what_a_kind_allows(allowed, fine, refused):
+    values = {"warmup": 5, "batch_size_global": 64, "devices": 4}
+    assert [value for value in fine if not allowed.allows(value, values)] == []
+    assert [value for value in refused if allowed.allows(value, values)] == []
+
+
+def test_a_setting_without_a_row_is_a_deviation():
+    rows = (Rule(("rate",), Free(), "a line"),)
+    assert deviations(rows, {"rate": 1, "new": 2}, ["rate", "new"]) == ["new 2, which no rule allows"]
+
+
+def test_rows_are_alternatives_where_they_apply():
+    rows = (
+        Rule(("rate",), Multiple(0.1), "a line"),
+        Rule(("rate",), OneOf((0.03,)), "another"),
+        Rule(("rate",), Free(), "a third", {"kind": OneOf(("lars",))}),
+    )
+
+    def found(rate, kind):
+        return deviations(rows, {"rate": rate, "kind": kind}, ["rate"])
+
+    assert found(0.3, "sgd") == found(0.03, "sgd") == found(0.05, "lars") == []
+    assert found(0.05, "sgd") == ["rate 0.05, not 0.1 · k or 0.03"]
+
+
+def test_phrases_name_what_differs():
+    rows = (
+        Rule(("model",), Reference({"width": 64, "depth": 2}), "a line"),
+        Rule(("targets",), Targets({"top1": 0.759}), "a line"),
+        Rule(("cache_clear",), OneOf((True,)), "a line"),
+    )
+    values = {"model": {"width": 32, "depth": 2, "gain": 1}, "targets": {"top1": 0.7}, "cache_clear": False}
+    assert deviations(rows, values, values) == [
+        "model with other width, gain than the reference's",
+        "targets top1 0.7, not top1 0.759 or above",
+        "cache_clear false, not true",
+    ]

@@ -1,0 +1,63 @@
+"""Detectron's pickles: the same arrays as NumPy reads, and nothing is executed."""
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+
+from tests.workloads.common.networks import synthetic_caffe2_files as made
+from workloads.common.networks import caffe2_files
+
+ARRAYS = {
+    "conv1_w": np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2),
+    "res_conv1_bn_s": np.array([1.5, -2], np.float32),
+    "lr": np.float64([[0.25]]),
+}
+
+
+@pytest.mark.parametrize("blobs", [True, False])
+@pytest.mark.parametrize("fortran", [True, False])
+def test_arrays_are_those_that_numpy_reads(blobs, fortran):
+    data = made.pickled(ARRAYS, blobs, fortran=fortran)
+    found, theirs = caffe2_files.decode(data), pickle.loads(data, encoding="latin1")
+    theirs = theirs["blobs"] if blobs else theirs
+    assert found.keys() == theirs.keys() == ARRAYS.keys()
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, theirs[name])
+        np.testing.assert_array_equal(value, ARRAYS[name])
+        assert value.dtype == ARRAYS[name].dtype
+        assert value.flags.writeable
+        assert value.flags.c_contiguous
+    assert caffe2_files.is_dictionary(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\x80\x02}q\x01(U\x01acposix\nsystem\nU\x04true\x85Ru.", "names 'posix' 'system'"),
+        (b"\x80\x02}q\x01(U\x01acnumpy\nload\nU\x01x\x85Ru.", "names 'numpy' 'load'"),
+        (made.pickled({"a": ARRAYS["lr"]}, kind=made.dtype(b"f4")), "does not fit"),
+        (made.pickled({"a": ARRAYS["lr"]}, shape=(-1, 1)), "without shape"),
+        (made.pickled({"a": ARRAYS["lr"]}, shape=(1 << 30, 1 << 30)), "does not fit"),
+        (made.pickled({"a": ARRAYS["lr"]}, shape=(1,) * 9), "does not fit"),
+        (made.pickled({"a": ARRAYS["lr"]}, kind=made.dtype(b"O8")), "of type"),
+        (made.pickled({"a": ARRAYS["lr"]}, kind=made.dtype(b"f8", b">")), "not little-endian"),
+        (made.pickled(ARRAYS)[:-40], "not enough data"),
+        (b"\x80\x02]q\x01.", "holds no dictionary"),
+        (b"plain text", "no newline"),
+        (b"", "pickle exhausted"),
+    ],
+)
+def test_what_is_refused(data, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        caffe2_files.decode(data)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_python_3_writes_is_refused():
+    """Its arrays go through `_codecs.encode`, which is not on the list: the published file is Python 2's."""
+    stream = io.BytesIO()
+    pickle.dump({"a": ARRAYS["lr"]}, stream, protocol=2)
+    with pytest.raises(ValueError, match="names"):
+        caffe2_files.decode(stream.getvalue())

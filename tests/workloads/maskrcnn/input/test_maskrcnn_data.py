@@ -1,0 +1,404 @@
+"""Batches of Mask R-CNN: geometry against plain arithmetic, targets against plain anchors; shapes, shares, damaged files."""
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+from pycocotools import mask as tool
+
+from tests.workloads import synthetic as common
+from tests.workloads.common.coco import synthetic_coco as synthetic
+from tests.workloads.maskrcnn import synthetic_masks
+from tests.workloads.maskrcnn.input import rpn_plain
+from tests.workloads.resnet50.synthetic_images import place
+from workloads.common.coco import annotations as coco
+from workloads.common.coco.dataset import CocoFolders
+from workloads.common.images.files import BadImage
+from workloads.common.images.resize import bounded_size
+from workloads.maskrcnn.input.data import SampleData
+from workloads.maskrcnn.input.facts import read_facts
+from workloads.maskrcnn.input.synthetic import SyntheticSampleData
+from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
+from workloads.maskrcnn.workload import MaskRCNN
+
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
+MODEL = {**DEMO_MODEL, "classes": 3, "padded_shapes": [[96, 160], [64, 160], [160, 96], [160, 64]]}
+IMAGES, WITH_OBJECTS, UNUSED = 25, 23, (5, 110)
+"""Of training; ids of two whose objects are a crowd, or a pixel wide."""
+
+
+class Folders(CocoFolders):
+    name = "dummy"
+
+
+def write(root):
+    """25 training images: one has a crowd alone, one a box of a pixel's width alone."""
+    synthetic_masks.write(root, IMAGES, 13)
+
+    def change(content):
+        mine = [entry for entry in content["annotations"] if entry["image_id"] == 50]
+        content["annotations"] = [entry for entry in content["annotations"] if entry["image_id"] not in (50, 60)]
+        image = synthetic.image(content, 50)
+        crowd = synthetic_masks.crowd(image["height"], image["width"])
+        content["annotations"].append({**mine[0], "iscrowd": 1, "segmentation": crowd, "bbox": [3, 5, 37, 25]})
+        thin = {
+            **mine[0],
+            "id": 6000,
+            "image_id": 60,
+            "bbox": [4, 5, 1, 9],
+            "segmentation": [[4, 5, 5, 5, 5, 14, 4, 14]],
+        }
+        content["annotations"].append(thin)
+
+    synthetic.change(root, change)
+    return root
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("maskrcnn") / "images")
+
+
+@pytest.fixture(scope="module")
+def prepared(source, tmp_path_factory):
+    return prepare(source, tmp_path_factory.mktemp("prepared") / "p")
+
+
+def prepare(source, folder):
+    Folders().prepare(source, folder)
+    return folder
+
+
+def settings(folder, batch=6, devices=1, model=MODEL, **options):
+    chosen = common.settings(
+        "maskrcnn", devices=devices, batch_size_global=batch, dataset="dummy", data_dir=str(folder), model=model,
+        targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=common.hyperparameters(SETS["demo"]), seed=4,
+        options={"data_threads": 2, **options},
+    )  # fmt: skip
+    return chosen, read_facts(chosen)
+
+
+def opened(folder, where=None, batch=6, **options):
+    chosen = where or place(0, range(1), 1)
+    return SampleData(*settings(folder, batch, chosen.replicas_total, **options), chosen, seed=4)
+
+
+def copies(data, first, stop):
+    """Arrays of training batches, one list per step."""
+    return [
+        [{name: value.copy() for name, value in batch.arrays.items()} for batch in step]
+        for step in data.train(first, stop)
+    ]
+
+
+@pytest.fixture(scope="module")
+def epoch(prepared):
+    """The batches of an epoch, and the data that made them."""
+    data = opened(prepared)
+    steps = [step[0] for step in copies(data, 0, data.steps_per_epoch)]
+    yield data, steps
+    data.close()
+
+
+def test_counts(prepared):
+    _, facts = settings(prepared)
+    assert (facts.train_samples, facts.evaluation_samples) == (21, 13)
+    assert facts.sizes["train_indexed"] == WITH_OBJECTS
+    assert facts.sizes["objects_per_image_most"] == 3  # the fourth is a crowd
+    workload = MaskRCNN(*settings(prepared))
+    assert workload.steps_per_epoch == opened(prepared).steps_per_epoch
+    assert facts.sizes["train_96x160"] + facts.sizes["train_160x96"] == 21
+
+
+def test_an_epoch_has_every_image_with_objects_once_in_batches_of_an_orientation(epoch):
+    data, steps = epoch
+    seen = []
+    for arrays in steps:
+        images = arrays["number"]
+        lying = data.images.width[images] > data.images.height[images]
+        assert lying.all() or not lying.any()
+        seen += images.tolist()
+    ids = data.images.label[np.unique(seen)]
+    assert len(ids) == 21
+    assert not {50, 60} & set(ids.tolist())
+    assert {50, 60} < set(data.images.label.tolist())
+
+
+def test_batches_have_the_smallest_shape_that_holds_their_images(epoch):
+    _, steps = epoch
+    shapes = set()
+    for arrays in steps:
+        height, width = arrays["image"].shape[1:3]
+        most = arrays["size"].max(0)
+        fitting = [(h, w) for h, w in MODEL["padded_shapes"] if h >= most[0] and w >= most[1]]
+        assert (height, width) == min(fitting, key=lambda shape: shape[0] * shape[1])
+        shapes.add((height, width))
+        for image, (down, across) in zip(arrays["image"], arrays["size"], strict=True):
+            assert not image[down:].any()
+            assert not image[:, across:].any()
+            assert image[:down, :across].any()
+    assert len(shapes) >= 2
+
+
+def test_the_fill_in_the_log_is_that_of_the_batches(prepared, epoch):
+    _, steps = epoch
+    filled = sum(int(arrays["size"].prod(1).sum()) for arrays in steps)
+    padded = sum(arrays["image"].size // 3 for arrays in steps)
+    workload = MaskRCNN(*settings(prepared))
+    assert workload.log_keys()["input_padding_fill"] == pytest.approx(filled / padded, abs=6e-4)
+    assert 0.5 < filled / padded < 1
+
+
+def of_file(source, image):
+    """Entries of an image's objects that are trained on, in order, as the annotation file has them."""
+    path = synthetic.path(source)
+    found = coco.parse(path, path.read_bytes())
+    rows = np.flatnonzero(found.image_id[found.image] == image)
+    rows = [row for row in rows if not found.crowd[row] and found.box[row, 2:].min() > 1]
+    return [(found.box[row], found.label[row], found.mask[row]) for row in rows]
+
+
+def test_pixels_boxes_and_polygons_follow_plain_arithmetic(source, epoch):
+    """Resized as Pillow does, mirrored at W - x - 1, in float32."""
+    data, steps = epoch
+    flips = 0
+    for arrays in steps:
+        polygon_starts = [0, *arrays["polygon_ends"].tolist()]
+        object_starts = [0, *arrays["object_ends"].tolist()]
+        for slot, number in enumerate(arrays["number"]):
+            down, across = arrays["size"][slot].tolist()
+            whole = cv2.cvtColor(cv2.imread(data.images.path(number)), cv2.COLOR_BGR2RGB)
+            height, width = whole.shape[:2]
+            assert (down, across) == size_of_reference(height, width, 96, 128)
+            pixels = np.asarray(Image.fromarray(whole).resize((across, down), Image.Resampling.BILINEAR)).astype(int)
+            found = arrays["image"][slot, :down, :across].astype(int)
+            flip = bool(np.abs(found - pixels[:, ::-1]).max() <= 2)
+            flips += flip
+            assert flip or np.abs(found - pixels).max() <= 2
+            entries = of_file(source, data.images.label[number])
+            assert (arrays["label"][slot] > 0).sum() == len(entries)
+            for place_, (box, label, mask) in enumerate(entries):
+                x, y = across / width, down / height
+                corners = np.array([box[0] * x, box[1] * y, (box[0] + box[2] - 1) * x, (box[1] + box[3] - 1) * y])
+                if flip:
+                    corners[[0, 2]] = across - corners[[2, 0]] - 1
+                assert arrays["box"][slot, place_] == pytest.approx(corners, rel=1e-5, abs=1e-4)
+                assert arrays["label"][slot, place_] == label
+                flat = slot * 3 + place_
+                mine = range(object_starts[flat], object_starts[flat + 1])
+                assert len(mine) == len(mask.lengths)
+                points = np.concatenate([arrays["points"][polygon_starts[p] : polygon_starts[p + 1]] for p in mine])
+                expected = np.array(mask.coordinates).reshape(-1, 2) * [x, y]
+                if flip:
+                    expected[:, 0] = across - expected[:, 0] - 1
+                np.testing.assert_allclose(points, expected, rtol=1e-5, atol=1e-4)
+    assert 3 < flips < 20
+
+
+def test_scaled_decoding_changes_values_by_one(prepared, epoch):
+    """Images that grow are resized by OpenCV; nothing else changes."""
+    _, steps = epoch
+    data = opened(prepared, decode="scaled")
+    ((found,),) = copies(data, 0, 1)
+    data.close()
+    difference = np.abs(found["image"].astype(int) - steps[0]["image"])
+    grows = (steps[0]["size"] >= np.stack([data.images.height, data.images.width], 1)[found["number"]]).all(1)
+    assert grows.any()
+    assert difference[grows].max() == 1
+    assert difference[grows].mean() < 0.3
+    for name in steps[0]:
+        if name != "image":
+            np.testing.assert_array_equal(found[name], steps[0][name])
+
+
+def size_of_reference(height, width, shorter, longest):
+    """maskrcnn_benchmark's `Resize.get_size`, as it stands there."""
+    least, most = float(min(width, height)), float(max(width, height))
+    size = shorter
+    if most / least * size > longest:
+        size = round(longest * least / most)
+    if (width <= height and width == size) or (height <= width and height == size):
+        return height, width
+    return (int(size * height / width), size) if width < height else (size, int(size * width / height))
+
+
+def test_sizes_are_the_references_for_all_images_of_a_megapixel():
+    rng = np.random.default_rng(0)
+    height, width = rng.integers(1, 1500, (2, 20_000))
+    keep = np.maximum(height, width) < 90 * np.minimum(height, width)
+    for shorter, longest in ((800, 1333), (96, 128)):
+        found = np.stack(bounded_size(height[keep], width[keep], shorter, longest), 1)
+        expected = [
+            size_of_reference(h, w, shorter, longest)
+            for h, w in zip(height[keep].tolist(), width[keep].tolist(), strict=True)
+        ]
+        np.testing.assert_array_equal(found, expected)
+    assert [int(side) for side in bounded_size(480, 640, 800, 1333)] == [800, 1066]
+    assert [int(side) for side in bounded_size(640, 427, 800, 1333)] == [1199, 800]
+    assert [int(side) for side in bounded_size(300, 640, 800, 1333)] == [625, 1333]
+
+
+def test_anchors_learn_what_plain_float64_says(epoch):
+    _, steps = epoch
+    plain = {}
+    for arrays in steps[:3]:
+        shape = arrays["image"].shape[1:3]
+        if shape not in plain:
+            plain[shape] = rpn_plain.anchors(MODEL, *shape)
+        for slot in range(6):
+            boxes = arrays["box"][slot, arrays["label"][slot] > 0]
+            labels, owner = rpn_plain.labels(plain[shape], boxes, *arrays["size"][slot].tolist())
+            used = arrays["anchor_weight"][slot] > 0
+            anchor = arrays["anchor"][slot, used]
+            assert used.sum() == min(64, int((labels == 1).sum() + (labels == 0).sum()))
+            np.testing.assert_array_equal(arrays["anchor_label"][slot, used], labels[anchor])
+            positive = anchor[labels[anchor] == 1]
+            assert len(positive) == min(32, int((labels == 1).sum()))
+            expected = rpn_plain.offsets(boxes[owner[positive]], plain[shape][positive])
+            np.testing.assert_allclose(arrays["anchor_offset"][slot, : len(positive)], expected, rtol=1e-5, atol=1e-5)
+            assert not arrays["anchor_offset"][slot, len(positive) :].any()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_replicas_share_the_batches_of_one(prepared, threads):
+    alone = opened(prepared)
+    expected = copies(alone, 1, 6)
+    alone.close()
+    parts = [opened(prepared, place(0, range(2), 3), data_threads=threads), opened(prepared, place(1, range(2, 3), 3))]
+    steps = [copies(data, 1, 6) for data in parts]
+    for data in parts:
+        data.close()
+    for step in range(5):
+        shares = steps[0][step] + steps[1][step]
+        (whole,) = expected[step]
+        for name in ("number", "size", "box", "label"):
+            np.testing.assert_array_equal(np.concatenate([share[name] for share in shares]), whole[name])
+        np.testing.assert_array_equal(np.concatenate([share["points"] for share in shares]), whole["points"])
+        for share in shares:
+            if share["image"].shape[1:] == whole["image"].shape[1:]:  # flat numbers of anchors depend on the shape
+                mine = np.isin(whole["number"], share["number"])
+                np.testing.assert_array_equal(share["anchor"], whole["anchor"][mine])
+            assert len(share["object_ends"]) == 2 * 3
+
+
+def test_every_validation_image_once_and_padding_marked(prepared):
+    seen = []
+    for process, replicas in ((0, range(2)), (1, range(2, 3))):
+        data = opened(prepared, place(process, replicas, 3), evaluation_batch_size=3)
+        for step in data.evaluation():
+            for batch in step:
+                arrays = batch.arrays
+                assert arrays["image"].shape[1:3] in {tuple(shape) for shape in MODEL["padded_shapes"]}
+                for slot in np.flatnonzero(arrays["valid"]):
+                    image = int(arrays["number"][slot])
+                    seen.append(image)
+                    pixels = cv2.cvtColor(cv2.imread(data.evaluation_images.path(image)), cv2.COLOR_BGR2RGB)
+                    assert pixels.shape[:2] == (arrays["height"][slot], arrays["width"][slot])
+                    down, across = arrays["size"][slot].tolist()
+                    assert (down, across) == size_of_reference(*pixels.shape[:2], 96, 128)
+                    resized = Image.fromarray(pixels).resize((across, down), Image.Resampling.BILINEAR)
+                    difference = arrays["image"][slot, :down, :across].astype(int) - np.asarray(resized)
+                    assert np.abs(difference).max() <= 2
+                assert not arrays["image"][~arrays["valid"]].any()
+        data.close()
+    assert sorted(seen) == list(range(13))
+
+
+def test_a_damaged_image_ends_the_run_or_is_replaced_with_its_targets(source, tmp_path):
+    folder = prepare(write(tmp_path / "images"), tmp_path / "p")
+    data = opened(folder, skip_bad=True)
+    ((before,),) = copies(data, 0, 1)
+    broken = int(before["number"][3])
+    path = data.images.path(broken)
+    with open(path, "r+b") as file:
+        size = len(file.read())
+        file.seek(0)
+        file.write(b"\0" * size)
+    ((after,),) = copies(data, 0, 1)
+    others = [0, 1, 2, 4, 5]
+    for name in ("image", "size", "number", "box", "label", "anchor", "anchor_offset", "anchor_weight"):
+        np.testing.assert_array_equal(before[name][others], after[name][others])
+    made = int(after["number"][3])
+    assert made == (broken + 1) % WITH_OBJECTS
+    shape = after["image"].shape[1:3]
+    drawn = data.draw(after["number"], 0, shape)
+    np.testing.assert_array_equal(after["points"], drawn.polygons.points)
+    assert after["object_ends"][-1] == len(after["polygon_ends"])
+    boxes = after["box"][3, after["label"][3] > 0]
+    labels, _ = rpn_plain.labels(rpn_plain.anchors(MODEL, *shape), boxes, *after["size"][3].tolist())
+    used = after["anchor_weight"][3] > 0
+    np.testing.assert_array_equal(after["anchor_label"][3, used], labels[after["anchor"][3, used]])
+    data.close()
+    strict = opened(folder)
+    with pytest.raises(BadImage, match=f"{path}: neither a JPEG nor a PNG file"):
+        list(strict.train(0, 1))
+    strict.close()
+
+
+def test_polygons_still_cover_their_objects(epoch):
+    """A mask drawn from the batch lies in the batch's box."""
+    _, steps = epoch
+    arrays = steps[0]
+    starts, objects = [0, *arrays["polygon_ends"].tolist()], [0, *arrays["object_ends"].tolist()]
+    height, width = arrays["image"].shape[1:3]
+    for flat in np.flatnonzero(arrays["label"].reshape(-1)):
+        canvas = Image.new("1", (width, height))
+        for polygon in range(objects[flat], objects[flat + 1]):
+            points = arrays["points"][starts[polygon] : starts[polygon + 1]]
+            ImageDraw.Draw(canvas).polygon([tuple(point) for point in points.tolist()], fill=1)
+        left, top, right, bottom = canvas.getbbox()
+        # Corners of boxes lie within three resized pixels of the polygons', whose last pixel is not counted twice.
+        box = arrays["box"].reshape(-1, 4)[flat]
+        assert np.abs(np.array([left, top, right - 1, bottom - 1]) - box).max() < 4.5
+
+
+def test_an_image_that_fits_no_shape_is_refused_in_one_line(prepared):
+    model = {**MODEL, "padded_shapes": [[64, 96], [96, 64]]}
+    with pytest.raises(
+        ValueError, match=r"fits none of the shapes .*; add one with workload.padded_shapes=64x96\+96x64\+"
+    ):
+        settings(prepared, model=model)
+
+
+def test_data_without_masks_are_refused(tmp_path):
+    root = synthetic.write(tmp_path / "images", 12, 9)
+    for folder in ("train2017", "val2017"):
+        synthetic.change(root, lambda content: [e.pop("segmentation") for e in content["annotations"]], folder)
+    prepare(root, tmp_path / "p")
+    with pytest.raises(ValueError, match=r"p: prepared without masks: .*; remove it and prepare the data again"):
+        settings(tmp_path / "p")
+
+
+@pytest.mark.parametrize(("model", "most"), [(MODEL, 3), (REFERENCE_MODEL, 93)])
+def test_synthetic_batches_have_the_real_shapes(prepared, model, most):
+    chosen, facts = settings(prepared, 4, 2)
+    sizes = {"classes": 3, "objects_per_image_most": most}
+    chosen = common.settings("maskrcnn", devices=2, batch_size_global=4, dataset="", model={**model, "classes": 3})
+    facts = type(facts)(100, 10, sizes, "synthetic")
+    data = SyntheticSampleData(chosen, facts, place(0, range(2), 2), 1)
+    real = {name: array.dtype for name, array in next(opened(prepared).train(0, 1))[0].arrays.items()}
+    for step in data.train(0, 4):
+        assert len(step) == 2
+        assert len({batch.arrays["image"].shape for batch in step}) == 1
+        for batch in step:
+            arrays = batch.arrays
+            assert {name: array.dtype for name, array in arrays.items()} == real
+            shape = arrays["image"].shape[1:3]
+            assert list(shape) in model["padded_shapes"]
+            assert arrays["box"].shape == (2, most, 4)
+            assert (arrays["label"] > 0).sum() == 2 * min(7, most)
+            assert arrays["object_ends"][-1] == len(arrays["polygon_ends"]) == 2 * min(7, most)
+            assert arrays["polygon_ends"][-1] == len(arrays["points"])
+            assert arrays["anchor_label"].sum() >= 4
+            height, width = shape
+            assert arrays["box"].max(axis=(0, 1))[2] < width
+            assert arrays["box"].max(axis=(0, 1))[3] < height
+            assert arrays["points"].min() >= 0
+    assert list(data.evaluation()) == []
+
+
+def test_the_shortest_run_lengths_are_read(source):
+    """COCO's compressed form, as other tools write crowds, is the same mask."""
+    counts = synthetic_masks.crowd(60, 70)
+    packed = tool.frPyObjects(counts, 60, 70)
+    assert coco.masks.compact({"size": [60, 70], "counts": packed["counts"].decode()}) == coco.masks.compact(counts)

@@ -1,0 +1,138 @@
+"""Small synthetic cases for Mask R-CNN's tests, the same in every framework's environment."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from tests.workloads import synthetic
+from workloads.api import Batch, Facts
+from workloads.common.randomness import bits, integers, stream, uniform
+from workloads.maskrcnn import anchors, boxes, network
+from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
+from workloads.maskrcnn.workload import MaskRCNN
+
+NARROW = {
+    "trunk_blocks": [1, 2, 1, 1],
+    "trunk_width": 16,
+    "fpn_channels": 24,
+    "anchor_sizes": [16, 28, 48, 80, 128],
+    "padded_shapes": [[96, 128], [128, 96]],
+    "rpn_samples": 48,
+    "rois": 40,
+    "proposals_before_nms": [120, 80],
+    "proposals_after_nms": [60, 40],
+    "proposals_test": 60,
+    "detections": 20,
+    "roi_level_size": 40,
+    "box_features": 64,
+    "mask_convolutions": 3,
+    "mask_channels": 20,
+}
+CASES = {
+    "frozen": {"model": {**REFERENCE_MODEL, **NARROW}, "classes": 7, "batch": 2, "candidates": 70},
+    "demo": {"model": DEMO_MODEL, "classes": 10, "batch": 4, "candidates": 160},
+}
+"""Name to model, classes, images per step and proposals of a device's batch. `frozen`: the reference's layers, narrow."""
+RATE, DECAY = 1e-3, 0.05
+OBJECTS = 5
+LOUD = {
+    "frozen": {"rpn.cls_logits": 30, "rpn.bbox_pred": 10, "box.cls_score": 10, "box.bbox_pred": 100},
+    "demo": {
+        "rpn.cls_logits": 3,
+        "rpn.bbox_pred": 1,
+        "box.cls_score": 1,
+        "box.bbox_pred": 2,
+        "mask.mask_fcn_logits": 0.1,
+    },
+}
+"""Layers whose initial weights are multiplied: outputs as different as a trained network's, so that rounding orders nothing
+anew; not so different that scores are 1."""
+
+
+def workload(case: str, framework: str, devices: int = 1, compile: str = "", **changes: object) -> MaskRCNN:
+    """The workload of a case, without warm-up, at one rate."""
+    chosen = CASES[case]
+    values = synthetic.hyperparameters(
+        SETS["demo"], learning_rate=RATE, weight_decay=DECAY, warmup_steps=0, num_image_candidates=chosen["candidates"]
+    )
+    settings = synthetic.settings(
+        "maskrcnn", framework=framework, devices=devices, batch_size_global=chosen["batch"] * devices, seed=5,
+        dataset="coco-demo", model=chosen["model"], targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=values,
+        options={"evaluation_batch_size": chosen["batch"], "compile": synthetic.compiled(framework, compile)},
+    )  # fmt: skip
+    sizes = {"classes": chosen["classes"], "objects_per_image_most": OBJECTS}
+    facts = Facts(synthetic.IMAGES, synthetic.IMAGES, sizes, "synthetic")
+    return MaskRCNN(dataclasses.replace(settings, **changes), facts)
+
+
+def weights(made: MaskRCNN) -> dict[str, np.ndarray]:
+    """Initial weights with louder predictors, and with shaken scales, shifts and biases."""
+    case = "frozen" if made.network.frozen else "demo"
+    factors = {f"{name}.weight": factor for name, factor in LOUD[case].items()}
+    return synthetic.shaken((name, factors.get(name, 1) * value) for name, value in made.initial_weights(7))
+
+
+def statistics(made: MaskRCNN) -> dict[str, np.ndarray]:
+    """Running statistics of live norms as after training; none of frozen ones."""
+    found = {}
+    for name, shape in network.statistics(made.network).items():
+        noise = synthetic.noise(f"statistics/{name}", shape)
+        found[name] = (0.1 * noise if name.endswith("mean") else np.exp(0.3 * noise)).astype(np.float32)
+    return found
+
+
+def batch(made: MaskRCNN, step: int, replica: int = 0, empty: bool = False) -> Batch:
+    """One replica's smooth random images of a step, with random objects and sampled anchors; `empty`: without objects."""
+    settings, count = made.settings, made.images_per_replica
+    numbers = synthetic.numbers_of(settings, step, replica, count)
+    height, width = made.image_shapes[step % 2]
+    cut = integers(bits(stream(21, "cut"), numbers[:, None], np.arange(2)), 20)
+    size = (np.array([height, width]) - cut).astype(np.int32)
+    arrays = {"image": synthetic.pictures(numbers, max(height, width))[:, :height, :width], "size": size}
+    arrays |= {"number": numbers, "epoch": np.array([step], np.int64), **objects(made, numbers, size, empty)}
+    arrays |= sampled_anchors(made, numbers, (height, width), arrays)
+    arrays |= {"valid": np.ones(count, bool), "width": size[:, 1] * 5, "height": size[:, 0] * 5}
+    return Batch(arrays, float(count), float(settings.batch_size_global), settings.batch_size_global)
+
+
+def objects(made: MaskRCNN, numbers: np.ndarray, size: np.ndarray, empty: bool) -> dict[str, np.ndarray]:
+    """Boxes, labels and octagons in them; fewer than the slots, in the first of them."""
+    shape = (len(numbers), OBJECTS)
+    random = uniform(bits(stream(22, "objects"), numbers[:, None, None], np.arange(OBJECTS)[:, None], np.arange(4)))
+    limits = (size[:, None, ::-1] - 1).astype(np.float64)
+    corner, side = random[..., :2] * limits * 0.7, 8 + random[..., 2:] * limits * 0.5
+    box = np.concatenate([corner, np.minimum(corner + side, limits)], axis=-1).astype(np.float32)
+    count = 0 if empty else 1 + integers(bits(stream(23, "count"), numbers), OBJECTS)
+    there = np.arange(OBJECTS) < np.broadcast_to(count, len(numbers))[:, None]
+    label = 1 + integers(bits(stream(24, "labels"), numbers[:, None], np.arange(OBJECTS)), made.network.classes)
+    angles = 2 * np.pi * (np.arange(8) + 0.3) / 8
+    octagon = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    middle, half = (box[..., :2] + box[..., 2:]) / 2, (box[..., 2:] - box[..., :2]) / 2
+    points = middle[there][:, None] + half[there][:, None] * octagon
+    return {
+        "box": np.where(there[..., None], box, 0),
+        "label": np.where(there, label, 0).astype(np.int32),
+        "points": points.reshape(-1, 2).astype(np.float32),
+        "polygon_ends": 8 * np.arange(1, there.sum() + 1),
+        "object_ends": np.cumsum(there.ravel()).reshape(shape).ravel(),
+    }
+
+
+def sampled_anchors(
+    made: MaskRCNN, numbers: np.ndarray, shape: tuple[int, int], of_objects: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Random anchors of each image: an eighth positive where there are objects, the last few slots unused."""
+    every = np.concatenate(anchors.level_anchors(made.settings.model, *shape))
+    samples = int(made.settings.model["rpn_samples"])
+    anchor = integers(bits(stream(25, "anchors"), numbers[:, None], np.arange(samples)), len(every))
+    used = np.arange(samples) < samples - 3 * (1 + numbers[:, None] % 3)
+    positive = used & (np.arange(samples) < samples // 8) & of_objects["label"].any(1)[:, None]
+    offset = boxes.encode(of_objects["box"][:, :1] + np.float32(1), every[anchor], boxes.RPN_WEIGHTS)
+    return {
+        "anchor": np.where(used, anchor, 0).astype(np.int32),
+        "anchor_label": positive.astype(np.float32),
+        "anchor_weight": used.astype(np.float32),
+        "anchor_offset": np.where(positive[..., None], offset, 0).astype(np.float32),
+    }

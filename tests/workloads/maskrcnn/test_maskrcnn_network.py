@@ -1,0 +1,120 @@
+"""The layers: counts, torchvision's names and shapes, maps, updates, initial values."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.frameworks_probe import probe_json
+from workloads.maskrcnn import anchors, network
+from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
+
+MADE, DEMO = network.build(REFERENCE_MODEL), network.build(DEMO_MODEL)
+
+
+def test_parameters_of_each_part():
+    assert network.parameter_counts(MADE) == {
+        "trunk": 23_454_912, "fpn": 3_344_384, "rpn": 593_935, "box": 14_310_805, "mask": 2_643_537, "frozen": 222_400,
+    }  # fmt: skip
+    network.check_reference_counts(MADE)
+    assert (
+        sum(math.prod(shape) for shape in network.shapes(MADE).values()) == network.REFERENCE_PARAMETERS == 44_347_573
+    )
+    assert sum(network.parameter_counts(DEMO).values()) == 426_337
+    with pytest.raises(AssertionError, match="426337 parameters"):
+        network.check_reference_counts(DEMO)
+
+
+@pytest.mark.framework
+def test_names_and_shapes_are_those_of_torchvisions_model():
+    """Every parameter and every frozen scale and shift of its MaskRCNN with 81 classes, and no other."""
+    (theirs,) = probe_json("pytorch", "probes.maskrcnn_torchvision.names", 81).values()
+    renamed = theirs["renamed"]
+    ours = {renamed[name]: list(shape) for name, shape in network.shapes(MADE).items()}
+    assert ours == theirs["parameters"]
+    constants = {f"backbone.body.{name}": list(shape) for name, shape in network.constants(MADE).items()}
+    assert constants == {name: shape for name, shape in theirs["buffers"].items() if "running" not in name}
+    assert theirs["trained"] == network.REFERENCE_TRAINED
+    is_frozen = {renamed[name]: network.parameter_rule(MADE, name, 0).frozen for name in network.shapes(MADE)}
+    assert sorted(name for name, frozen in is_frozen.items() if frozen) == sorted(theirs["frozen"])
+
+
+def test_the_stride_of_a_bottleneck_sits_on_its_first_convolution():
+    strided = [layer.name for layer in MADE.trunk_convolutions if layer.stride == 2]
+    assert strided == ["conv1", *(f"layer{s}.0.{part}" for s in (2, 3, 4) for part in ("conv1", "downsample.0"))]
+
+
+@pytest.mark.parametrize(("model", "height", "width"), [(REFERENCE_MODEL, 800, 1344), (DEMO_MODEL, 128, 96)])
+def test_maps_are_those_of_the_anchors(model, height, width):
+    shapes = network.map_shapes(network.build(model), height, width)
+    assert shapes == [(level.height, level.width) for level in anchors.levels(model, height, width)]
+
+
+def test_maps_of_a_padded_shape():
+    assert network.map_shapes(MADE, 800, 1344) == [(200, 336), (100, 168), (50, 84), (25, 42), (13, 21)]
+    assert network.map_shapes(DEMO, 96, 128) == [(24, 32), (12, 16), (6, 8), (3, 4)]
+
+
+def test_updates():
+    rules = {name: network.parameter_rule(MADE, name, 1e-4) for name in network.shapes(MADE)}
+    assert {name for name, rule in rules.items() if rule.frozen} == {
+        "conv1.weight", "layer1.0.downsample.0.weight", *(f"layer1.{b}.conv{c}.weight" for b in range(3) for c in (1, 2, 3)),
+    }  # fmt: skip
+    for name, rule in rules.items():
+        if not rule.frozen:
+            wanted = (2.0, 0.0) if name.endswith("bias") else (1.0, 1e-4)
+            assert (rule.rate_multiple, rule.decay) == wanted
+    assert not any(network.parameter_rule(DEMO, name, 1e-4).frozen for name in network.shapes(DEMO))
+    assert network.constants(DEMO) == {} != network.statistics(DEMO)
+    assert network.statistics(MADE) == {}
+
+
+def test_initial_weights():
+    """Deviations of the fact sheet; uniform in ±b has b / √3."""
+    found = dict(network.initial_weights(DEMO, 1))
+    assert list(found) == list(network.shapes(DEMO)) or set(found) == set(network.shapes(DEMO))
+    channels = 32
+    wanted = {
+        "conv1.weight": math.sqrt(2 / (16 * 49)),
+        "fpn.inner2.weight": 1 / math.sqrt(256),
+        "fpn.layer0.weight": 1 / math.sqrt(channels * 9),
+        "rpn.conv.weight": 0.01,
+        "box.fc6.weight": 1 / math.sqrt(channels * 49),
+        "box.cls_score.weight": 0.01,
+        "box.bbox_pred.weight": 0.001,
+        "mask.conv1.weight": math.sqrt(2 / (channels * 9)),
+        "mask.conv5_mask.weight": math.sqrt(2 / (channels * 4)),
+        "mask.mask_fcn_logits.weight": math.sqrt(2 / 11),
+    }
+    for name, deviation in wanted.items():
+        assert found[name].std() == pytest.approx(deviation, rel=0.12), name
+    assert np.abs(found["fpn.layer0.weight"]).max() <= math.sqrt(3 / (channels * 9))
+    assert not any(value.any() for name, value in found.items() if name.endswith("bias"))
+    assert all(value.dtype == np.float32 for value in found.values())
+
+
+def test_random_maps_of_a_frozen_trunk_stay_of_order_one():
+    """Frozen norms do not normalise: without smaller scales, pixels of 100 end as millions."""
+    model = {**REFERENCE_MODEL, "trunk_width": 8, "fpn_channels": 8, "box_features": 8, "mask_channels": 8}
+    scales = {name: v for name, v in network.initial_weights(network.build(model), 1) if name.endswith("bn3.weight")}
+    assert len(scales) == 16
+    assert {float(value[0]) for value in scales.values()} == {np.float32(0.2)}
+
+
+def test_activations():
+    """About a quarter of a billion at full size: the trunk's trained stages, the pyramid and RPN, the heads."""
+    values = network.activation_values(MADE, REFERENCE_MODEL, 800, 1344)
+    heads = 512 * (256 * 49 + 1024 * 2) + 128 * 14**2 * (256 + 4 * 256 + 4 * 256)
+    cells = sum(height * width for height, width in network.map_shapes(MADE, 800, 1344))
+    trunk = values - heads - 3 * 256 * cells
+    frozen = (800 // 2) * (1344 // 2) * 64 + 200 * 336 * (3 * (64 + 64 + 256) + 256)
+    assert trunk == 11_113_984 * 800 * 1344 // 224**2 - frozen - _strides_moved()
+    assert 0.2e9 < values < 0.3e9
+
+
+def _strides_moved():
+    """The stride on the first 1×1 makes its output a quarter of what v1.5 has."""
+    return sum(
+        3 * width * (height // scale) * (1344 // scale) // 4
+        for width, height, scale in ((128, 800, 4), (256, 800, 8), (512, 800, 16))
+    )

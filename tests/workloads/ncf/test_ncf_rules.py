@@ -1,0 +1,101 @@
+"""NCF's table of rules, and the suite's own rule file on settings around its edges (mlperf-logging has none for NCF)."""
+
+import dataclasses
+
+import pytest
+
+from tests.workloads.closed_logs import changed, disagreements, varied
+from workloads.api import Settings
+from workloads.ncf.data import published_facts
+from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
+from workloads.ncf.workload import NCF
+
+
+def settings(set_name, **changes):
+    """The full workload's with one of the sets."""
+    values = {name: setting.value for name, setting in SETS[set_name].items()}
+    batch = values.pop("batch_size_global")
+    values.pop("lr_scaling")
+    base = Settings(
+        workload="ncf", framework="pytorch", profile="reference", rules="v0.5", clock="v0.5", device="cuda", devices=1,
+        nodes=1, cores_per_device=1, precision="fp32", batch_size_global=batch, batch_rule="set", lr_scaling="none",
+        dataset="ml-20m", model=REFERENCE_MODEL, targets={"hr_at_10": 0.635}, hyperparameter_set=set_name,
+        hyperparameters=values,
+    )  # fmt: skip
+    return changed(base, **changes)
+
+
+@pytest.mark.parametrize(
+    ("found", "phrases"),
+    [
+        (settings("reference"), []),
+        (settings("nvidia_v0.5"), []),
+        (settings("intel_v0.5"), []),
+        (settings("reference", learning_rate=0.1, beta1=0.1, beta2=0.2, max_epochs=3), []),
+        (settings("reference", epsilon=1e-7), ["epsilon 1e-07, not 1e-08 or 1.45439e-07"]),
+        (settings("reference", model=DEMO_MODEL), ["model with other mf_dim, mlp_layer_sizes than the reference's"]),
+        (settings("reference", clock="v0.7"), ["clock v0.7, not v0.5"]),
+        (settings("reference", rules="v0.7"), ["rules v0.7, whose round has no ncf"]),
+        (
+            settings("reference", dataset="ml-1m", targets={"hr_at_10": 0.5}),
+            ["data set ml-1m, not ml-20m", "targets hr_at_10 0.5, not hr_at_10 0.635 or above"],
+        ),
+    ],
+)
+def test_what_is_closed(found, phrases):
+    assert NCF.deviations(found) == phrases
+
+
+def test_the_last_batch_is_smaller():
+    assert NCF(settings("reference"), published_facts()).repeated_samples_per_epoch == 0
+
+
+def test_seed_and_caches_are_asked_of_a_run():
+    run = settings("reference")
+    assert NCF.deviations(run, seed_source="system", cache_clear=True) == []
+    assert NCF.deviations(run, seed_source="user") == ["seed from user, not system"]
+    assert NCF.deviations(run, cache_clear=False) == ["cache_clear false, not true"]
+
+
+LAXER = {
+    "epsilon": "the rule file does not look at the value",
+    "precision": "not logged under a key of the rules",
+    "dataset": "the rule file looks at the data's counts",
+    "stop": "not logged under a key of the rules",
+    "clock": "not logged under a key of the rules",
+}
+EDGES = {
+    "learning_rate": [1e-5, 5e-4, 0.0045, 1.0],
+    "beta1": [0.0, 0.25, 0.9],
+    "beta2": [0.0, 0.5, 0.999],
+    "epsilon": [1e-8, 1.45439e-7, 1e-7, 1e-4],
+    "batch_size_global": [256, 2_048, 1_048_576],
+    "max_epochs": [1, 100],
+    "targets": [{"hr_at_10": 0.6349}, {"hr_at_10": 0.635}, {"hr_at_10": 0.64}],
+    "model": [
+        DEMO_MODEL, {**REFERENCE_MODEL, "mf_dim": 32}, {**REFERENCE_MODEL, "mlp_layer_sizes": [256, 128, 64]}
+    ],
+    "precision": ["bf16", "tf32"],
+    "dataset": ["ml-1m"],
+    "options": [{"evaluation_users_per_batch": 7}, {"data_threads": 3}],
+    "stop": ["epochs:1"],
+    "clock": ["v0.7"],
+}  # fmt: skip
+
+
+def test_the_suites_rule_file_agrees_on_settings_around_the_edges(tmp_path):
+    cases = [case for name in SETS for case in varied(settings(name), EDGES)]
+    facts = dataclasses.replace(published_facts(), fingerprint="published")
+    # The model's count of parameters is asserted outside the demo; whatever the settings say, the data are ML-20M's here.
+    made = (NCFOfAnySize(case, facts) for case in cases)
+    found, needed, counts = disagreements(tmp_path, made, LAXER)
+    assert found == []
+    assert needed == set(LAXER)
+    assert min(counts.values()) >= 30
+
+
+class NCFOfAnySize(NCF):
+    """NCF without the check of its number of parameters, so that other models have a log."""
+
+    def __init__(self, settings, facts):
+        super(NCF, self).__init__(settings, facts)

@@ -1,0 +1,246 @@
+"""Masks as COCO's annotation files have them, polygons or run lengths, to flat arrays; with what is wrong with one.
+
+Prepared form, beside that of `objects.py`. Training: `SPLIT_polygon_points.npy` float32 (2·N,), x and y in pixels in turn;
+`SPLIT_polygon_ends.npy` int64 (P,), where each polygon ends among the N points; `SPLIT_object_polygon_ends.npy` int64 (M,),
+where the polygons of each object end among the P; `SPLIT_trainable.npy` bool (M,), False for crowds and for boxes of at most
+one pixel. Evaluation: `SPLIT_mask_counts.npy` uint8, the masks of all annotations of the ground truth in its order, in COCO's
+compressed run lengths, end to end; `SPLIT_mask_ends.npy` int64, where each ends.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.coco.objects import open_array, write_arrays
+
+Float32s = npt.NDArray[np.float32]
+Int64s = npt.NDArray[np.int64]
+
+POINTS_LEAST = 3
+"""Of a polygon."""
+MASKS_AT_ONCE = 10_000
+"""Checked together: some megabytes."""
+TYPES = {"polygon_points": "float32", "polygon_ends": "int64", "object_polygon_ends": "int64", "trainable": "bool"}
+
+
+class Mask(NamedTuple):
+    """One object's mask as its file has it."""
+
+    coordinates: array[float]
+    """x and y in turn, of one polygon after another."""
+    lengths: tuple[int, ...]
+    """Coordinates of each polygon."""
+    runs: tuple[int, ...] = ()
+    """Or run lengths, column by column, zeros first."""
+    size: tuple[int, int] = (0, 0)
+    """Height and width that the run lengths are for."""
+
+
+@dataclass(frozen=True)
+class Polygons:
+    """The polygons of several objects, ragged and flat."""
+
+    points: Float32s
+    """(N, 2) x, y in pixels."""
+    polygon_ends: Int64s
+    """(P,) where each polygon ends in `points`."""
+    object_ends: Int64s
+    """(M,) where the polygons of each object end in `polygon_ends`; an object may have none."""
+
+    def take(self, objects: Int64s) -> Polygons:
+        """Only some objects, in the given order."""
+        polygons, object_ends = _rows(self.object_ends, objects)
+        points, polygon_ends = _rows(self.polygon_ends, polygons)
+        return Polygons(self.points[points], polygon_ends, object_ends)
+
+
+def _rows(ends: Int64s, groups: Int64s) -> tuple[Int64s, Int64s]:
+    """Rows of some groups, of which group g has rows ends[g - 1] … ends[g] - 1; and where the rows of each taken one end."""
+    starts = np.where(groups > 0, ends[groups - 1], 0) if len(ends) else np.zeros(0, np.int64)
+    counts = ends[groups] - starts
+    taken_ends = np.cumsum(counts)
+    total = int(taken_ends[-1]) if len(taken_ends) else 0
+    return np.arange(total) + np.repeat(starts - (taken_ends - counts), counts), taken_ends
+
+
+# -- reading what files say ---------------------------------------------------------------------------------------
+
+
+def compact(value: Any) -> Mask | str | None:
+    """A `segmentation` in little memory; a phrase about what is wrong with it; None where there is none."""
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return _compact_runs(value)
+    coordinates = array("d")
+    try:
+        if not isinstance(value, list):
+            raise TypeError
+        for polygon in value:
+            coordinates.fromlist(polygon)
+    except (TypeError, OverflowError):
+        return "its mask is no list of polygons and no run lengths"
+    return Mask(coordinates, tuple(map(len, value))) if value else "its mask is empty (no polygon)"
+
+
+def _compact_runs(value: dict[str, Any]) -> Mask | str:
+    counts, size = value.get("counts"), value.get("size")
+    if not isinstance(size, list) or len(size) != 2 or not all(type(side) is int for side in size):
+        return "the run lengths of its mask have no size"
+    if isinstance(counts, str):
+        counts = _decompressed(counts)
+    if not isinstance(counts, list) or not all(type(count) is int and count >= 0 for count in counts):
+        return "the run lengths of its mask are no whole numbers"
+    if sum(counts) != size[0] * size[1]:
+        return f"the run lengths of its mask have {sum(counts)} pixels, not {size[0]} x {size[1]}"
+    if not sum(counts[1::2]):
+        return "its mask is empty (run lengths without a pixel)"
+    return Mask(array("d"), (), tuple(counts), (size[0], size[1]))
+
+
+def _decompressed(text: str) -> list[int] | None:
+    """COCO's compressed run lengths (maskApi.c, rleFrString), six bits a letter; None for something else.
+
+    From the fourth on they are differences to the last but one.
+    """
+    counts: list[int] = []
+    value = shift = 0
+    for letter in text:
+        bits = ord(letter) - 48
+        if not 0 <= bits < 64 or shift > 60:
+            return None
+        value |= (bits & 31) << shift
+        shift += 5
+        if bits & 32:
+            continue
+        if bits & 16:
+            value -= 1 << shift
+        counts.append(value + (counts[-2] if len(counts) > 2 else 0))
+        value = shift = 0
+    return counts if not shift else None
+
+
+def problems(
+    masks: Sequence[Mask], width: Int64s, height: Int64s, crowd: npt.NDArray[np.bool_], slack: float
+) -> dict[int, str]:
+    """Number of each mask (of `masks`, in images of these sizes (M,) in pixels) with which something is wrong, and what.
+
+    Points may lie `slack` pixels outside their image: annotators round.
+    """
+    found: dict[int, str] = {}
+    for first in range(0, len(masks), MASKS_AT_ONCE):
+        some = range(first, min(first + MASKS_AT_ONCE, len(masks)))
+        found |= _polygon_problems(masks, some, width, height, slack)
+    for number, mask in enumerate(masks):
+        if mask.runs and mask.size != (height[number], width[number]):
+            found[number] = (
+                f"its mask is {mask.size[1]} x {mask.size[0]} pixels, its image {width[number]} x {height[number]}"
+            )
+        elif mask.runs and not crowd[number]:
+            found[number] = "its mask has run lengths though it is no crowd; polygons are needed"
+    return found
+
+
+def _polygon_problems(
+    masks: Sequence[Mask], some: range, width: Int64s, height: Int64s, slack: float
+) -> dict[int, str]:
+    found: dict[int, str] = {}
+    full: list[int] = []
+    for number in some:
+        lengths = masks[number].lengths
+        if not lengths:
+            continue
+        least, odd = min(lengths), next((length for length in lengths if length % 2), 0)
+        if least < 2 * POINTS_LEAST or odd:
+            what = f"{odd} coordinates" if odd else f"{least // 2} points"
+            found[number] = f"a polygon of its mask has {what}, not {POINTS_LEAST} points or more"
+        else:
+            full.append(number)
+    if not full:
+        return found
+    numbers = np.array(full)
+    points = _coordinates([masks[number] for number in full]).reshape(-1, 2)
+    counts = np.array([sum(masks[number].lengths) // 2 for number in full])
+    starts = np.cumsum(counts) - counts
+    low, high = np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
+    sizes = np.stack([width[numbers], height[numbers]], axis=1)
+    beyond = np.maximum(-low, high - sizes).max(axis=1)
+    for row in np.flatnonzero(~(beyond <= slack)).tolist():
+        across, down = sizes[row].tolist()
+        what = f"its mask reaches {beyond[row]:g} pixels beyond its image of {across} x {down}"
+        found[full[row]] = what if np.isfinite(beyond[row]) else "its mask has a point that is not finite"
+    return found
+
+
+def _coordinates(masks: Sequence[Mask]) -> npt.NDArray[np.float64]:
+    return np.frombuffer(b"".join([mask.coordinates for mask in masks]), np.float64)
+
+
+# -- the prepared form --------------------------------------------------------------------------------------------
+
+
+def write(folder: Path, split: str, masks: Sequence[Mask], trainable: npt.ArrayLike) -> None:
+    """Write the polygons of one split's objects (M,), in the order of `objects.write`; run lengths have none."""
+    lengths = np.fromiter(chain.from_iterable(mask.lengths for mask in masks), np.int64)
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "polygon_points": _coordinates(masks).astype(np.float32),
+        "polygon_ends": np.cumsum(lengths // 2),
+        "object_polygon_ends": np.cumsum([len(mask.lengths) for mask in masks], dtype=np.int64),
+        "trainable": np.asarray(trainable, bool),
+    }
+    write_arrays(folder, split, arrays)
+
+
+def read(folder: Path, split: str, objects: int) -> tuple[Polygons, npt.NDArray[np.bool_]]:
+    """Map the polygons of one split's objects, and which of these are trained on. Raises ValueError naming the file."""
+    trainable = open_array(folder, split, "trainable", "bool", objects)
+    object_ends = open_array(folder, split, "object_polygon_ends", "int64", objects)
+    polygon_ends = open_array(folder, split, "polygon_ends", "int64", int(object_ends[-1]) if objects else 0)
+    points = open_array(
+        folder, split, "polygon_points", "float32", 2 * int(polygon_ends[-1]) if len(polygon_ends) else 0
+    )
+    return Polygons(points.reshape(-1, 2), polygon_ends, object_ends), trainable
+
+
+def write_run_lengths(folder: Path, split: str, masks: Sequence[Mask], width: Int64s, height: Int64s) -> None:
+    """Write the masks of a ground truth (M,), of images of these sizes, as COCO's metric compares them."""
+    encoded = [
+        run_lengths(mask, int(down), int(across)) for mask, across, down in zip(masks, width, height, strict=True)
+    ]
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "mask_counts": np.frombuffer(b"".join(encoded), np.uint8),
+        "mask_ends": np.cumsum([len(counts) for counts in encoded], dtype=np.int64),
+    }
+    write_arrays(folder, split, arrays)
+
+
+def run_lengths(mask: Mask, height: int, width: int) -> bytes:
+    """The compressed run lengths that COCO's own tool makes of a mask of an image (`COCO.annToRLE`)."""
+    from pycocotools import mask as tool
+
+    if mask.runs:
+        return bytes(tool.frPyObjects({"counts": list(mask.runs), "size": list(mask.size)}, height, width)["counts"])
+    ends = np.cumsum(mask.lengths)
+    polygons = [mask.coordinates[end - length : end].tolist() for end, length in zip(ends, mask.lengths, strict=True)]
+    return bytes(tool.merge(tool.frPyObjects(polygons, height, width))["counts"])
+
+
+def read_run_lengths(folder: Path, split: str, annotations: int) -> list[bytes]:
+    """The masks of a ground truth. Raises ValueError naming the file."""
+    ends = open_array(folder, split, "mask_ends", "int64", annotations)
+    counts = open_array(folder, split, "mask_counts", "uint8", int(ends[-1]) if annotations else 0)
+    return split_bytes(counts, ends)
+
+
+def split_bytes(values: npt.NDArray[np.uint8], ends: Int64s) -> list[bytes]:
+    """Byte strings that lie end to end."""
+    data, starts = values.tobytes(), np.concatenate([[0], ends[:-1]]).tolist() if len(ends) else []
+    return [data[start:end] for start, end in zip(starts, ends.tolist(), strict=True)]

@@ -1,0 +1,66 @@
+"""Rows of the closed rules that hold for every workload, and for every one that reads images (docs/rules.md prints them).
+
+Sources are sections of training_rules.adoc in mlcommons/training_policies at the last commit before the round's results:
+v0.5 at ae9f1e0 (18 December 2018), v0.7 at e382b31 (26 June 2020).
+"""
+
+from __future__ import annotations
+
+from workloads.api.rules import Allowed, Free, OneOf, Rule
+
+UNUSED = "has no effect there"
+HYPERPARAMETERS_V05 = "v0.5, Hyperparameters and Optimizer"
+HYPERPARAMETERS_V07 = "v0.7, Hyperparameters"
+AS_REFERENCE_V05 = f"{HYPERPARAMETERS_V05}: by default the same as the reference"
+AS_REFERENCE_V07 = f"{HYPERPARAMETERS_V07}: by default the same as the reference"
+
+_HOW = (
+    *("framework", "device", "devices", "nodes", "cores_per_device", "oversubscribe", "workload", "data_dir", "rules"),
+    *("batch_rule", "lr_scaling", "hyperparameter_set", "seed"),
+)
+
+
+def _of_every_workload(version: str, formats: tuple[str, ...], clocks: tuple[str, ...], clock: str) -> tuple[Rule, ...]:
+    """The rows of a round that no workload changes."""
+    return (
+        Rule(
+            ("profile",), OneOf(("reference",)), f"{version}, Closed Division: preprocessing, model and training method"
+        ),
+        Rule(("mode",), OneOf(("train",)), f"{version}, Definitions: a run is a complete execution"),
+        Rule(("stop",), OneOf(("target",)), f"{version}, Quality measure: each run must reach the target"),
+        Rule(("timing_warmup_steps",), OneOf((0,)), f"{version}, Run Results: one contiguous period"),
+        Rule(("precision",), OneOf(formats), f"{version}, Numerical formats"),
+        Rule(("clock",), OneOf(clocks), f"{version}, Run Results: {clock}"),
+        Rule(("seed_source",), OneOf(("system",)), f"{version}, Random numbers: clock, system or another generator"),
+        Rule(("cache_clear",), OneOf((True,)), f"{version}, Data State at Start of Run: you must flush the cache"),
+        Rule(("batch_size_global",), Free(), f"{version}, hyperparameters: batch size arbitrary, constant"),
+        Rule(("max_epochs",), Free(), "the rules name no end of a run that misses its target"),
+        Rule(_HOW, Free(), "where a run takes place, and how values came about that have rows of their own"),
+    )
+
+
+EVERY_V05 = _of_every_workload(
+    "v0.5", ("fp32", "fp16", "bf16"), ("v0.5",), "starts before any benchmark-specific work, model creation included"
+)
+EVERY_V07 = _of_every_workload(
+    "v0.7",
+    ("fp32", "tf32", "fp16", "bf16"),
+    ("v0.7", "v0.5"),
+    "starts after at most 20 minutes of initialization, before the data are touched; earlier is allowed",
+)
+
+IMAGES = (
+    Rule(("decode",), OneOf(("exact",)), "Preprocessing During the Run: the same steps as the reference"),
+    Rule(("skip_bad",), OneOf((False,)), "Training Data Order: each datum appears exactly once"),
+    Rule(
+        ("evaluation_batch_size", "data_threads", "compile"),
+        Free(),
+        "Graph Execution: any optimization that is mathematically equivalent",
+    ),
+)
+"""The same words in both rounds; "exactly once" was written into v0.7's and is what v0.5's "same conceptual order" means."""
+
+
+def when(**conditions: Allowed | str) -> dict[str, Allowed]:
+    """Conditions of a row; a text is the one value."""
+    return {name: OneOf((item,)) if isinstance(item, str) else item for name, item in conditions.items()}

@@ -1,0 +1,1 @@
+"""Mask R-CNN R50-FPN: object detection and instance segmentation on COCO."""

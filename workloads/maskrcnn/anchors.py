@@ -1,0 +1,103 @@
+"""Anchors of a padded shape: the reference's legacy rounding, right and bottom pixel included.
+
+Order everywhere: levels from the finest, cells row by row, ratios of a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.api import Json
+
+Float32s = npt.NDArray[np.float32]
+
+RATIOS = (0.5, 1.0, 2.0)
+"""Height over width (reference defaults.py)."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """The anchors of one level of the feature pyramid."""
+
+    stride: int
+    height: int
+    """Cells."""
+    width: int
+    base: Float32s
+    """(R, 4) of the cell at 0, 0; the others are moved by whole strides."""
+    first: int
+    """Flat number of its first anchor."""
+
+    @property
+    def stop(self) -> int:
+        """Flat number after its last anchor."""
+        return self.first + self.height * self.width * len(self.base)
+
+
+def base_anchors(stride: int, size: float, ratios: tuple[float, ...] = RATIOS) -> Float32s:
+    """(R, 4) anchors of the cell at 0, 0.
+
+    The reference rounds width and height of each ratio at the size of a stride, then multiplies by size / stride
+    (rpn/anchor_generator.py): 32 on stride 4 becomes 48 x 24, 32 x 32 and 24 x 48.
+    """
+    ratio = np.array(ratios, np.float64)
+    width = np.round(np.sqrt(stride * stride / ratio))
+    height = np.round(width * ratio)
+    middle = (stride - 1) / 2
+    half = (np.stack([width, height], axis=1) * (size / stride) - 1) / 2
+    return np.concatenate([middle - half, middle + half], axis=1).astype(np.float32)
+
+
+def levels(model: Mapping[str, Json], height: int, width: int) -> tuple[Level, ...]:
+    """The levels of images padded to `height` x `width` pixels; made once for each shape."""
+    return _levels(*_sizes(model), height, width)
+
+
+def level_anchors(model: Mapping[str, Json], height: int, width: int) -> list[Float32s]:
+    """Anchors (cells · R, 4) of every level of images padded to `height` x `width`, read-only; made once for each shape."""
+    return list(_anchors(*_sizes(model), height, width))
+
+
+def count(model: Mapping[str, Json], height: int, width: int) -> int:
+    """Anchors of all levels."""
+    return levels(model, height, width)[-1].stop
+
+
+def _sizes(model: Mapping[str, Json]) -> tuple[tuple[float, ...], tuple[int, ...], tuple[float, ...]]:
+    """Anchor size and stride of each level, ratios of a cell."""
+    sizes = tuple(float(size) for size in model["anchor_sizes"])
+    strides = tuple(int(stride) for stride in model["strides"])
+    return sizes, strides, tuple(float(ratio) for ratio in model.get("anchor_ratios", RATIOS))
+
+
+@lru_cache(maxsize=64)
+def _levels(
+    sizes: tuple[float, ...], strides: tuple[int, ...], ratios: tuple[float, ...], height: int, width: int
+) -> tuple[Level, ...]:
+    found: list[Level] = []
+    for size, stride in zip(sizes, strides, strict=True):
+        base = base_anchors(stride, size, ratios)
+        base.flags.writeable = False
+        first = found[-1].stop if found else 0
+        found.append(Level(stride, -(-height // stride), -(-width // stride), base, first))
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _anchors(
+    sizes: tuple[float, ...], strides: tuple[int, ...], ratios: tuple[float, ...], height: int, width: int
+) -> tuple[Float32s, ...]:
+    return tuple(_of_level(level) for level in _levels(sizes, strides, ratios, height, width))
+
+
+def _of_level(level: Level) -> Float32s:
+    y, x = np.meshgrid(np.arange(level.height) * level.stride, np.arange(level.width) * level.stride, indexing="ij")
+    moves = np.stack([x, y, x, y], axis=-1).astype(np.float32)
+    anchors: Float32s = (moves[:, :, None] + level.base).reshape(-1, 4)
+    anchors.flags.writeable = False
+    return anchors

@@ -1,0 +1,90 @@
+"""The backbone that Mask R-CNN starts from: Detectron's ResNet-50 of MSRA, `R-50.pkl`, in Caffe2's names.
+
+Its norms are scales and shifts already. torchvision's `resnet50` is taken as an open deviation: its statistics and its ε
+are folded into scales and shifts, its stem turned from RGB over a deviation to BGR; but it was trained with strides on
+the 3×3, and with means that differ from ours by up to 0.016 deviations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from workloads.api import Array
+from workloads.common.networks import backbones, caffe2_files, residual, torch_files
+from workloads.common.networks.backbones import Published, Shapes
+from workloads.maskrcnn import network
+
+PUBLISHED = Published(
+    file="R-50.pkl",
+    url="https://dl.fbaipublicfiles.com/detectron/ImageNetPretrained/MSRA/R-50.pkl",
+    md5="b19105fdd7baafb40480251377de18f2",
+    network="Detectron's ImageNet backbone",
+)
+"""The only pretraining that the rules allow. Digest: the reference's download_dataset.sh; no other is published."""
+TORCHVISION_EPSILON = 1e-5
+TORCHVISION_DEVIATIONS = (0.225, 0.224, 0.229)
+"""Blue, green, red, of pixels of 0 … 1."""
+_BRANCHES = {"conv1": "branch2a", "conv2": "branch2b", "conv3": "branch2c", "downsample.0": "branch1"}
+
+
+def shapes(layers: network.Network) -> Shapes:
+    """Every weight, scale and shift of the trunk."""
+    return {
+        **residual.parameter_shapes(layers.trunk_convolutions, frozen_norm=True),
+        **residual.affine_shapes(layers.trunk_convolutions),
+    }
+
+
+def decode(data: bytes, layers: network.Network) -> dict[str, Array]:
+    """The arrays of `shapes` from the content of either file.
+
+    Raises ValueError, in one line without a file name, for whatever holds neither.
+    """
+    if caffe2_files.is_dictionary(data):
+        return from_caffe2(caffe2_files.decode(data), layers)
+    return from_torchvision(torch_files.decode(data), layers)
+
+
+def from_caffe2(arrays: Mapping[str, Array], layers: network.Network) -> dict[str, Array]:
+    """Detectron's names (`res2_0_branch2a_w`, `…_bn_s`, `…_bn_b`) to ours; what has none of ours (`fc1000_w`) is dropped."""
+    found: dict[str, Array] = {}
+    for layer in layers.trunk_convolutions:
+        theirs = _caffe2_name(layer.name)
+        norm = "res_conv1_bn" if layer.name == "conv1" else f"{theirs}_bn"
+        wanted = {
+            f"{layer.name}.weight": f"{theirs}_w",
+            f"{layer.norm}.weight": f"{norm}_s",
+            f"{layer.norm}.bias": f"{norm}_b",
+        }
+        found |= {ours: arrays[name] for ours, name in wanted.items() if name in arrays}
+    return found
+
+
+def _caffe2_name(name: str) -> str:
+    """`layer1.0.conv2` to `res2_0_branch2b`."""
+    if name == "conv1":
+        return name
+    stage, block, part = name.split(".", 2)
+    return f"res{int(stage.removeprefix('layer')) + 1}_{block}_{_BRANCHES[part]}"
+
+
+def from_torchvision(arrays: Mapping[str, Array], layers: network.Network) -> dict[str, Array]:
+    """torchvision's parameters and statistics, folded. Raises ValueError where one is missing or damaged."""
+    convolutions = list(layers.trunk_convolutions)
+    wanted = {**residual.parameter_shapes(convolutions), **residual.statistic_shapes(convolutions)}
+    given = backbones.check(arrays, wanted)
+    found: dict[str, Array] = {}
+    for layer in convolutions:
+        of_norm = (
+            np.float64(given[f"{layer.norm}.{name}"]) for name in ("weight", "bias", "running_mean", "running_var")
+        )
+        weight, bias, mean, variance = of_norm
+        scale = weight / np.sqrt(variance + TORCHVISION_EPSILON)
+        found[f"{layer.name}.weight"] = given[f"{layer.name}.weight"]
+        found[f"{layer.norm}.weight"] = scale.astype(np.float32)
+        found[f"{layer.norm}.bias"] = (bias - mean * scale).astype(np.float32)
+    stem, deviations = f"{layers.stem.name}.weight", 255 * np.array(TORCHVISION_DEVIATIONS)
+    found[stem] = (given[stem][:, ::-1] / deviations[:, None, None]).astype(np.float32)
+    return found

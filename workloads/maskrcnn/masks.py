@@ -1,0 +1,92 @@
+"""Masks: what a region is to learn from polygons, and what a predicted mask is in an image.
+
+Reference: structures/segmentation_mask.py (crop, resize, convert), roi_heads/mask_head/inference.py (paste_mask_in_image).
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.coco.masks import Polygons as Polygons
+
+Float32s = npt.NDArray[np.float32]
+Int64s = npt.NDArray[np.int64]
+UInt8s = npt.NDArray[np.uint8]
+
+PADDING = 1
+"""Pixels of zeros around a predicted mask before it is enlarged."""
+THRESHOLD = 0.5
+"""A pixel belongs to the object above this."""
+BYTES_AT_ONCE = 1 << 25
+"""Of pasted masks in memory: three images of COCO with 30 detections each."""
+
+
+def targets(rois: Float32s, objects: Int64s, polygons: Polygons, side: int) -> UInt8s:
+    """Masks (n, side, side) of zeros and ones of some objects' (n,) polygons as the regions (n, 4) cut them out.
+
+    As the reference: moved by the region's corner, scaled by `side` over its width without the legacy pixel, and rasterised by
+    COCO's own tool.
+    """
+    from pycocotools import mask as tool
+
+    if not len(rois):
+        return np.zeros((0, side, side), np.uint8)
+    taken = polygons.take(objects)
+    counts = np.diff(taken.object_ends, prepend=0)
+    assert counts.all(), "an object without polygons"
+    of_polygon = np.repeat(np.arange(len(rois)), counts)
+    owner = np.repeat(of_polygon, np.diff(taken.polygon_ends, prepend=0))
+    ratio = (side / np.maximum(rois[:, 2:] - rois[:, :2], 1).astype(np.float64)).astype(np.float32)
+    points = ((taken.points - rois[owner, :2]) * ratio[owner]).astype(np.float64)
+    ends = [0, *taken.polygon_ends.tolist()]
+    drawn = tool.frPyObjects([points[first:stop].reshape(-1) for first, stop in pairwise(ends)], side, side)
+    ends = [0, *taken.object_ends.tolist()]
+    merged = [drawn[first] if stop == first + 1 else tool.merge(drawn[first:stop]) for first, stop in pairwise(ends)]
+    return np.ascontiguousarray(np.moveaxis(tool.decode(merged), -1, 0))
+
+
+def paste(masks: Float32s, boxes: Float32s, height: int, width: int) -> UInt8s:
+    """Predicted masks (n, s, s) of boxes (n, 4) in an image, as (n, width, height) zeros and ones: transposed, as COCO has it.
+
+    The mask with a border of zeros is enlarged to the box, which grows alike; corners are cut to whole pixels, and the last one
+    belongs to the box. `masks` are probabilities.
+    """
+    pasted = np.zeros((len(masks), width, height), np.uint8)
+    side = masks.shape[-1]
+    bordered = np.zeros((side + 2 * PADDING,) * 2, np.float32)
+    inner = bordered[PADDING:-PADDING, PADDING:-PADDING]
+    grown = _grown(boxes, np.float32((side + 2 * PADDING) / side)).astype(np.int32).tolist()
+    for mask, (left, top, right, bottom), out in zip(masks, grown, pasted, strict=True):
+        inner[:] = mask.T
+        x, y = max(left, 0), max(top, 0)
+        part = out[x : max(right + 1, x), y : max(bottom + 1, y)]
+        if part.size:
+            across, down = max(right - left + 1, 1), max(bottom - top + 1, 1)
+            large = cv2.resize(bordered, (down, across), interpolation=cv2.INTER_LINEAR)
+            large = large[x - left : x - left + part.shape[0], y - top : y - top + part.shape[1]]
+            np.greater(large, THRESHOLD, out=part.view(bool))
+    return pasted
+
+
+def _grown(boxes: Float32s, scale: np.float32) -> Float32s:
+    """Boxes (n, 4) enlarged around their centres."""
+    half = (boxes[:, 2:] - boxes[:, :2]) * np.float32(0.5) * scale
+    centre = (boxes[:, 2:] + boxes[:, :2]) * np.float32(0.5)
+    return np.concatenate([centre - half, centre + half], axis=1)
+
+
+def encode(masks: Float32s, boxes: Float32s, height: int, width: int) -> list[bytes]:
+    """COCO's compressed run lengths of each pasted mask."""
+    from pycocotools import mask as tool
+
+    found: list[bytes] = []
+    at_once = max(1, BYTES_AT_ONCE // (height * width))
+    for first in range(0, len(masks), at_once):
+        some = slice(first, first + at_once)
+        pasted = paste(masks[some], boxes[some], height, width)
+        found += [bytes(one["counts"]) for one in tool.encode(pasted.transpose(2, 1, 0))]
+    return found

@@ -1,0 +1,278 @@
+"""Mask R-CNN in PyTorch, channels-last.
+
+Shapes: B images of a replica, padded to H × W pixels, C classes without background, A anchors, S sampled ones, R regions
+of an image, M of which may be positive, D detections. Batches: see data.py. Names of parameters: network.py.
+
+The order of computations, which the other frameworks follow:
+
+A, on the device. Images uint8 (B, H, W, 3) RGB to BGR float minus the means, 0 beyond `size`; stem, stages, pyramid, RPN
+   on all levels: logits (B, A) and deltas (B, A, 4), levels from the finest, cells row by row, anchors of a cell.
+B, on the host, from their values (no gradient flows through boxes): `regions.proposals.propose`; in training
+   `regions.rois.sample` and `masks.targets`, cut to as many positive slots as the batch needs, rounded up (`_slots`).
+   On a GPU the same on the device, with all slots: regions/pytorch.py, which says what differs.
+C, on the device. Regions pooled to 7×7, box head, class logits (B, R, C + 1) and deltas (B, R, C + 1, 4). In training the
+   first slots pooled to 14×14, mask head, the logits of each slot's own class (B, M, 28, 28).
+Losses, in fp32, each over its own count, at least 1, on *this device*: RPN's binary cross-entropy and smooth L1 (β = 1/9)
+   over the sampled anchors; cross-entropy and smooth L1 (β = 1, of the positives' own classes) over the sampled regions;
+   binary cross-entropy over the positives, mean over a mask's pixels. Their sum over the number of devices is a replica's
+   part, as the reference's average over devices has it. Everything is used in every step with weights of 0 or 1: without
+   a positive all gradients of the mask head are there, and 0.
+
+In evaluation: A, `propose`, box head, softmax, `regions.detections.detect`, mask head on the detections, sigmoid of their
+own class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from workloads.api import Arrays, Batch, Place
+from workloads.frameworks.pytorch.images import ImageTrainer
+from workloads.frameworks.pytorch.linear import linear
+from workloads.frameworks.pytorch.regions import pool, suppress
+from workloads.frameworks.pytorch.residual import FrozenNorm, Norm, Trunk, convolution
+from workloads.maskrcnn import anchors, masks, network
+from workloads.maskrcnn.regions import pytorch as on_gpu
+from workloads.maskrcnn.regions.detections import detect
+from workloads.maskrcnn.regions.proposals import Proposals, propose
+from workloads.maskrcnn.regions.rois import sample
+from workloads.maskrcnn.regions.rules import Rules, stacked
+from workloads.maskrcnn.workload import MaskRCNN
+
+Tensors = dict[str, torch.Tensor]
+Between = Callable[[torch.Tensor, torch.Tensor], Tensors]
+"""RPN's logits (B, A) and deltas (B, A, 4) to `box` (B, R, 4) and `level` (B, R), in training with what is learned of
+them."""
+
+RPN_BETA = 1 / 9
+"""Where smooth L1 turns linear (reference modeling/rpn/loss.py)."""
+SLOTS_ROUNDED = 8
+"""Positive slots are cut to a multiple of this: kernels are made for few shapes."""
+
+_live: Norm = partial(nn.BatchNorm2d, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
+
+
+class Part(nn.Module):
+    """Layers under the names after the dot."""
+
+    def __init__(self, layers: list[network.Layer]) -> None:
+        super().__init__()
+        for layer in layers:
+            self.add_module(layer.name.partition(".")[2], _module(layer))
+
+
+def _module(layer: network.Layer) -> nn.Module:
+    if isinstance(layer, network.Dense):
+        return nn.Linear(layer.inputs, layer.outputs)
+    if isinstance(layer, network.Transposed):
+        return nn.ConvTranspose2d(layer.inputs, layer.outputs, 2, 2)
+    return convolution(layer)
+
+
+class Detector(Trunk):
+    """From uint8 images to RPN's outputs, and from regions to the heads' outputs, in one forward pass."""
+
+    def __init__(self, layers: network.Network, strides: list[int], box_pool: int, mask_pool: int) -> None:
+        super().__init__(layers.stem, layers.blocks, FrozenNorm if layers.frozen else _live)
+        self.levels, self.strides = layers.levels, strides
+        self.box_pool, self.mask_pool = box_pool, mask_pool
+        self.mask_convolutions = len(layers.mask_convolutions)
+        self.fpn, self.rpn = Part([*layers.inner, *layers.outer]), Part([*layers.rpn])
+        self.box = Part([*layers.box])
+        self.mask = Part([*layers.mask_convolutions, layers.mask_up, layers.mask_logits])
+        self.register_buffer("means", torch.tensor(network.BGR_MEANS).view(1, 3, 1, 1), persistent=False)
+
+    def forward(self, images: torch.Tensor, sizes: torch.Tensor, between: Between) -> Tensors:
+        """Everything that losses need: `between`'s tensors, and `objectness`, `rpn_delta`, `logits`, `box_delta`,
+        `mask_logits`."""
+        maps, objectness, deltas = self.first_half(images, sizes)
+        regions = between(objectness.detach(), deltas.detach())
+        logits, box_deltas = self.boxes(maps, regions["box"], regions["level"])
+        slots = regions["mask"].shape[1]
+        label = regions["label"][:, :slots]
+        of_masks = self.masks(maps, regions["box"][:, :slots], regions["level"][:, :slots], label)
+        found = {"objectness": objectness, "rpn_delta": deltas, "logits": logits, "box_delta": box_deltas}
+        return {**regions, **found, "mask_logits": of_masks}
+
+    def first_half(
+        self, images: torch.Tensor, sizes: torch.Tensor
+    ) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor]:
+        """The pyramid's maps, from images (B, H, W, 3) with `sizes` (B, 2), and RPN's logits (B, A) and deltas (B, A, 4)."""
+        maps = self.pyramid(self.stage_maps(self.normalised(images, sizes)))
+        objectness, deltas = [], []
+        for one in (*maps, F.max_pool2d(maps[-1], 1, 2)):
+            hidden = F.relu(self.rpn.conv(one), inplace=True)
+            objectness.append(self.rpn.cls_logits(hidden).permute(0, 2, 3, 1).flatten(1))
+            deltas.append(self.rpn.bbox_pred(hidden).permute(0, 2, 3, 1).reshape(len(one), -1, 4))
+        return maps, torch.cat(objectness, 1).float(), torch.cat(deltas, 1).float()
+
+    def normalised(self, images: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+        """(B, 3, H, W) blue, green, red minus their means; 0 where `sizes` (B, 2) say that there is padding."""
+        x = images.flip(3).permute(0, 3, 1, 2).to(self.means.dtype) - self.means
+        rows, columns = (torch.arange(x.shape[axis], device=x.device) for axis in (2, 3))
+        x *= (rows < sizes[:, :1])[:, None, :, None]
+        x *= (columns < sizes[:, 1:])[:, None, None, :]
+        return x
+
+    def pyramid(self, stages: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The stages' maps to the levels', the finest first."""
+        inner = [getattr(self.fpn, f"inner{number}")(one) for number, one in enumerate(stages)]
+        for number in reversed(range(self.levels - 1)):
+            inner[number] += F.interpolate(inner[number + 1], size=inner[number].shape[2:])
+        return [getattr(self.fpn, f"layer{number}")(one) for number, one in enumerate(inner)]
+
+    def boxes(
+        self, maps: list[torch.Tensor], box: torch.Tensor, level: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions."""
+        x = pool(maps, self.strides, box, level, self.box_pool).flatten(1)
+        for layer in (self.box.fc6, self.box.fc7):
+            x = linear(x, layer.weight, layer.bias, relu=True)
+        logits, deltas = self.box.cls_score(x), self.box.bbox_pred(x)
+        return logits.view(*level.shape, -1).float(), deltas.view(*level.shape, -1, 4).float()
+
+    def masks(
+        self, maps: list[torch.Tensor], box: torch.Tensor, level: torch.Tensor, label: torch.Tensor
+    ) -> torch.Tensor:
+        """Mask logits (B, M, 28, 28) of regions, of their `label`'s class alone: the other 80 channels are never looked
+        at."""
+        x = pool(maps, self.strides, box, level, self.mask_pool)
+        for number in range(self.mask_convolutions):
+            x = F.relu(getattr(self.mask, f"conv{number}")(x), inplace=True)
+        x, last = F.relu(self.mask.conv5_mask(x), inplace=True), self.mask.mask_fcn_logits
+        classes = label.flatten().long()
+        weight, bias = last.weight[classes].flatten(1)[:, None], last.bias[classes][:, None, None]
+        return (torch.bmm(weight, x.flatten(2)).float() + bias.float()).view(*label.shape, *x.shape[2:])
+
+
+def losses(outputs: Tensors, batch: Tensors) -> Tensors:
+    """The five losses of a device's batch by name, from `Detector`'s outputs and a batch's sampled anchors; no axes."""
+    anchor, is_object, weight = batch["anchor"].long(), batch["anchor_label"], batch["anchor_weight"]
+    logits, deltas = (
+        outputs["objectness"].gather(1, anchor),
+        outputs["rpn_delta"].gather(1, anchor[..., None].expand(-1, -1, 4)),
+    )
+    sampled, regions = _count(weight), _count(outputs["weight"])
+    label, slots = outputs["label"].long(), outputs["mask"].shape[1]
+    own = outputs["box_delta"].gather(2, label[..., None, None].expand(-1, -1, 1, 4))[:, :, 0]
+    entropy = F.cross_entropy(outputs["logits"].flatten(0, 1), label.flatten(), reduction="none").view(label.shape)
+    positive = (label[:, :slots] > 0).to(entropy.dtype)
+    of_masks = F.binary_cross_entropy_with_logits(outputs["mask_logits"], outputs["mask"], reduction="none").mean(
+        (2, 3)
+    )
+    rpn_box, box = _smooth_l1(deltas, batch["anchor_offset"], RPN_BETA), _smooth_l1(own, outputs["delta"], 1.0)
+    return {
+        "objectness": F.binary_cross_entropy_with_logits(logits, is_object, weight, reduction="sum") / sampled,
+        "rpn_box": (rpn_box * is_object * weight).sum() / sampled,
+        "class": (entropy * outputs["weight"]).sum() / regions,
+        "box": (box * (label > 0)).sum() / regions,
+        "mask": (of_masks * positive).sum() / _count(positive),
+    }
+
+
+def _count(weight: torch.Tensor) -> torch.Tensor:
+    return weight.sum().clamp(min=1)
+
+
+def _smooth_l1(found: torch.Tensor, wanted: torch.Tensor, beta: float) -> torch.Tensor:
+    """Sum (…,) over the four deltas (…, 4)."""
+    return F.smooth_l1_loss(found, wanted, reduction="none", beta=beta).sum(-1)
+
+
+class MaskRCNNTrainer(ImageTrainer):
+    """Mask R-CNN on one device."""
+
+    workload: MaskRCNN
+
+    def __init__(self, workload: MaskRCNN, place: Place) -> None:
+        super().__init__(workload, place)
+        self.rules = Rules.of(self.settings.model, workload.hyperparameters.num_image_candidates)
+        self.anchors: dict[tuple[int, ...], list[torch.Tensor]] = {}
+        """Padded shape to the anchors of its levels on the device; on a CPU none."""
+
+    def build(self) -> nn.Module:
+        """The workload's trunk, pyramid and heads."""
+        model = self.settings.model
+        strides = [int(stride) for stride in model["strides"]][: self.workload.network.levels]
+        return Detector(self.workload.network, strides, int(model["box_pool"]), int(model["mask_pool"]))
+
+    def tensors(self) -> Tensors:
+        """Parameters, running statistics, and scales and shifts of frozen norms."""
+        buffers, wanted = dict(self.model.named_buffers()), network.constants(self.workload.network)
+        return {**super().tensors(), **{name: buffers[name] for name in wanted}}
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """This replica's part of the mean over the devices."""
+        return torch.stack(list(self.parts(batch).values())).sum() / self.settings.devices
+
+    def parts(self, batch: Batch) -> Tensors:
+        """The five losses of this device's batch by name."""
+        names = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
+        arrays = {name: self.to_device(batch.arrays[name]) for name in names}
+        between = (
+            self.between(batch.arrays, arrays) if self.device.type == "cuda" else partial(self.learned, batch.arrays)
+        )
+        with self.autocast():
+            outputs = self.called(arrays["image"], arrays["size"], between)
+        return losses(outputs, arrays)
+
+    def between(self, arrays: Arrays, on_device: Tensors) -> Between:
+        """`learned` on the device; what it needs is on its way there before the network begins."""
+        values = {name: arrays[name] for name in ("box", "label")} | {"edges": on_gpu.edges(arrays)}
+        values["keys"] = on_gpu.keys(arrays["number"], int(arrays["epoch"][0]), self.settings.seed)
+        batch = {name: self.to_device(value) for name, value in values.items()} | {"size": on_device["size"]}
+        shape = arrays["image"].shape[1:3]
+        if shape not in self.anchors:
+            levels = anchors.level_anchors(self.settings.model, *shape)
+            self.anchors[shape] = [self.to_device(level.copy()) for level in levels]
+        return partial(on_gpu.learned, anchors=self.anchors[shape], batch=batch, rules=self.rules)
+
+    def proposals(
+        self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor, training: bool
+    ) -> list[Proposals]:
+        """Those of each image, on the host."""
+        levels = anchors.level_anchors(self.settings.model, *arrays["image"].shape[1:3])
+        scores, moves = objectness.cpu().numpy(), deltas.cpu().numpy()
+        return propose(scores, moves, levels, arrays["size"], self.rules, suppress, training)
+
+    def learned(self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor) -> Tensors:
+        """The regions that a batch learns, on the device: the fields of `Regions`, and `mask` (B, M, 28, 28)."""
+        found = self.proposals(arrays, objectness, deltas, training=True)
+        coordinates = arrays["number"], int(arrays["epoch"][0]), self.settings.seed
+        regions = sample(found, arrays["box"], arrays["label"], *coordinates, self.rules)
+        image, slot = np.nonzero(regions.positive)
+        side = self.rules.mask_side
+        mask = np.zeros((len(found), _slots(regions.positive), side, side), np.float32)
+        objects = image * arrays["box"].shape[1] + regions.object[image, slot]
+        polygons = masks.Polygons(arrays["points"], arrays["polygon_ends"], arrays["object_ends"])
+        mask[image, slot] = masks.targets(regions.box[image, slot], objects, polygons, side)
+        made = {name: getattr(regions, name) for name in ("box", "level", "label", "weight", "delta")}
+        return {name: self.to_device(array) for name, array in {**made, "mask": mask}.items()}
+
+    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
+        """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
+        arrays, model = batch.arrays, self.model
+        maps, objectness, deltas = model.first_half(self.to_device(arrays["image"]), self.to_device(arrays["size"]))
+        found = [one.box for one in self.proposals(arrays, objectness, deltas, training=False)]
+        box = stacked(found)
+        logits, deltas = model.boxes(maps, self.to_device(box), self.to_device(self.rules.level(box)))
+        probabilities = logits.softmax(-1).cpu().numpy()
+        detected = detect(found, probabilities, deltas.cpu().numpy(), arrays["size"], self.rules, suppress)
+        slots = _slots(detected.label > 0)
+        some = (self.to_device(one[:, :slots]) for one in (detected.box, detected.level, detected.label))
+        of_masks = model.masks(maps, *some).sigmoid()
+        mask = of_masks.new_zeros((*detected.label.shape, *of_masks.shape[2:]))
+        mask[:, :slots] = of_masks
+        return {**{name: torch.from_numpy(getattr(detected, name)) for name in ("box", "score", "label")}, "mask": mask}
+
+
+def _slots(used: np.ndarray) -> int:
+    """How many of the slots (B, M), the first of which are used, an image needs at most; at least one, rounded up."""
+    most, slots = int(used.sum(1).max(initial=1)), int(used.shape[1])
+    return min(-(-most // SLOTS_ROUNDED) * SLOTS_ROUNDED, slots)

@@ -1,0 +1,215 @@
+"""The regions that a batch learns, decided on the device in PyTorch: for GPUs, where a look at values means to wait for them.
+
+Proposals and samples are the host's (proposals.py, rois.py) up to rounding: the hash is computed here too. In place of
+selections there are fixed numbers with weights. What differs: - of equal scores any may come first; - suppression goes
+`ROUNDS` times over all pairs: wrong only for a box that hangs on a longer chain of boxes, each of which would drop the
+next one; - mask targets are even-odd tests of pixels' centres against all edges of an object, where COCO's tool draws
+each polygon on a grid five times finer and joins them: pixels on an outline may differ, and what two polygons of an
+object share is outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from workloads.api import Arrays
+from workloads.common import randomness
+from workloads.common.coco.masks import Polygons
+from workloads.maskrcnn import boxes as conventions
+from workloads.maskrcnn.regions.rois import KEY, OF_ANCHORS, OF_OBJECTS
+from workloads.maskrcnn.regions.rules import MATCH_IOU, PROPOSAL_NMS_IOU, ROUNDING, Rules
+
+Tensors = dict[str, torch.Tensor]
+
+ROUNDS = 32
+EDGES_AT_ONCE = 1 << 26
+"""Tests of a pixel against an edge whose results lie in memory together, in bytes about eight times as many."""
+_LAST = torch.iinfo(torch.int64).max
+
+
+def area(boxes: torch.Tensor) -> torch.Tensor:
+    """Pixels (…,) of boxes (…, 4)."""
+    return (boxes[..., 2] - boxes[..., 0] + 1) * (boxes[..., 3] - boxes[..., 1] + 1)
+
+
+def iou(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    """(B, n, m) of boxes (B, n, 4) and (B, m, 4)."""
+    low = torch.maximum(first[:, :, None, :2], second[:, None, :, :2])
+    high = torch.minimum(first[:, :, None, 2:], second[:, None, :, 2:])
+    shared = (high - low + 1).clamp(min=0).prod(-1)
+    return shared / (area(first)[:, :, None] + area(second)[:, None] - shared)
+
+
+def encode(boxes: torch.Tensor, references: torch.Tensor, weights: Sequence[float]) -> torch.Tensor:
+    """Deltas (…, 4) that turn references into boxes."""
+    size, of_size = (one[..., 2:] - one[..., :2] + 1 for one in (boxes, references))
+    moves = (boxes[..., :2] + size / 2 - references[..., :2] - of_size / 2) / of_size
+    return torch.cat([moves, (size / of_size).log()], -1) * boxes.new_tensor(weights)
+
+
+def decode(deltas: torch.Tensor, references: torch.Tensor) -> torch.Tensor:
+    """Boxes (…, 4) from anchors (…, 4); deltas that are no numbers become 0."""
+    moved = deltas.nan_to_num(0.0, 1e6, -1e6)
+    of_size = references[..., 2:] - references[..., :2] + 1
+    middle = references[..., :2] + of_size / 2 + moved[..., :2] * of_size
+    half = moved[..., 2:].clamp(max=conventions.SIZE_DELTA_MOST).exp() * of_size / 2
+    return torch.cat([middle - half, middle + half - 1], -1)
+
+
+def kept(boxes: torch.Tensor, most_iou: float) -> torch.Tensor:
+    """(B, n) 1 or 0: which boxes (B, n, 4), best first, no better kept one overlaps by more."""
+    drops = (iou(boxes, boxes) > most_iou).triu(1).to(boxes.dtype)
+    found = torch.ones_like(boxes[..., 0])
+    for _ in range(ROUNDS):
+        found = (torch.bmm(found[:, None], drops)[:, 0] == 0).to(boxes.dtype)
+    return found
+
+
+def propose(
+    objectness: torch.Tensor, deltas: torch.Tensor, anchors: Sequence[torch.Tensor], sizes: torch.Tensor, rules: Rules
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Boxes (B, K, 4), anchors (B, K) and whether each is a proposal (B, K), for training.
+
+    Arguments as `proposals.propose` has them; K is the sum over levels of what is decoded.
+    """
+    limits = (sizes.flip(1).repeat(1, 2) - 1).to(objectness.dtype)[:, None]
+    scores, found, places, first = [], [], [], 0
+    for of_level in anchors:
+        score, best = objectness[:, first : first + len(of_level)].topk(min(rules.before_nms[0], len(of_level)), 1)
+        moved = deltas.gather(1, (first + best)[..., None].expand(-1, -1, 4))
+        box = torch.minimum(decode(moved, of_level[best]).clamp(min=0), limits)
+        keep = kept(box, PROPOSAL_NMS_IOU) * score.isfinite()
+        keep *= keep.cumsum(1) <= rules.after_nms[0]
+        scores.append(torch.where(keep > 0, score, -torch.inf))
+        found.append(box)
+        places.append(first + best)
+        first += len(of_level)
+    score = torch.cat(scores, 1)
+    chosen = score.flatten().topk(min(rules.of_batch, score.numel())).indices
+    is_best = torch.zeros_like(score, dtype=torch.bool).flatten().scatter(0, chosen, True).view(score.shape)
+    return torch.cat(found, 1), torch.cat(places, 1), is_best & score.isfinite()
+
+
+def sample(
+    proposals: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    box: torch.Tensor,
+    label: torch.Tensor,
+    keys: torch.Tensor,
+    rules: Rules,
+) -> Tensors:
+    """`rois.Regions` as tensors by name, from `propose`, objects (B, G, 4) with `label` (B, G), and `keys` (B, 2)."""
+    proposed, anchor, there = proposals
+    candidates, usable = torch.cat([proposed, box], 1), torch.cat([there, label > 0], 1)
+    overlap, matched = (iou(candidates, box) * (label > 0)[:, None]).max(2)
+    slots = torch.arange(label.shape[1], device=label.device).expand_as(label)
+    hashes = torch.cat([hashed(keys[:, :1], anchor), hashed(keys[:, 1:], slots)], 1)
+    random = (hashes >> 2) & ((1 << 62) - 1)
+    positive = usable & (overlap >= MATCH_IOU)
+    most = min(rules.positives, positive.shape[1])
+    few = torch.where(positive, random, _LAST).topk(most, 1, largest=False)
+    learned = torch.zeros_like(positive).scatter(1, few.indices, few.values < _LAST)
+    # Positives that are learned come first, then background: all by hash.
+    order = torch.where(learned, random, torch.where(usable & ~positive, random | 1 << 62, _LAST))
+    values, chosen = order.topk(min(rules.regions, order.shape[1]), 1, largest=False)
+    weight = (values < _LAST).to(box.dtype)
+    is_object, owner = learned.gather(1, chosen), matched.gather(1, chosen)
+    found = _rows(candidates, chosen) * weight[..., None]
+    delta = encode(_rows(box, owner), found, conventions.ROI_WEIGHTS)
+    return {
+        "box": found,
+        "level": level(found, rules),
+        "label": label.gather(1, owner) * is_object,
+        "weight": weight,
+        "delta": torch.where(is_object[..., None], delta, 0),
+        "object": (owner * is_object)[:, : rules.positives],
+    }
+
+
+def _rows(boxes: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    return boxes.gather(1, places[..., None].expand(-1, -1, 4))
+
+
+def level(boxes: torch.Tensor, rules: Rules) -> torch.Tensor:
+    """As `Rules.level`."""
+    ratio = area(boxes).sqrt() / rules.level_size + float(ROUNDING)
+    return ((ratio.log2() + rules.level_base).floor() - 2).clamp(0, rules.levels - 1).to(torch.int32)
+
+
+def hashed(key: torch.Tensor, coordinate: torch.Tensor) -> torch.Tensor:
+    """`randomness.bits` of one coordinate more; int64 with the same bits."""
+    state = key + (coordinate.long() + 1) * _signed(randomness.GAMMA)
+    for shift, multiplier in ((30, randomness.MULTIPLIER_1), (27, randomness.MULTIPLIER_2)):
+        state = (state ^ _shifted(state, shift)) * _signed(multiplier)
+    return state ^ _shifted(state, 31)
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _shifted(state: torch.Tensor, by: int) -> torch.Tensor:
+    return (state >> by) & ((1 << (64 - by)) - 1)
+
+
+def keys(number: npt.NDArray[np.int64], epoch: int, seed: int) -> npt.NDArray[np.int64]:
+    """(B, 2) what hashes of an image's anchors and of its objects begin with, made on the host."""
+    kinds = np.array([OF_ANCHORS, OF_OBJECTS])
+    return randomness.bits(randomness.stream(seed, KEY, epoch), number[:, None], kinds).view(np.int64)
+
+
+def edges(arrays: Arrays) -> npt.NDArray[np.float32]:
+    """(B·G, E, 4) the edges of each object's polygons, x y to x y, made on the host; filled up with ones of no length."""
+    polygons = Polygons(arrays["points"], arrays["polygon_ends"], arrays["object_ends"])
+    points, ends = polygons.points, np.asarray(polygons.polygon_ends)
+    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(ends)]
+    following = np.arange(1, len(points) + 1)
+    following[ends - 1] = starts
+    per_object = np.diff(np.concatenate([[0], ends])[polygons.object_ends], prepend=0)
+    most = max(1, int(per_object.max(initial=0)))
+    found = np.zeros((len(per_object), 1 << (most - 1).bit_length(), 4), np.float32)
+    inside = np.arange(found.shape[1]) < per_object[:, None]
+    found[inside] = np.concatenate([points, points[following]], axis=1)
+    return found
+
+
+def mask_targets(regions: torch.Tensor, of_regions: torch.Tensor, side: int) -> torch.Tensor:
+    """(n, side, side) 1 where a pixel's centre lies in the polygons with these edges (n, E, 4) cut out by regions (n, 4)."""
+    sizes = (regions[:, 2:] - regions[:, :2]).clamp(min=1)
+    moved = (of_regions - regions[:, None, :2].repeat(1, 1, 2)) * (side / sizes)[:, None].repeat(1, 1, 2)
+    centres = torch.arange(side, device=regions.device) + 0.5
+    found = []
+    for x, y, to_x, to_y in (
+        part.unbind(-1) for part in moved.split(max(1, EDGES_AT_ONCE // (side**2 * moved.shape[1])))
+    ):
+        # A pixel is inside if an odd number of edges cross its row to its right.
+        crosses = (y[..., None] > centres) != (to_y[..., None] > centres)
+        at = x[..., None] + (centres - y[..., None]) / (to_y - y)[..., None] * (to_x - x)[..., None]
+        right = crosses[..., None] & (at[..., None] > centres)
+        found.append(right.sum(1) % 2)
+    return torch.cat(found).to(regions.dtype)
+
+
+def learned(
+    objectness: torch.Tensor,
+    deltas: torch.Tensor,
+    anchors: Sequence[torch.Tensor],
+    batch: Tensors,
+    rules: Rules,
+) -> Tensors:
+    """What `Detector` pools and what is learned of it, without waiting for the device.
+
+    `batch`: `size`, `box`, `label` as data.py has them, `keys` and `edges` as made above.
+    """
+    found = sample(
+        propose(objectness, deltas, anchors, batch["size"], rules), batch["box"], batch["label"], batch["keys"], rules
+    )
+    owner, (images, slots) = found.pop("object"), found["label"][:, : rules.positives].shape
+    first = torch.arange(images, device=owner.device)[:, None] * batch["box"].shape[1]
+    of_regions = batch["edges"][(first + owner).flatten()]
+    box = found["box"][:, :slots].reshape(-1, 4)
+    mask = mask_targets(box, of_regions, rules.mask_side).view(images, slots, rules.mask_side, rules.mask_side)
+    return {**found, "mask": mask * (found["label"][:, :slots, None, None] > 0)}

@@ -1,0 +1,70 @@
+"""From a trainer's outputs to boxes and masks at the images' own sizes, and from these to COCO's AP of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from workloads.api import Arrays, Batch
+from workloads.common import manifest as manifests
+from workloads.common.coco import average_precision
+from workloads.common.coco.facts import GROUND_TRUTH
+from workloads.common.coco.masks import read_run_lengths, split_bytes
+from workloads.maskrcnn import masks
+from workloads.maskrcnn.input.facts import evaluation_index
+
+
+def measure(batch: Batch, outputs: Arrays) -> Arrays:
+    """Detections of one evaluation batch, end to end, and which images were looked at; padding is dropped.
+
+    `outputs`: `box` (B, D, 4) in pixels of the resized image, `score` and `label` (B, D), label 0 where a slot is empty, `mask`
+    (B, D, s, s) probabilities of the label's class. Of the batch: `number` (B,), `size` (B, 2) of the resized image, its own
+    `width` and `height`, `valid`.
+
+    Result: `seen` (b,) numbers; of n detections `number`, `label`, `score` (n,), `box` (n, 4) left, top, width, height in
+    pixels, `mask_bytes` (n,) lengths of the compressed run lengths that lie end to end in `mask_counts`.
+    """
+    arrays = batch.arrays
+    boxes, counts, chosen = [np.zeros((0, 4), np.float32)], [], []
+    for slot in np.flatnonzero(arrays["valid"]).tolist():
+        height, width = int(arrays["height"][slot]), int(arrays["width"][slot])
+        rows = np.flatnonzero(outputs["label"][slot] > 0)
+        scale = np.array([width, height] * 2, np.float64) / arrays["size"][slot, [1, 0, 1, 0]]
+        box = outputs["box"][slot, rows].astype(np.float32) * scale.astype(np.float32)
+        mask = outputs["mask"][slot, rows].astype(np.float32)
+        counts += masks.encode(mask, box, height, width)
+        boxes.append(box)
+        chosen.append((slot, rows))
+    slots = np.repeat([slot for slot, _ in chosen], [len(rows) for _, rows in chosen]).astype(np.int64)
+    rows = np.concatenate([rows for _, rows in chosen]) if chosen else slots
+    box = np.concatenate(boxes)
+    return {
+        "seen": arrays["number"][arrays["valid"]],
+        "number": arrays["number"][slots],
+        "box": np.concatenate([box[:, :2], box[:, 2:] - box[:, :2] + 1], axis=1),
+        "label": outputs["label"][slots, rows].astype(np.int32),
+        "score": outputs["score"][slots, rows].astype(np.float32),
+        "mask_counts": np.frombuffer(b"".join(counts), np.uint8),
+        "mask_bytes": np.array([len(one) for one in counts], np.int64),
+    }
+
+
+def score(found: Arrays, folder: Path, images: int, evaluator: str) -> dict[str, float]:
+    """AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
+    seen = np.sort(found["seen"])
+    if not np.array_equal(seen, np.arange(images)):
+        raise ValueError(f"evaluation saw {len(seen)} images, {len(np.unique(seen))} different ones, of {images}")
+    index = evaluation_index(folder, manifests.read(folder), folder)
+    truth = average_precision.read_ground_truth(folder / GROUND_TRUTH)
+    categories = np.sort([category["id"] for category in truth["categories"]])
+    rows = average_precision.rows(
+        index.label[found["number"]], found["box"], found["score"], categories[found["label"] - 1]
+    )
+    sizes = np.stack([index.height[found["number"]], index.width[found["number"]]], axis=1)
+    encoded = split_bytes(found["mask_counts"], np.cumsum(found["mask_bytes"]))
+    of_truth = read_run_lengths(folder, "val", len(truth["annotations"]))
+    return {
+        "BBOX": average_precision.average_precision(truth, rows, evaluator),
+        "SEGM": average_precision.mask_average_precision(truth, of_truth, rows, sizes, encoded, evaluator),
+    }

@@ -1,0 +1,233 @@
+"""Object detection and instance segmentation: Mask R-CNN R50-FPN on COCO, MLPerf Training v0.5 to v0.7. Framework-free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from workloads.api import (
+    Array,
+    Arrays,
+    ArraySpec,
+    Batch,
+    Data,
+    Defaults,
+    Facts,
+    HyperparameterSet,
+    Json,
+    OptimizerSettings,
+    ParameterRule,
+    Place,
+    Settings,
+)
+from workloads.common import schedules
+from workloads.common.images.workload import ImageWorkload
+from workloads.common.networks import backbones
+from workloads.maskrcnn import backbone, network
+from workloads.maskrcnn.rules import ROUNDS
+from workloads.maskrcnn.settings import SETS, MaskRCNNHyperparameters, MaskRCNNOptions, profile_defaults
+
+BOUNDARY_IMAGES = 16
+"""Images of a step that `decay_boundaries` counts (rules of v0.7, opt_learning_rate_decay_steps)."""
+
+
+class MaskRCNN(ImageWorkload):
+    """Object detection, heavy."""
+
+    name = "maskrcnn"
+    log_name = "maskrcnn"
+    default_rules = "v0.7"
+    precisions = {
+        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
+        "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
+        "mxnet": ("fp32",),
+    }
+    rules = ROUNDS
+    official_runs = 5
+    measure_threads = 2
+    Options = MaskRCNNOptions
+    Hyperparameters = MaskRCNNHyperparameters
+    options: MaskRCNNOptions
+    hyperparameters: MaskRCNNHyperparameters
+
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        super().__init__(settings, facts)
+        self.model: Mapping[str, Json] = {**settings.model, "classes": facts.sizes["classes"]}
+        """`settings.model` with the classes of the data."""
+        self.network = network.build(self.model)
+        if settings.profile != "demo" and self.network.classes == 80:
+            network.check_reference_counts(self.network)
+
+    @classmethod
+    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+        """Both targets are the same under all rules; v0.5 has COCO 2014."""
+        return profile_defaults(profile, rules, options)
+
+    @classmethod
+    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
+        """The published sets, and the demo's, with a source for every value."""
+        return SETS
+
+    @classmethod
+    def resolve(cls, settings: Settings) -> Settings:
+        """A reference run starts from the published backbone: from random weights it is another task."""
+        layers = network.build(settings.model)
+        decode = partial(backbone.decode, layers=layers)
+        return backbones.resolve(settings, backbone.PUBLISHED, backbone.shapes(layers), decode)
+
+    @classmethod
+    def read_facts(cls, settings: Settings) -> Facts:
+        """Counts from the prepared data's manifest and index; COCO's published ones under profile=synthetic."""
+        from workloads.maskrcnn.input.facts import read_facts
+
+        found = read_facts(settings)
+        return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
+
+    @classmethod
+    def activation_values(cls, settings: Settings) -> int:
+        """Of the largest padded shape."""
+        height, width = max(settings.model["padded_shapes"], key=lambda shape: shape[0] * shape[1])
+        return network.activation_values(network.build(settings.model), settings.model, height, width)
+
+    @classmethod
+    def activation_bytes(cls, settings: Settings) -> int:
+        """Each value once: a frozen norm keeps nothing."""
+        return cls.activation_values(settings) * (2 if settings.precision in ("bf16", "fp16") else 4)
+
+    # -- schedule -------------------------------------------------------------------------------------------------
+
+    def learning_rate(self, step: int) -> float:
+        """Linear from a share of the rate; then steps, or half a cosine."""
+        values = self.hyperparameters
+        base, warmup_steps = values.learning_rate, values.warmup_steps
+        if step < warmup_steps:
+            return base - (warmup_steps - step) * self.warmup_slope
+        if values.decay == "steps":
+            return schedules.step_decay(step, self.decay_steps, base, values.decay_factor)
+        horizon = values.horizon_epochs * self.steps_per_epoch
+        return schedules.cosine_decay(step, warmup_steps, horizon - warmup_steps, base)
+
+    @property
+    def warmup_slope(self) -> float:
+        """By how much the rate rises with each step of the warm-up: the rules' warm-up factor, rate / (steps · 2^k)."""
+        values = self.hyperparameters
+        return values.learning_rate * (1 - values.warmup_start) / max(values.warmup_steps, 1)
+
+    @property
+    def decay_steps(self) -> list[int]:
+        """The steps from which on the rate is lower."""
+        batch = self.settings.batch_size_global
+        return [int(boundary) * BOUNDARY_IMAGES // batch for boundary in self.hyperparameters.decay_boundaries]
+
+    def evaluation_steps(self) -> Iterator[int]:
+        """After every epoch, or every so many as the set says."""
+        epoch = 0
+        while True:
+            epoch += self.hyperparameters.evaluation_interval_epochs
+            yield epoch * self.steps_per_epoch
+
+    def optimizer(self) -> OptimizerSettings:
+        """SGD with momentum."""
+        values = self.hyperparameters
+        return OptimizerSettings(values.optimizer, momentum=values.momentum, loss_scaling=self.loss_scaling)
+
+    def parameter_rule(self, parameter: str) -> ParameterRule:
+        """Biases at twice the rate without decay; what the reference freezes is frozen."""
+        return network.parameter_rule(self.network, parameter, self.hyperparameters.weight_decay)
+
+    # -- shapes ---------------------------------------------------------------------------------------------------
+
+    @property
+    def objects_most(self) -> int:
+        """Objects of the image that has most: slots of each image in a batch."""
+        return self.facts.sizes["objects_per_image_most"]
+
+    def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
+        """What `data.SampleData` gives beside the image; the ragged polygons and `epoch` are not among it."""
+        samples, objects = int(self.settings.model["rpn_samples"]), self.objects_most
+        return {
+            "size": ArraySpec((count, 2), "int32"),
+            "anchor": ArraySpec((count, samples), "int32"),
+            "anchor_label": ArraySpec((count, samples), "float32"),
+            "anchor_weight": ArraySpec((count, samples), "float32"),
+            "anchor_offset": ArraySpec((count, samples, 4), "float32"),
+            "box": ArraySpec((count, objects, 4), "float32"),
+            "label": ArraySpec((count, objects), "int32"),
+            "number": ArraySpec((count,), "int64"),
+        }
+
+    def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """Image and the size of its valid part."""
+        count = self.evaluation_batch_size
+        return [{**specs, "size": ArraySpec((count, 2), "int32")} for specs in super().evaluation_shapes()]
+
+    def dummy_batch(self, specs: Mapping[str, ArraySpec]) -> Batch:
+        """Grey images that fill the padded shape, without objects and samples: the loss is 0."""
+        batch = super().dummy_batch(specs)
+        count, height, width, _ = batch.arrays["image"].shape
+        arrays = {
+            **batch.arrays,
+            "size": np.tile(np.array([height, width], np.int32), (count, 1)),
+            "points": np.zeros((0, 2), np.float32),
+            "polygon_ends": np.zeros(0, np.int64),
+            "object_ends": np.zeros(count * self.objects_most, np.int64),
+            "epoch": np.zeros(1, np.int64),
+        }
+        return replace(batch, arrays=arrays)
+
+    # -- weights, data, quality -----------------------------------------------------------------------------------
+
+    def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
+        """Drawn by hash, the same bytes in every framework; trunk and frozen norms from `backbone.weights`, if there is one."""
+        pretrained = backbones.load(self.settings, backbone.shapes(self.network))
+        for name, value in network.initial_weights(self.network, seed):
+            yield name, pretrained.pop(name, value)
+        yield from pretrained.items()
+
+    def open_data(self, place: Place, seed: int) -> Data:
+        """Open the arrays; images are read, decoded, resized and matched to anchors by threads while training consumes them."""
+        from workloads.maskrcnn.input.data import SampleData
+        from workloads.maskrcnn.input.synthetic import SyntheticSampleData
+
+        kind = SyntheticSampleData if self.settings.profile == "synthetic" else SampleData
+        return kind(self.settings, self.facts, place, seed)
+
+    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+        """Boxes and masks of one evaluation batch at the images' own sizes; see `results.measure`."""
+        from workloads.maskrcnn import results
+
+        return results.measure(batch, outputs)
+
+    def score(self, found: Arrays) -> dict[str, float]:
+        """COCO's AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
+        from workloads.maskrcnn import results
+
+        return results.score(found, Path(self.settings.data_dir), self.facts.evaluation_samples, self.options.evaluator)
+
+    def log_keys(self) -> Mapping[str, Json]:
+        """What the rules of v0.6 and v0.7 want."""
+        values, model = self.hyperparameters, self.settings.model
+        found = {
+            "opt_name": values.optimizer,
+            "opt_base_learning_rate": values.learning_rate,
+            "opt_momentum": values.momentum,
+            "opt_weight_decay": values.weight_decay,
+            "opt_learning_rate_warmup_steps": values.warmup_steps,
+            "opt_learning_rate_warmup_factor": self.warmup_slope,
+            "num_image_candidates": values.num_image_candidates,
+            "min_image_size": model["image_size"],
+            "max_image_size": model["image_size_most"],
+            "input_decode": self.options.decode,
+            "input_padded_shapes": [list(shape) for shape in self.image_shapes],
+            "backbone_weights": backbones.described(self.settings),
+        }
+        if "padding_fill_permille" in self.facts.sizes:
+            found["input_padding_fill"] = self.facts.sizes["padding_fill_permille"] / 1000
+        if values.decay == "steps":
+            found["opt_learning_rate_decay_steps"] = self.decay_steps
+            found["opt_learning_rate_decay_factor"] = values.decay_factor
+        return found

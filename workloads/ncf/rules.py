@@ -1,0 +1,30 @@
+"""NCF's closed rules: of round v0.5, the only one that had it."""
+
+from __future__ import annotations
+
+from workloads.api.rules import Free, OneOf, Reference, Round, Rule, Targets
+from workloads.common.rules import AS_REFERENCE_V05, EVERY_V05, HYPERPARAMETERS_V05
+from workloads.ncf.settings import REFERENCE_MODEL, TARGET_HR_AT_10
+
+V05 = Round(
+    (
+        *EVERY_V05,
+        Rule(("dataset",), OneOf(("ml-20m",)), "v0.5, Benchmarks: MovieLens-20M"),
+        Rule(("targets",), Targets({"hr_at_10": TARGET_HR_AT_10}), "v0.5, Benchmarks: 0.635 HR@10"),
+        Rule(("model",), Reference(REFERENCE_MODEL), "v0.5, Model: the same as the reference"),
+        Rule(("learning_rate",), Free(), f"{HYPERPARAMETERS_V05}, NCF lr: arbitrary constant"),
+        Rule(("beta1", "beta2"), Free(), f"{HYPERPARAMETERS_V05}, NCF beta1, beta2: arbitrary constants"),
+        Rule(("epsilon",), OneOf((1e-8,)), AS_REFERENCE_V05),
+        Rule(
+            ("epsilon",),
+            OneOf((1.45439e-7,)),
+            "v0.5, Equivalence exceptions: epsilon in slightly different ways, approved: Intel's closed v0.5 results have it",
+        ),
+        Rule(
+            ("evaluation_users_per_batch", "data_threads"),
+            Free(),
+            "v0.5, Graph Execution: any optimization that is mathematically equivalent",
+        ),
+    )
+)
+ROUNDS = {"v0.5": V05}
