@@ -33,9 +33,7 @@ def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: floa
     return multipliers_at(keys[None, :], np.arange(positions)[:, None], label, width, rate)
 
 
-def multipliers_at(
-    keys: Int64s, positions: Int64s, label: str, width: int, rate: float
-) -> npt.NDArray[np.float32]:
+def multipliers_at(keys: Int64s, positions: Int64s, label: str, width: int, rate: float) -> npt.NDArray[np.float32]:
     """The same (…, width) for the samples with these keys (…) at these positions (…), which broadcast against each other."""
     assert width % DRAWS == 0, width
     random = bits(stream(0, f"dropout/{label}"), keys[..., None], positions[..., None], np.arange(width // DRAWS))

@@ -17,7 +17,7 @@ from workloads.api import Batch
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
 from workloads.frameworks.pytorch.dropout import multipliers
-from workloads.frameworks.pytorch.entropy import SmoothedEntropy
+from workloads.frameworks.pytorch.entropy import smoothed_entropy
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.gnmt import network
@@ -217,8 +217,7 @@ class GNMTTrainer(ModelTrainer):
         )
         with self.autocast():
             logits = model(source, lengths, target, self._masks(batch))
-        entropy: torch.Tensor = SmoothedEntropy.apply(logits, label.t().reshape(-1), 1 - smoothing, smoothing, PAD)
-        return entropy
+        return smoothed_entropy(logits, label.t().reshape(-1), 1 - smoothing, smoothing, PAD)
 
     def _masks(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Of dropout: the same as in every framework (workloads/common/dropout.py)."""

@@ -1,7 +1,7 @@
 """The Transformer's layers, without a framework: names, sizes, initial weights, positions, and what tells dropout masks apart.
 
-Pre-norm: each sub-layer adds dropout(f(norm(x))) to its input x, and a last norm follows either stack. One table of V · d values
-embeds both languages and is the classifier (reference model/transformer.py, attention_layer.py, embedding_layer.py).
+Pre-norm: each sub-layer adds dropout(f(norm(x))) to its input x, and a last norm follows either stack. One table of V · d
+values embeds both languages and is the classifier (reference model/transformer.py, attention_layer.py, embedding_layer.py).
 
 Shapes in all trainers: B sentences of a replica, S source and T target positions with padding, R positions without it (rows),
 d hidden values, H heads of e = d / H values, V words. Sums of attention have their scale in the queries, 1 / √e.

@@ -50,7 +50,7 @@ _OF_REFERENCE = {
 }
 _NVIDIA: Mapping[str, Json] = {**_COMMON, "smoothed_over": "all", "bucket_multiple": 2, "max_epochs": 30}
 _OF_NVIDIA = {
-    **dict.fromkeys(_BUCKETS, "presumed: the reference's, even lengths; NVIDIA's own scheme makes batches of neighbours in length"),
+    **dict.fromkeys(_BUCKETS, "presumed: the reference's, even lengths; NVIDIA batches neighbours in length"),
     "lr_scaling": _OF_REFERENCE["lr_scaling"],
 }
 _NVIDIA_64: Mapping[str, Json] = {**_NVIDIA, "beta2": 0.98, "max_sequence_length": 64}
@@ -177,7 +177,7 @@ class TransformerHyperparameters:
     """Share dropped in all four places."""
     label_smoothing: float
     smoothed_over: str
-    """What shares the smoothed part of a label: `others` (all words but the label; the loss is 0 at best) or `all` (fairseq)."""
+    """What shares the smoothed part of a label: `others`, all words but the label (0 at best), or `all` (fairseq)."""
     bucket_first: int
     """The first bucket's edge, in tokens."""
     bucket_growth: float

@@ -25,6 +25,7 @@ from workloads.common.text.beam import Beam, Decoder, search
 from workloads.common.text.vocabulary import PAD, SHIFTED
 from workloads.common.text.workload import POINTS, POINTS_RULES, TranslationWorkload
 from workloads.transformer import network
+from workloads.transformer.rules import ROUNDS
 from workloads.transformer.settings import (
     REFERENCE_MODEL,
     SETS,
@@ -52,7 +53,7 @@ class Transformer(TranslationWorkload):
     default_rules = "v0.7"
     batch_unit = "tokens"
     precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16")}
-    free_hyperparameters = frozenset({"batch_size_global", "learning_rate", "warmup_steps", "max_epochs"})
+    rules = ROUNDS
     official_runs = 10
     framing = SHIFTED
     weigh_tokens = True
@@ -190,6 +191,10 @@ class Transformer(TranslationWorkload):
             "model_hp_num_heads": self.network.heads,
             "eval_hp_extra_length": model["extra_length"],
         }
+
+    def log_metadata(self) -> Mapping[str, Mapping[str, Json]]:
+        """How long pairs are treated (closed_transformer.yaml of v0.7)."""
+        return {"max_sequence_length": {"method": "discard"}}
 
 
 def _has_reference_sizes(settings: Settings) -> bool:

@@ -24,14 +24,14 @@ def multipliers_at(
     return hashed(keys, positions, label, width, rate, device)
 
 
-def hashed(
-    keys: Array, positions: Array, label: str, width: int, rate: float, device: torch.device
-) -> torch.Tensor:
+def hashed(keys: Array, positions: Array, label: str, width: int, rate: float, device: torch.device) -> torch.Tensor:
     """The same numbers by the device's integers."""
     samples, places = (
         torch.from_numpy(np.ascontiguousarray(one, np.int64)).to(device, non_blocking=True) for one in (keys, positions)
     )
-    state = torch.full((1,) * (max(samples.ndim, places.ndim) + 1), _signed(int(stream(0, f"dropout/{label}"))), device=device)
+    state = torch.full(
+        (1,) * (max(samples.ndim, places.ndim) + 1), _signed(int(stream(0, f"dropout/{label}"))), device=device
+    )
     for coordinate in (samples[..., None], places[..., None], torch.arange(width // dropout.DRAWS, device=device)):
         state = _mixed(state + (coordinate + 1) * _signed(GAMMA))
     draws = state.view(torch.int16).to(torch.int32) & (dropout.RANGE - 1)

@@ -8,12 +8,8 @@ import torch
 import torch.nn.functional as F
 
 
-class SmoothedEntropy(torch.autograd.Function):
-    """logits (R, V), labels (R,) to Σ -(on_label · log p of the label + on_mean · mean over V of log p), fp32.
-
-    Rows labelled `padding` count nothing. One array of R · V values beside the logits: the gradient overwrites the
-    log-probabilities. With float64 logits, in float64.
-    """
+class _SmoothedEntropy(torch.autograd.Function):
+    """See `smoothed_entropy`. One array of R · V values beside the logits: the gradient overwrites the log-probabilities."""
 
     @staticmethod
     def forward(
@@ -37,3 +33,14 @@ class SmoothedEntropy(torch.autograd.Function):
         found[rows, labels] -= on_label
         found *= (ctx.valid * gradient)[:, None]
         return found.to(ctx.dtype), None, None, None, None
+
+
+def smoothed_entropy(
+    logits: torch.Tensor, labels: torch.Tensor, on_label: float, on_mean: float, padding: int
+) -> torch.Tensor:
+    """Logits (R, V), labels (R,) to Σ -(on_label · log p of the label + on_mean · mean over V of log p), at least in fp32.
+
+    The two shares add up to 1. Rows labelled `padding` count nothing.
+    """
+    entropy: torch.Tensor = _SmoothedEntropy.apply(logits, labels, on_label, on_mean, padding)
+    return entropy
