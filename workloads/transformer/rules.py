@@ -11,7 +11,7 @@ from workloads.common.rules import (
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
 )
-from workloads.transformer.settings import BEAM_WIDTH, REFERENCE_MODEL, TARGET_BLEU
+from workloads.transformer.settings import BEAM_WIDTH, REFERENCE_MODEL, SIZES, TARGET_BLEU
 
 _ROW_V05 = f"{HYPERPARAMETERS_V05}, Transformer"
 _ROW_V07 = f"{HYPERPARAMETERS_V07}, transformer"
@@ -28,6 +28,7 @@ def _of_both(version: str, as_reference: str) -> tuple[Rule, ...]:
             f"{version}, Benchmarks: WMT English-German; the reference's is WMT17",
         ),
         Rule(("model",), Reference(REFERENCE_MODEL), f"{version}, Model: the same as the reference"),
+        Rule(SIZES, Free(), "what is typed is part of `model`, which has a row of its own"),
         Rule(("learning_rate",), Free(), f"{_ROW_V05 if version == 'v0.5' else _ROW_V07}: arbitrary constant"),
         Rule(("warmup_steps",), Whole(0), f"{_ROW_V05 if version == 'v0.5' else _ROW_V07}: arbitrary constant"),
         Rule(("epsilon",), OneOf((1e-9,)), f"{as_reference}; v0.7 in a row of its own; closed_transformer.yaml"),

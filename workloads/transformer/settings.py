@@ -151,11 +151,11 @@ SETS: Mapping[str, HyperparameterSet] = {
     "demo": _set(
         "presumed: trials on the generated corpus (docs/demos.md)",
         {},
-        **{**_COMMON, "beta2": 0.98, "bucket_first": 10, "bucket_growth": 1.5},
+        **{**_COMMON, "beta2": 0.98, "bucket_first": 9, "bucket_growth": 1.5},
         batch_size_global=1_024,
         learning_rate=3e-3,
         warmup_steps=300,
-        max_sequence_length=75,
+        max_sequence_length=62,
         max_epochs=8,
     ),
 }
