@@ -23,6 +23,7 @@ from suite.control.supervise import Status, Supervisor
 from suite.plan.jobs import Job, check_trainers, choose, make_job
 from suite.plan.resume import claimed, finished_status, set_aside
 from suite.preflight import doctor
+from suite.preflight.obstacles import explained
 
 NOT_IN_NAME = (
     *("workload", "framework", "profile", "gpus", "device", "output", "resume", "runs", "plugins"),
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
         if not request.jobs:
             return 0
         output = _output(request.jobs[0])
-        jobs = plan(request, output, console)
+        jobs = _planned(request, output, console)
         with claimed(output):
             check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
             code = 0 if run_jobs(jobs, console, ended) else 1
@@ -91,6 +92,14 @@ def one_line(error: ValueError | OSError) -> str:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def _planned(request: Request, output: Path, console: Console) -> list[Job]:
+    """`plan`; raises ValueError with everything that is missing at once, in several lines if it is much."""
+    try:
+        return plan(request, output, console)
+    except ValueError as error:
+        raise explained(error, request) from None
 
 
 def plan(request: Request, output: Path, console: Console) -> list[Job]:

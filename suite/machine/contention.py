@@ -136,8 +136,8 @@ def _threads(root: Path) -> dict[str, tuple[float, float]]:
 
 
 def _cpu_seconds() -> float:
-    times = os.times()
-    total = times.user + times.system + times.children_user + times.children_system
+    times = os.times()  # counts in hundredths of a second
+    total = time.process_time() + times.children_user + times.children_system
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
             spent = child.cpu_times()

@@ -66,14 +66,20 @@ class JobDraft:
 
 def choose(config: Config, plugins: Sequence[Plugin] = ()) -> JobDraft:
     """Check names, devices, settings and environment. Raises ValueError with one line: what is wrong and what to type."""
+    workload, framework = kinds(config)
+    settings = workload.resolve(resolve_settings(config, workload, framework))
+    env = environment.resolve(config["environment"], framework.environments[settings.device])
+    return JobDraft(workload, framework, settings, equip(env, plugins), tuple(plugin.name for plugin in plugins))
+
+
+def kinds(config: Config) -> tuple[type[Workload], Framework]:
+    """The workload and the framework that a configuration names. Raises ValueError if there is no trainer for both."""
     workload = registry.load_workload(config["workload"]["name"])
     framework: Framework = registry.load_framework(config["framework"]["name"])
     offered = registry.frameworks_of(workload.name)
     if framework.name not in offered:
         raise not_allowed(f"framework (for workload={workload.name})", framework.name, offered)
-    settings = workload.resolve(resolve_settings(config, workload, framework))
-    env = environment.resolve(config["environment"], framework.environments[settings.device])
-    return JobDraft(workload, framework, settings, equip(env, plugins), tuple(plugin.name for plugin in plugins))
+    return workload, framework
 
 
 def check_trainers(drafts: Sequence[JobDraft], plugins: Sequence[Plugin]) -> None:

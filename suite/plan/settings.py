@@ -30,14 +30,24 @@ class Values:
     sources: Mapping[str, str]
 
 
+class Missing(ValueError):
+    """What this machine lacks for a run that it could do with other settings."""
+
+    def __init__(self, line: str, **instead: Json) -> None:
+        """`line`: what is missing and what to type. `instead`: setting to the value with which a run can do without it."""
+        super().__init__(line)
+        self.instead = instead
+
+
 def resolve_settings(config: Config, workload: type[Workload], framework: Framework) -> Settings:
-    """The settings of a run (seed 0) from the configuration. Raises ValueError."""
+    """The settings of a run (seed 0) from the configuration. Raises ValueError; `Missing` for what this machine lacks."""
     profile = config["profile"]["name"]
     rules = workload.default_rules if config["rules"]["name"] == "auto" else config["rules"]["name"]
     clock = rules if config["rules"]["clock"] == "auto" else config["rules"]["clock"]
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
     device = _device(config, profile, framework)
+    cores_per_device = _cores_per_device(config, device)
     precision = _precision(config, workload, framework, device)
     values = _values(config, workload, defaults, options)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
@@ -53,7 +63,7 @@ def resolve_settings(config: Config, workload: type[Workload], framework: Framew
         "rules": rules,
         "clock": clock,
         "device": device,
-        "cores_per_device": _cores_per_device(config, device),
+        "cores_per_device": cores_per_device,
         "precision": precision,
         "batch_size_global": values.batch_size,
         "lr_scaling": values.lr_scaling,
@@ -137,21 +147,24 @@ def _stop(config: Config, profile: str, targets: Mapping[str, float]) -> str:
 
 
 def _device(config: Config, profile: str, framework: Framework) -> str:
-    """`cpu` or `cuda`; checks that there are enough of them."""
+    """`cpu` or `cuda`; checks that there are enough of them. Raises Missing."""
     wanted, count = config["device"], config["gpus"]
     visible = devices.gpus() if wanted != "cpu" else []
     if wanted == "cuda" and not visible:
-        raise ValueError(
-            "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu"
+        raise Missing(
+            "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu",
+            device="cpu",
         )
     if wanted == "auto" and not visible and profile == "reference":
-        raise ValueError(
+        raise Missing(
             "profile=reference needs a GPU and none is visible here; to train on CPU cores type device=cpu, "
-            "for a small run without a data set type profile=demo"
+            "for a small run without a data set type profile=demo",
+            device="cpu",
         )
     use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
     if use_cuda and count > len(visible):
-        raise ValueError(f"gpus={count}: this machine shows {len(visible)} GPU(s); type gpus={len(visible)} or less")
+        line = f"gpus={count}: this machine shows {len(visible)} GPU(s); type gpus={len(visible)} or less"
+        raise Missing(line, gpus=len(visible))
     return "cuda" if use_cuda else "cpu"
 
 
@@ -167,14 +180,16 @@ def _has_cuda_environment(config: Config, profile: str, framework: Framework) ->
 
 
 def _cores_per_device(config: Config, device: str) -> int:
-    """CPU cores of one device; checks that the machine has enough for all."""
+    """CPU cores of one device; checks that the machine has enough for all. Raises Missing."""
     cores, count, asked = len(devices.cpu_cores()), config["gpus"], config["cpu"]["cores_per_device"]
     each = max(1, cores // count) if asked == "all" else int(asked)
     if device == "cpu" and each * count > cores and not config["oversubscribe"]:
-        raise ValueError(
+        fitting = max(1, cores // each)
+        raise Missing(
             f"gpus={count}: {count} CPU device(s) of {each} core(s) need {each * count} cores, this machine has {cores}; "
-            f"type gpus={max(1, cores // each)}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
-            f"or oversubscribe=true (labels the result)"
+            f"type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
+            f"or oversubscribe=true (labels the result)",
+            **({"gpus": fitting} if fitting < count else {"oversubscribe": True}),
         )
     return each
 

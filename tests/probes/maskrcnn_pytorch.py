@@ -8,7 +8,6 @@ from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTenso
 
 from suite.common.registry import load_trainer
 from tests.probes.image_trainers import digest, place_here, under
-from tests.probes.maskrcnn_torchvision import by_anchor
 from tests.workloads.maskrcnn import synthetic_maskrcnn as synthetic
 from workloads.frameworks.pytorch import regions
 from workloads.maskrcnn import pytorch as module
@@ -37,7 +36,7 @@ def computed(case):
     keep = trainer.proposals
     trainer.proposals = lambda *given, **words: proposed.append(keep(*given, **words)) or proposed[-1]
     found |= {f"loss/{name}": value.detach().numpy() for name, value in trainer.parts(batch).items()}
-    found["proposals"] = by_anchor([(one.box, one.anchor) for one in proposed[0]])
+    found["proposals"] = synthetic.by_anchor([(one.box, one.anchor) for one in proposed[0]])
     trainer.load_state(initial)
     batches = [synthetic.batch(workload, step) for step in range(10)]
     losses = [trainer.train([[one]], step).loss for step, one in enumerate(batches)]
@@ -56,19 +55,13 @@ def computed(case):
     return {**found, **under("gradient", gradients)}
 
 
-def pooled(side, seed=3):
+def pooled(side):
     """Values and gradients of regions of three maps: by products, by level, as on a GPU, and by torchvision alone."""
     from torchvision.ops import roi_align
 
-    rng, strides = np.random.default_rng(seed), [4, 8, 16]
-    maps = [rng.normal(size=(2, 5, 96 // stride, 128 // stride)).astype(np.float32) for stride in strides]
-    corner = rng.uniform(-8, 110, (2, 40, 2))
-    box = np.concatenate([corner, corner + rng.uniform(0, 90, (2, 40, 2))], -1).astype(np.float32)
-    box[0, :4] = [[0, 0, 0, 0], [127, 95, 127, 95], [0, 0, 127, 95], [-40, -40, -30, -30]]
-    level = rng.integers(0, 3, (2, 40))
-    wanted = torch.from_numpy(rng.normal(size=(80, 5, side, side)).astype(np.float32))
+    maps, box, level, wanted = synthetic.maps_and_regions(side)
+    strides, box, level, wanted = synthetic.STRIDES, *map(torch.from_numpy, (box, level, wanted))
     images = torch.arange(2.0).repeat_interleave(40)[:, None]
-    box, level = torch.from_numpy(box), torch.from_numpy(level)
     rows = torch.cat([images, box.flatten(0, 1)], 1)
 
     def alone(given):
@@ -96,11 +89,7 @@ def pooled(side, seed=3):
 
 def suppressed(count):
     """What `suppress` keeps of clustered boxes, and those boxes with their scores; many scores are equal."""
-    rng = np.random.default_rng(9)
-    middles = rng.uniform(0, 600, (count // 20, 2)).repeat(20, axis=0) + rng.normal(size=(count, 2)) * 6
-    sides = rng.uniform(8, 60, (count // 20, 2)).repeat(20, axis=0) + rng.uniform(0, 9, (count, 2))
-    box = np.concatenate([middles, middles + sides], 1).astype(np.float32)
-    score = np.sort(np.round(rng.uniform(size=count), 2).astype(np.float32))[::-1].copy()
+    box, score = synthetic.clustered(count)
     on_device = on_gpu.kept(torch.from_numpy(box)[None], 0.7)[0].nonzero()[:, 0]
     kept = rules.suppressed(regions.suppress, box, score, 0.7)
     return {"box": box, "score": score, "kept": kept, "on_device": on_device.numpy()}

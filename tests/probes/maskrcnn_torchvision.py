@@ -23,6 +23,7 @@ from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
 from torchvision.ops.misc import FrozenBatchNorm2d
 
 from tests.workloads.maskrcnn import regions_plain as plain
+from tests.workloads.maskrcnn.synthetic_maskrcnn import by_anchor
 from workloads.maskrcnn import anchors, network
 from workloads.maskrcnn.settings import REFERENCE_MODEL
 
@@ -44,12 +45,6 @@ def torchvision_name(name):
             else f"roi_heads.mask_predictor.{rest}"
         )
     return f"backbone.body.{name}"
-
-
-def by_anchor(proposals):
-    """(n, 6) image, anchor and box of pairs (boxes, anchors), in an order that scores do not change."""
-    found = [np.column_stack([np.full(len(box), image), anchor, box]) for image, (box, anchor) in enumerate(proposals)]
-    return np.concatenate([rows[np.argsort(rows[:, 1])] for rows in found])
 
 
 def norm(layers):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.workloads.gnmt import test_gnmt_rules
 from tests.workloads.maskrcnn import test_maskrcnn_rules
 from tests.workloads.ncf import test_ncf_rules
 from tests.workloads.resnet50 import test_resnet_rules
@@ -11,6 +12,7 @@ from tests.workloads.ssd import test_ssd_rules
 from tests.workloads.transformer import test_transformer_rules
 from workloads.api import Rule, Workload
 from workloads.common import rules
+from workloads.gnmt.workload import GNMT
 from workloads.maskrcnn.workload import MaskRCNN
 from workloads.ncf.workload import NCF
 from workloads.resnet50.workload import ResNet50
@@ -24,6 +26,7 @@ WORKLOADS = {
     ResNet50: test_resnet_rules.LAXER,
     SSD: test_ssd_rules.LAXER,
     MaskRCNN: test_maskrcnn_rules.LAXER,
+    GNMT: test_gnmt_rules.LAXER,
     Transformer: test_transformer_rules.LAXER,
 }
 """Workload to what the checker does not see."""

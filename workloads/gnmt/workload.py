@@ -24,15 +24,8 @@ from workloads.common.text.beam import Beam, Decoder, search
 from workloads.common.text.vocabulary import PAD
 from workloads.common.text.workload import POINTS, POINTS_RULES, TranslationWorkload
 from workloads.gnmt import network
-from workloads.gnmt.settings import (
-    BEAM_WIDTH,
-    REFERENCE_MODEL,
-    SETS,
-    TARGETS_BLEU,
-    GNMTHyperparameters,
-    GNMTOptions,
-    profile_defaults,
-)
+from workloads.gnmt.rules import ROUNDS
+from workloads.gnmt.settings import REFERENCE_MODEL, SETS, GNMTHyperparameters, GNMTOptions, profile_defaults
 
 REFERENCE_PARAMETERS = 160_671_297
 """With 32,320 words (logged by the published runs)."""
@@ -57,18 +50,7 @@ class GNMT(TranslationWorkload):
         "tensorflow": ("fp32", "tf32"),
         "mxnet": ("fp32",),
     }
-    free_hyperparameters = frozenset(
-        {
-            "batch_size_global",
-            "learning_rate",
-            "warmup_steps",
-            "remain_steps",
-            "decay_interval",
-            "max_sequence_length",
-            "max_epochs",
-        }
-    )
-    """Rules of v0.6 and v0.7: rate, warm-up and decay are the submitter's; factor 0.5 and four decays are not."""
+    rules = ROUNDS
     official_runs = 10
     Options = GNMTOptions
     Hyperparameters = GNMTHyperparameters
@@ -100,24 +82,6 @@ class GNMT(TranslationWorkload):
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
         values: int = longest * (words + lstms * (network.GATES + 2) * hidden) + longest * longest * hidden
         return values * (2 if settings.precision in ("bf16", "fp16") else 4)
-
-    @classmethod
-    def deviations(cls, settings: Settings) -> list[str]:
-        """Another data set than WMT16, another model, a lower target, another search, or other decays than the rules'."""
-        values, found = cls.hyperparameters_of(settings), []
-        if settings.dataset != "wmt16-en-de":
-            found.append(f"data set {settings.dataset}")
-        if not _has_reference_sizes(settings):
-            found.append(f"{settings.model['layers']} layers of {settings.model['hidden']} values")
-        target = settings.targets["bleu"]
-        if target < _unit(settings.rules) * TARGETS_BLEU.get(settings.rules, TARGETS_BLEU["v0.7"]):
-            found.append(f"target {target}")
-        width = cls.options_of(settings).beam_width
-        if width != BEAM_WIDTH:
-            found.append(f"beam of {width}")
-        if settings.rules != "v0.5" and not (values.remain_steps and values.warmup_steps):
-            found.append("no warm-up or no decay")
-        return found
 
     # -- schedule -------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ The order of computations, which the other frameworks follow:
 A, on the device. Images uint8 (B, H, W, 3) RGB to BGR float minus the means, 0 beyond `size`; stem, stages, pyramid, RPN
    on all levels: logits (B, A) and deltas (B, A, 4), levels from the finest, cells row by row, anchors of a cell.
 B, on the host, from their values (no gradient flows through boxes): `regions.proposals.propose`; in training
-   `regions.rois.sample` and `masks.targets`, cut to as many positive slots as the batch needs, rounded up (`_slots`).
+   `regions.rois.sample` and `masks.targets`, cut to as many positive slots as the batch needs, rounded up (regions/host.py).
    On a GPU the same on the device, with all slots: regions/pytorch.py, which says what differs.
 C, on the device. Regions pooled to 7×7, box head, class logits (B, R, C + 1) and deltas (B, R, C + 1, 4). In training the
    first slots pooled to 14×14, mask head, the logits of each slot's own class (B, M, 28, 28).
@@ -27,7 +27,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -37,11 +36,11 @@ from workloads.frameworks.pytorch.images import ImageTrainer
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.regions import pool, suppress
 from workloads.frameworks.pytorch.residual import FrozenNorm, Norm, Trunk, convolution
-from workloads.maskrcnn import anchors, masks, network
+from workloads.maskrcnn import anchors, network
+from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.regions import pytorch as on_gpu
 from workloads.maskrcnn.regions.detections import detect
-from workloads.maskrcnn.regions.proposals import Proposals, propose
-from workloads.maskrcnn.regions.rois import sample
+from workloads.maskrcnn.regions.proposals import Proposals
 from workloads.maskrcnn.regions.rules import Rules, stacked
 from workloads.maskrcnn.workload import MaskRCNN
 
@@ -52,8 +51,6 @@ them."""
 
 RPN_BETA = 1 / 9
 """Where smooth L1 turns linear (reference modeling/rpn/loss.py)."""
-SLOTS_ROUNDED = 8
-"""Positive slots are cut to a multiple of this: kernels are made for few shapes."""
 
 _live: Norm = partial(nn.BatchNorm2d, eps=network.BATCH_NORM_EPSILON, momentum=network.BATCH_NORM_MOMENTUM)
 
@@ -237,23 +234,14 @@ class MaskRCNNTrainer(ImageTrainer):
         self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor, training: bool
     ) -> list[Proposals]:
         """Those of each image, on the host."""
-        levels = anchors.level_anchors(self.settings.model, *arrays["image"].shape[1:3])
-        scores, moves = objectness.cpu().numpy(), deltas.cpu().numpy()
-        return propose(scores, moves, levels, arrays["size"], self.rules, suppress, training)
+        found = objectness.cpu().numpy(), deltas.cpu().numpy()
+        return host.proposals(arrays, *found, self.settings.model, self.rules, suppress, training)
 
     def learned(self, arrays: Arrays, objectness: torch.Tensor, deltas: torch.Tensor) -> Tensors:
         """The regions that a batch learns, on the device: the fields of `Regions`, and `mask` (B, M, 28, 28)."""
         found = self.proposals(arrays, objectness, deltas, training=True)
-        coordinates = arrays["number"], int(arrays["epoch"][0]), self.settings.seed
-        regions = sample(found, arrays["box"], arrays["label"], *coordinates, self.rules)
-        image, slot = np.nonzero(regions.positive)
-        side = self.rules.mask_side
-        mask = np.zeros((len(found), _slots(regions.positive), side, side), np.float32)
-        objects = image * arrays["box"].shape[1] + regions.object[image, slot]
-        polygons = masks.Polygons(arrays["points"], arrays["polygon_ends"], arrays["object_ends"])
-        mask[image, slot] = masks.targets(regions.box[image, slot], objects, polygons, side)
-        made = {name: getattr(regions, name) for name in ("box", "level", "label", "weight", "delta")}
-        return {name: self.to_device(array) for name, array in {**made, "mask": mask}.items()}
+        made = host.learned(found, arrays, self.settings.seed, self.rules)
+        return {name: self.to_device(array) for name, array in made.items()}
 
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
         """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
@@ -264,15 +252,9 @@ class MaskRCNNTrainer(ImageTrainer):
         logits, deltas = model.boxes(maps, self.to_device(box), self.to_device(self.rules.level(box)))
         probabilities = logits.softmax(-1).cpu().numpy()
         detected = detect(found, probabilities, deltas.cpu().numpy(), arrays["size"], self.rules, suppress)
-        slots = _slots(detected.label > 0)
+        slots = host.slots(detected.label > 0)
         some = (self.to_device(one[:, :slots]) for one in (detected.box, detected.level, detected.label))
         of_masks = model.masks(maps, *some).sigmoid()
         mask = of_masks.new_zeros((*detected.label.shape, *of_masks.shape[2:]))
         mask[:, :slots] = of_masks
         return {**{name: torch.from_numpy(getattr(detected, name)) for name in ("box", "score", "label")}, "mask": mask}
-
-
-def _slots(used: np.ndarray) -> int:
-    """How many of the slots (B, M), the first of which are used, an image needs at most; at least one, rounded up."""
-    most, slots = int(used.sum(1).max(initial=1)), int(used.shape[1])
-    return min(-(-most // SLOTS_ROUNDED) * SLOTS_ROUNDED, slots)

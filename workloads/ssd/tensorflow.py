@@ -31,7 +31,7 @@ class Detector(ImageModel):
         maps = [x]
         for pair in self.layers.extras:
             for layer in pair:
-                x = tf.nn.relu(self._biased(x, layer))
+                x = tf.nn.relu(self.biased(x, layer))
             maps.append(x)
         heads = zip(maps, self.layers.box_heads, self.layers.class_heads, strict=True)
         offsets, logits = zip(*(self._outputs(*one) for one in heads), strict=True)
@@ -45,16 +45,11 @@ class Detector(ImageModel):
         Channels are coordinate (or class) outermost, then shape; the priors want shapes, then rows, then columns.
         """
         cells = x.shape[1] * x.shape[2]
-        offsets = tf.transpose(tf.reshape(self._biased(x, box), [-1, cells, box.outputs]), [0, 2, 1])
+        offsets = tf.transpose(tf.reshape(self.biased(x, box), [-1, cells, box.outputs]), [0, 2, 1])
         count = self.layers.classes + 1
-        logits = tf.reshape(self._biased(x, classes), [-1, cells, count, classes.outputs // count])
+        logits = tf.reshape(self.biased(x, classes), [-1, cells, count, classes.outputs // count])
         logits = tf.reshape(tf.transpose(logits, [0, 3, 1, 2]), [-1, cells * classes.outputs // count, count])
         return tf.reshape(offsets, [-1, 4, cells * box.outputs // 4]), logits
-
-    def _biased(self, x: tf.Tensor, layer: network.Convolution) -> tf.Tensor:
-        """Convolution with bias."""
-        x = self.convolve(x, self.parameter(f"{layer.name}.weight"), layer.stride, layer.padding)
-        return tf.nn.bias_add(x, self.parameter(f"{layer.name}.bias"))
 
 
 def detection_loss(

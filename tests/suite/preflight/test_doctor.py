@@ -80,10 +80,11 @@ def test_a_log_folder_that_cannot_be_written(tmp_path, quiet, monkeypatch):
         preflight(need(tmp_path / "not" / "there" / "yet"))
 
 
-def test_memory_is_counted_per_worker_and_within_the_control_group():
-    assert doctor.memory(1, Limits()).level == "ok"
-    far_too_many = psutil.virtual_memory().total // GIB + 1
-    assert doctor.memory(far_too_many, Limits()).level == "warning"
+def test_memory_is_counted_per_worker_and_within_the_control_group(monkeypatch):
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=3 * GIB))
+    assert doctor.memory(3, Limits()).level == "ok"
+    assert doctor.memory(4, Limits()).level == "warning"
+    assert doctor.memory(2, Limits(2, None, 4 * GIB, 2 * GIB)).level == "ok"
     finding = doctor.memory(2, Limits(2, None, 4 * GIB, 2 * GIB - 1))
     assert finding.level == "warning"
     assert "2.0 GiB available for 2 worker process(es)" in finding.text

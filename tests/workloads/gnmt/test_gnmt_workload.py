@@ -1,4 +1,4 @@
-"""Schedules, sets, rules, log keys and sizes; what is refused."""
+"""Schedules, sets, log keys and sizes; what is refused."""
 
 import dataclasses
 import json
@@ -106,19 +106,6 @@ def test_adam_clips_and_fp16_scales_as_the_reference():
     assert settings.loss_scaling == LossScaling()
     assert made("reference", precision="fp16").optimizer().loss_scaling == LOSS_SCALE
     assert (LOSS_SCALE.start, LOSS_SCALE.maximum, LOSS_SCALE.growth_interval) == (8192, 8192, 128)
-
-
-def test_deviations():
-    assert GNMT.deviations(made("reference").settings) == []
-    for name in ("nvidia_v0.6_dgx1", "nvidia_v0.7_dgxa100", "dgx1_article_4gpu"):
-        assert GNMT.deviations(made(name).settings) == [], name
-    assert GNMT.deviations(made("reference_v0.5", "v0.5").settings) == []
-    assert GNMT.deviations(made("reference_v0.5").settings) == ["no warm-up or no decay"]
-    model = GNMT.defaults("synthetic", "v0.7", {"hidden": 512}).model
-    changed = made("reference", model=model, dataset="translation-demo", targets={"bleu": 0.2}).settings
-    words = ["data set translation-demo", "4 layers of 512 values", "target 0.2"]
-    assert GNMT.deviations(changed) == words
-    assert GNMT.deviations(made("reference", options={"beam_width": 4}).settings) == ["beam of 4"]
 
 
 @pytest.mark.parametrize("name", ["reference", "nvidia_v0.7_dgxa100"])

@@ -35,6 +35,8 @@ CASES = {
     "demo": {"model": DEMO_MODEL, "classes": 10, "batch": 4, "candidates": 160},
 }
 """Name to model, classes, images per step and proposals of a device's batch. `frozen`: the reference's layers, narrow."""
+STRIDES = (4, 8, 16)
+"""Of `maps_and_regions`."""
 RATE, DECAY = 1e-3, 0.05
 OBJECTS = 5
 LOUD = {
@@ -136,3 +138,31 @@ def sampled_anchors(
         "anchor_weight": used.astype(np.float32),
         "anchor_offset": np.where(positive[..., None], offset, 0).astype(np.float32),
     }
+
+
+def maps_and_regions(side: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
+    """Three maps (2, 5, h, w), boxes (2, 40, 4) with extreme ones, their levels (2, 40), and gradients (80, 5, side, side)
+    to send back from what is pooled.
+    """
+    rng = np.random.default_rng(3)
+    maps = [rng.normal(size=(2, 5, 96 // stride, 128 // stride)).astype(np.float32) for stride in STRIDES]
+    corner = rng.uniform(-8, 110, (2, 40, 2))
+    box = np.concatenate([corner, corner + rng.uniform(0, 90, (2, 40, 2))], -1).astype(np.float32)
+    box[0, :4] = [[0, 0, 0, 0], [127, 95, 127, 95], [0, 0, 127, 95], [-40, -40, -30, -30]]
+    level = rng.integers(0, 3, (2, 40))
+    return maps, box, level, rng.normal(size=(80, 5, side, side)).astype(np.float32)
+
+
+def clustered(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes (count, 4) in clusters of 20, and their scores, best first, many of which are equal."""
+    rng = np.random.default_rng(9)
+    middles = rng.uniform(0, 600, (count // 20, 2)).repeat(20, axis=0) + rng.normal(size=(count, 2)) * 6
+    sides = rng.uniform(8, 60, (count // 20, 2)).repeat(20, axis=0) + rng.uniform(0, 9, (count, 2))
+    box = np.concatenate([middles, middles + sides], 1).astype(np.float32)
+    return box, np.sort(np.round(rng.uniform(size=count), 2).astype(np.float32))[::-1].copy()
+
+
+def by_anchor(proposals: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """(n, 6) image, anchor and box of pairs (boxes, anchors), in an order that scores do not change."""
+    found = [np.column_stack([np.full(len(box), image), anchor, box]) for image, (box, anchor) in enumerate(proposals)]
+    return np.concatenate([rows[np.argsort(rows[:, 1])] for rows in found])

@@ -1,7 +1,6 @@
 """NCF's framework-free half: parameter count, initial weights, schedule, shapes, log keys."""
 
 import dataclasses
-import itertools
 import math
 
 import numpy as np
@@ -78,24 +77,19 @@ def test_learning_rate_is_constant(demo):
     assert {demo.learning_rate(step) for step in (0, 1, 1000)} == {0.006}
 
 
-@pytest.mark.parametrize(("seed", "every"), [(1, 1), (2, 8), (3, 8)])
-def test_an_untrained_model_stays_under_three_percent(demo, seed, every):
-    """The triviality guard: 1,000 candidates of which 10 count, so chance gives 0.01, and of 256 users over 0.03 once in 300.
-
-    The guard holds for all users; one batch in eight says that another seed is no other case.
-    """
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_an_untrained_model_stays_under_three_percent(demo, seed):
+    """The triviality guard: 1,000 candidates of which 10 count, so chance gives 0.01."""
     values = dict(demo.initial_weights(seed))
     data = demo.open_data(Place(0, 1, range(1), 1, ("cpu",)), seed)
     found = []
-    for (batch,) in itertools.islice(data.evaluation(), 0, None, every):
+    for (batch,) in data.evaluation():
         users = np.repeat(batch.arrays["user"], batch.arrays["item"].shape[1])
         logits = neumf_numpy.logits(values, users, batch.arrays["item"].ravel())
         measured = demo.measure(batch, {"logits": logits.reshape(batch.arrays["item"].shape)})
         found.append(measured["hit"])
     data.close()
-    hit = np.concatenate(found)
-    assert hit_rate(hit) < 0.03
-    assert every > 1 or demo.score({"hit": hit}) == {"hr_at_10": hit_rate(hit)}
+    assert demo.score({"hit": np.concatenate(found)})["hr_at_10"] < 0.03
 
 
 def test_measure_leaves_padding_out(demo):

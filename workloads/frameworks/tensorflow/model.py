@@ -30,7 +30,8 @@ class ModelTrainer(TensorFlowTrainer):
     """A model on one device; several processes sum their gradients.
 
     Subclasses give `inputs`, `evaluation_inputs`, `build_model`, `loss_of` and `outputs_of`. Where the gradients can be had
-    more cheaply than by differentiating `loss_of`, also `gradients_of`.
+    more cheaply than by differentiating `loss_of`, also `gradients_of`; where the host computes a part in the middle of a step
+    (`tf.numpy_function`), `tensors`, to see the batch.
     """
 
     inputs: ClassVar[tuple[str, ...]]
@@ -74,6 +75,10 @@ class ModelTrainer(TensorFlowTrainer):
             scaled = self.loss_scale.scaled(loss)
         found = tape.gradient(scaled, self.optimizer.parameters)
         return loss, {name: self._dense(name, gradient) for name, gradient in found.items()}
+
+    def tensors(self, batch: Batch, names: tuple[str, ...]) -> list[tf.Tensor]:
+        """Arrays of the batch that is computed next, on the device."""
+        return [tf.constant(batch.arrays[name]) for name in names]
 
     def _dense(self, name: str, gradient: Any) -> tf.Tensor:
         """A gradient as a tensor: rows of an embedding are added up; zeros where the trace does not use the parameter."""
@@ -129,7 +134,7 @@ class ModelTrainer(TensorFlowTrainer):
     def step(self, batch: Batch, learning_rate: float) -> None:
         """Forward, backward, sum over replicas, update."""
         scalars = np.array([1 / batch.weight_global, *self.optimizer.scalars(learning_rate)], np.float32)
-        tensors = [tf.constant(scalars), *_tensors(batch, self.inputs)]
+        tensors = [tf.constant(scalars), *self.tensors(batch, self.inputs)]
         # The traced function itself: tf.function's look-up by signature costs 0.2 ms a call.
         shapes = tuple(batch.arrays[name].shape for name in self.inputs)
         if shapes not in self._traced:
@@ -184,12 +189,12 @@ class ModelTrainer(TensorFlowTrainer):
         """Gradients of a batch, summed over replicas, with a dynamic scale in them; only running statistics are updated."""
         # That the function returns them keeps TensorFlow from leaving them out.
         scale = tf.constant(np.float32(1 / batch.weight_global))
-        gradients: Tensors = self._summed_gradients(scale, *_tensors(batch, self.inputs))
+        gradients: Tensors = self._summed_gradients(scale, *self.tensors(batch, self.inputs))
         return gradients
 
     def loss(self, batch: Batch) -> None:
         """Loss of a batch without gradients; running statistics move, as in a step."""
-        self._loss(tf.constant(np.float32(1 / batch.weight_global)), *_tensors(batch, self.inputs))
+        self._loss(tf.constant(np.float32(1 / batch.weight_global)), *self.tensors(batch, self.inputs))
 
     def _forward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> None:
         """Adds this replica's part of the loss to `total`."""
@@ -198,21 +203,16 @@ class ModelTrainer(TensorFlowTrainer):
 
     def outputs(self, batch: Batch) -> Tensors:
         """The model's outputs for an evaluation batch, on the device."""
-        outputs: Tensors = self._outputs(*_tensors(batch, self.evaluation_inputs))
+        outputs: Tensors = self._outputs(*self.tensors(batch, self.evaluation_inputs))
         return outputs
 
     # -- state ----------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Array]:
-        """Parameters and running statistics by name, the optimizer's state, a dynamic loss scale."""
+        """The model's variables by name, the optimizer's state, a dynamic loss scale."""
         return {**self.model.state(), **self.optimizer.state(), **self.loss_scale.state()}
 
     def load_state(self, state: Arrays) -> None:
         """Inverse of `state`."""
         for part in (self.model, self.optimizer, self.loss_scale):
             part.load_state(state)
-
-
-def _tensors(batch: Batch, names: tuple[str, ...]) -> list[tf.Tensor]:
-    """Arrays of a batch on the device."""
-    return [tf.constant(batch.arrays[name]) for name in names]

@@ -14,17 +14,24 @@ Tensors = dict[str, tf.Tensor]
 
 
 class Model:
-    """Parameters and running statistics, all fp32; subclasses compute with them.
+    """Parameters, running statistics and constants, all fp32; subclasses compute with them.
 
     Outside (weights that are loaded, states) arrays have their canonical layout; a subclass that computes with another one
     overrides `inside` and `outside`.
     """
 
-    def __init__(self, parameters: Shapes, statistics: Shapes | None = None) -> None:
-        """Name to canonical shape; `statistics` are what training moves without gradients (batch norm)."""
-        self.shapes = {**parameters, **(statistics or {})}
+    def __init__(self, parameters: Shapes, statistics: Shapes | None = None, constants: Shapes | None = None) -> None:
+        """Name to canonical shape; `statistics` are what training moves without gradients (batch norm), `constants` what it
+        never moves (frozen norms)."""
+        self.shapes = {**parameters, **(statistics or {}), **(constants or {})}
         self.parameters = {name: self._variable(name, trainable=True) for name in parameters}
         self.statistics = {name: self._variable(name, trainable=False) for name in statistics or {}}
+        self.constants = {name: self._variable(name, trainable=False) for name in constants or {}}
+
+    @property
+    def variables(self) -> dict[str, tf.Variable]:
+        """All of them by name."""
+        return {**self.parameters, **self.statistics, **self.constants}
 
     def _variable(self, name: str, trainable: bool) -> tf.Variable:
         """Zeros."""
@@ -43,17 +50,15 @@ class Model:
         """Statistics as before training (means 0, variances 1), then the weights, which may bring statistics of their own."""
         for name, statistic in self.statistics.items():
             statistic.assign(tf.fill(statistic.shape, 1.0 if name.endswith("var") else 0.0))
-        variables = {**self.parameters, **self.statistics}
+        variables = self.variables
         for name, value in weights:
             variables[name].assign(self.inside(value))
 
     def state(self) -> dict[str, Array]:
-        """Copies of parameters and statistics, in canonical layout."""
-        return {
-            name: self.outside(variable.numpy()) for name, variable in {**self.parameters, **self.statistics}.items()
-        }
+        """Copies of all variables, in canonical layout."""
+        return {name: self.outside(variable.numpy()) for name, variable in self.variables.items()}
 
     def load_state(self, state: Arrays) -> None:
         """Inverse of `state`."""
-        for name, variable in {**self.parameters, **self.statistics}.items():
+        for name, variable in self.variables.items():
             variable.assign(self.inside(state[name]))

@@ -1,0 +1,129 @@
+"""A command that much is in the way of names all of it at once, and what would run now."""
+
+import pytest
+
+from suite.config.compose import Composed, Request
+from suite.environments import environment
+from suite.environments.environment import Environment
+from suite.machine import devices
+from suite.plan import capacity
+from suite.preflight.obstacles import explained, look
+from tests.helpers import TOY_RUN, composed, run_suite_here
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    """Two cores, no GPU, plenty of memory."""
+    monkeypatch.setattr(devices, "cpu_cores", lambda: (0, 1))
+    monkeypatch.setattr(devices, "gpus", list)
+    monkeypatch.setattr(capacity, "available_bytes", lambda allowed: 4000 * GIB)
+
+
+def only_environment(monkeypatch, *names):
+    """These environments alone are there."""
+
+    def resolve(config, default):
+        name = default if config["name"] == "auto" else config["name"]
+        if name not in names:
+            raise ValueError(f"environment {name} does not exist; make it with: suite env create {name}")
+        return Environment(name, (), "/python")
+
+    monkeypatch.setattr(environment, "resolve", resolve)
+
+
+def run(tmp_path, *words):
+    done = run_suite_here(tmp_path, *words, SUITE_DATA_DIR=str(tmp_path / "data"))
+    assert done.returncode == 2
+    assert not (tmp_path / "logs").exists()
+    assert not (tmp_path / "data").exists()
+    return done.stderr.splitlines()
+
+
+@pytest.mark.parametrize(("workload", "file"), [("maskrcnn", "R-50.pkl"), ("ssd", "resnet34-333f7ec4.pth")])
+def test_all_that_a_published_run_lacks(tmp_path, monkeypatch, two_cores, workload, file):
+    only_environment(monkeypatch)
+    lines = run(tmp_path, f"workload={workload}", "gpus=8")
+    parts = (
+        ("run_suite.py: 5 things are in the way here:", ""),
+        ("  1. profile=reference needs a GPU and none is visible here", "type device=cpu"),
+        ("  2. gpus=8: 8 CPU device(s) of 1 core(s) need 8 cores, this machine has 2", "type gpus=2"),
+        ("  3. environment torch does not exist", "suite env create torch"),
+        ("  4. workload=", f"{file} and type backbone.weights=PATH"),
+        ("  5. no prepared data in ", "suite data prepare coco2017 --from FOLDER"),
+        ("with its environment alone this would run: ", f"run_suite.py workload={workload} profile=demo gpus=2"),
+    )
+    assert len(lines) == len(parts)
+    for line, (start, what_to_type) in zip(lines, parts, strict=True):
+        assert line.startswith(start)
+        assert what_to_type in line
+
+
+def test_another_framework_is_named_where_its_environment_is_there(tmp_path, monkeypatch, two_cores):
+    only_environment(monkeypatch, "tensorflow-cpu")
+    lines = run(tmp_path, "workload=ssd", "gpus=8", "workload.max_epochs=50", "backbone.allow_other=true")
+    assert lines[-1] == (
+        "this would run now: python run_suite.py workload=ssd framework=tensorflow profile=demo gpus=2"
+    )
+
+
+def test_the_demo_takes_devices_that_can_share_its_batch(tmp_path, monkeypatch, two_cores):
+    only_environment(monkeypatch, "torch")
+    monkeypatch.setattr(devices, "cpu_cores", lambda: (0, 1, 2))
+    assert run(tmp_path, "workload=maskrcnn", "gpus=8")[-1].endswith("workload=maskrcnn profile=demo gpus=2")
+
+
+def test_two_obstacles_are_one_line(tmp_path, monkeypatch, two_cores):
+    only_environment(monkeypatch, "torch")
+    (line,) = run(tmp_path, "workload=ncf")
+    assert "none is visible here" in line
+    assert "suite data prepare ml-20m" in line
+    assert line.endswith("; this would run now: python run_suite.py workload=ncf profile=demo gpus=1")
+
+
+def test_devices_alone_are_answered_with_the_users_own_command(monkeypatch, two_cores):
+    only_environment(monkeypatch, "torch")
+    words = ("workload=ncf", "profile=demo", "device=cuda", "gpus=4", "seed=3")
+    config = composed(*words)
+    first = look(config).lines[0]
+    said = str(explained(ValueError(first), Request((Composed(config, words),), False)))
+    assert said.startswith(f"{first}; gpus=4: ")
+    assert said.endswith("python run_suite.py workload=ncf profile=demo seed=3 device=cpu gpus=2")
+
+
+def test_one_obstacle_and_mistakes_stay_as_they_are(tmp_path, monkeypatch, two_cores):
+    only_environment(monkeypatch, "torch", "current")
+    config = composed("workload=ncf", "profile=demo")
+    mistake = ValueError("two jobs of this sweep have the same settings")
+    assert explained(mistake, Request((Composed(config, ()),), False)) is mistake
+    done = run_suite_here(tmp_path, *TOY_RUN, "gpus=8", toy=True)
+    assert done.stderr.startswith("run_suite.py: gpus=8: 8 CPU device(s)")
+    assert done.stderr.endswith("or oversubscribe=true (labels the result)\n")
+
+
+def test_a_mistake_beside_an_obstacle_is_named_with_it(tmp_path, monkeypatch, two_cores):
+    only_environment(monkeypatch, "torch")
+    (line,) = run(tmp_path, "workload=ncf", "profile=demo", "precision=tf32", "device=cpu", "gpus=8")
+    assert line.startswith("run_suite.py: gpus=8: ")
+    assert "; precision=tf32: GPUs alone have it; " in line
+    assert line.endswith("profile=demo gpus=2")
+
+
+def test_a_sweep_names_each_obstacle_once(tmp_path, monkeypatch, two_cores):
+    only_environment(monkeypatch, "torch")
+    lines = run(tmp_path, "-m", "workload=ssd", "gpus=1,8")
+    assert [line[:4] for line in lines[1:-1]] == ["  1.", "  2.", "  3.", "  4."]
+    assert len({line[5:] for line in lines}) == len(lines)
+
+
+def test_fewer_gpus_than_asked_for(tmp_path, monkeypatch, two_cores):
+    """CPU cores are then in nobody's way."""
+    only_environment(monkeypatch, "torch")
+    monkeypatch.setattr(devices, "gpus", lambda: [devices.Gpu("Fake GPU", 80 * GIB, "9.0")])
+    lines = run(tmp_path, "workload=ssd", "gpus=8", "batch=global:64")
+    assert lines[0] == "run_suite.py: 3 things are in the way here:"
+    assert lines[1] == "  1. gpus=8: this machine shows 1 GPU(s); type gpus=1 or less"
+    assert "backbone.weights=PATH" in lines[2]
+    assert "suite data prepare coco2017" in lines[3]
+    assert lines[4:] == ["this would run now: python run_suite.py workload=ssd profile=demo gpus=1"]

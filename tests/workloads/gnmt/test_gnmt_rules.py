@@ -1,0 +1,102 @@
+"""GNMT's table of rules: what was wrongly closed or open, and the stock checker on settings around its edges."""
+
+import pytest
+
+from tests.workloads.closed_logs import changed, disagreements, varied
+from tests.workloads.gnmt.test_gnmt_workload import WMT, made
+from workloads.gnmt.settings import REFERENCE_MODEL, SETS
+from workloads.gnmt.workload import GNMT
+
+
+def settings(set_name, rules="v0.7", **changes):
+    return changed(made(set_name, rules, clock=rules).settings, **changes)
+
+
+V07 = settings("nvidia_v0.7_dgx1")
+V05 = settings("nvidia_v0.5_dgx1", "v0.5")
+PUBLISHED = [name for name in SETS if name != "demo"]
+
+
+@pytest.mark.parametrize(
+    ("found", "phrases"),
+    [
+        *((settings(name, rules), []) for name in PUBLISHED for rules in ("v0.5", "v0.7")),
+        (changed(V07, learning_rate=0.0123, warmup_steps=37, remain_steps=0.5, decay_interval=11), []),
+        (changed(V07, remain_steps=0, decay_interval=0), []),
+        (changed(V07, warmup_steps=0), []),
+        (changed(V07, max_sequence_length=60), []),
+        (changed(V07, decay_factor=0.6, decay_steps=3), ["decay_steps 3, not 4", "decay_factor 0.6, not 0.5"]),
+        (changed(V07, beta2=0.98), ["beta2 0.98, not 0.999"]),
+        (changed(V07, dropout=0.1, label_smoothing=0.0), ["dropout 0.1, not 0.2", "label_smoothing 0, not 0.1"]),
+        (changed(V07, clip_norm=25.0), ["clip_norm 25, not 5"]),
+        (changed(V07, options={"beam_width": 4}), ["beam_width 4, not 5"]),
+        (changed(V07, options={"validation_loss": False, "evaluation_batch_size": 7, "evaluation_shapes": 1}), []),
+        (changed(V07, precision="fp16", clock="v0.5"), []),
+        (changed(V05, precision="tf32"), ["precision tf32, not fp32 or fp16 or bf16"]),
+        (changed(V05, targets={"bleu": 21.0}), ["targets bleu 21, not bleu 21.8 or above"]),
+        (changed(V05, warmup_steps=0, remain_steps=0), []),
+        (changed(V05, decay_steps=5), ["decay_steps 5, not 4"]),
+    ],
+)
+def test_what_is_closed(found, phrases):
+    assert GNMT.deviations(found) == phrases
+
+
+def test_data_model_and_target():
+    model = GNMT.defaults("synthetic", "v0.7", {"hidden": 512}).model
+    other = changed(
+        V07, model=model, dataset="translation-demo", targets={"bleu": 0.2}, options={"hidden": 512, "layers": None}
+    )
+    assert GNMT.deviations(other) == [
+        "data set translation-demo, not wmt16-en-de",
+        "targets bleu 0.2, not bleu 0.24 or above",
+        "model with other hidden than the reference's",
+    ]
+
+
+def test_the_demos_set_under_the_reference_profile_is_closed():
+    """Its rate and schedule are the submitter's to choose."""
+    assert GNMT.deviations(settings("demo")) == []
+
+
+_UNCHECKED = "closed_gnmt.yaml asks for the key alone"
+_NO_KEY = "not logged under a key of closed_gnmt.yaml"
+LAXER = {
+    **dict.fromkeys(("decay_factor", "decay_steps", "warmup_steps"), _UNCHECKED),
+    **dict.fromkeys(("beta1", "beta2", "epsilon", "clip_norm", "dropout", "label_smoothing", "buckets"), _NO_KEY),
+    **dict.fromkeys(("model", "beam_width", "precision", "dataset", "mode"), "not logged under a key of the rules"),
+}
+"""Settings that leave the rules and that the stock checker passes."""
+EDGES = {
+    "learning_rate": [0.0, 5e-4, 2e-3, 0.0123],
+    "warmup_steps": [0, 1, 200, 500, 300.5],
+    "remain_steps": [0, 0.25, 0.666, 100, 6_453],
+    "decay_interval": [0, 1, 809],
+    "decay_factor": [0.4, 0.5, 0.6],
+    "decay_steps": [3, 4, 5],
+    "max_sequence_length": [50, 60, 75, 100],
+    "beta1": [0.85, 0.95],
+    "beta2": [0.98, 0.99],
+    "epsilon": [1e-9, 1e-6],
+    "clip_norm": [1.0, 25.0],
+    "dropout": [0.0, 0.1, 0.3],
+    "label_smoothing": [0.0, 0.2],
+    "buckets": [1, 4],
+    "batch_size_global": [128, 3_072],
+    "max_epochs": [1, 20],
+    "targets": [{"bleu": 0.2399}, {"bleu": 0.218}, {"bleu": 0.25}],
+    "model": [{**REFERENCE_MODEL, "hidden": 512}, {**REFERENCE_MODEL, "longest_translation": 80}],
+    "precision": ["tf32", "fp16", "bf16", "int1"],
+    "dataset": ["translation-demo"],
+    "options": [{"beam_width": 4}, {"beam_width": 10}, {"validation_loss": False}, {"evaluation_shapes": 2}],
+    "mode": ["forward"],
+}
+
+
+def test_the_stock_checker_agrees_on_settings_around_the_edges(tmp_path):
+    cases = [*varied(V07, EDGES), *(settings(name) for name in PUBLISHED)]
+    found, needed, counts = disagreements(tmp_path, (GNMT(case, WMT) for case in cases), LAXER)
+    assert found == []
+    assert needed == set(LAXER)  # no entry without a case
+    assert counts[True] + counts[False] >= 60
+    assert min(counts.values()) >= 25

@@ -1,0 +1,284 @@
+"""Mask R-CNN in TensorFlow, NHWC; the order of computations is that of pytorch.py.
+
+Shapes: B images of a replica, H × W pixels, h × w cells of a map, C classes without background, A anchors, S sampled ones,
+R regions of an image, M of which may be positive, D detections. Parameters carry the names of network.py.
+
+A step is one traced function of the batch's fixed shapes. Between the network's halves it calls the host
+(`tf.numpy_function`), on a GPU too: there the step waits for it. With `compile` XLA gets the halves and the heads; what the
+host decides and pooling lie between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from workloads.api import Array, Arrays, Batch, Place
+from workloads.frameworks.tensorflow.images import ImageModel, ImageTrainer
+from workloads.frameworks.tensorflow.regions import bordered, pool, suppress
+from workloads.frameworks.tensorflow.variables import Tensors
+from workloads.maskrcnn import network
+from workloads.maskrcnn.regions import host
+from workloads.maskrcnn.regions.detections import detect
+from workloads.maskrcnn.regions.proposals import Proposals
+from workloads.maskrcnn.regions.rules import Rules, stacked
+from workloads.maskrcnn.workload import MaskRCNN
+
+Maps = list[tf.Tensor]
+Half = tuple[Maps, tf.Tensor, tf.Tensor]
+"""The pyramid's maps, bordered, RPN's logits (B, A) and deltas (B, A, 4)."""
+
+RPN_BETA = 1 / 9
+"""Where smooth L1 turns linear (reference modeling/rpn/loss.py)."""
+LEARNED = {"box": tf.float32, "level": tf.int32, "label": tf.int32, "weight": tf.float32, "delta": tf.float32}
+"""What the host decides in training, and `mask`."""
+DETECTED = {"box": tf.float32, "score": tf.float32, "label": tf.int32, "level": tf.int32}
+
+
+class Detector(ImageModel):
+    """From uint8 images (B, H, W, 3) to RPN's outputs, and from regions to the heads' outputs."""
+
+    epsilon, momentum = network.BATCH_NORM_EPSILON, network.BATCH_NORM_MOMENTUM
+
+    def __init__(
+        self,
+        layers: network.Network,
+        strides: Sequence[int],
+        pooled: tuple[int, int],
+        dtype: tf.DType,
+        as_products: bool,
+        compiled: bool,
+    ) -> None:
+        """`pooled`: sides of pooled maps in the box head and in the mask head."""
+        shapes = network.shapes(layers), network.statistics(layers)
+        super().__init__(*shapes, dtype, as_products, network.constants(layers))
+        self.layers, self.strides, (self.box_pool, self.mask_pool) = layers, strides, pooled
+        self.compiled = compiled
+        part: Callable[..., Any] = partial(tf.function, autograph=False, jit_compile=True) if compiled else lambda f: f
+        self.first_half, self._box_head, self._mask_head = map(part, (self._first_half, self._boxes, self._masks))
+
+    def _first_half(self, images: tf.Tensor, sizes: tf.Tensor, training: bool) -> Half:
+        """From images with `sizes` (B, 2); in training the running statistics move."""
+        maps = self.pyramid(self.stage_maps(self.normalised(images, sizes), self.layers, training))
+        hidden, *heads = self.layers.rpn
+        weight = tf.concat([self.parameter(f"{head.name}.weight") for head in heads], 3)
+        bias = tf.concat([self.parameter(f"{head.name}.bias") for head in heads], 0)
+        logits, deltas = [], []
+        for one in (*maps, maps[-1][:, ::2, ::2]):
+            x = tf.nn.relu(self.biased(one, hidden))
+            x = tf.cast(tf.nn.bias_add(self.convolve(x, weight, 1, 0), bias), tf.float32)
+            logits.append(tf.reshape(x[..., : network.RATIOS], [x.shape[0], -1]))
+            deltas.append(tf.reshape(x[..., network.RATIOS :], [x.shape[0], -1, 4]))
+        return bordered(maps), tf.concat(logits, 1), tf.concat(deltas, 1)
+
+    def normalised(self, images: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
+        """(B, H, W, 3) blue, green, red minus their means; 0 where `sizes` (B, 2) say that there is padding."""
+        x = tf.cast(tf.reverse(images, [3]), tf.float32) - tf.constant(network.BGR_MEANS)
+        rows = tf.range(images.shape[1]) < sizes[:, :1]
+        columns = tf.range(images.shape[2]) < sizes[:, 1:]
+        return tf.cast(tf.where(rows[:, :, None, None] & columns[:, None, :, None], x, 0), self.dtype)
+
+    def pyramid(self, stages: Maps) -> Maps:
+        """The stages' maps to the levels', the finest first."""
+        inner = [self.biased(one, layer) for one, layer in zip(stages, self.layers.inner, strict=True)]
+        for number in reversed(range(len(inner) - 1)):
+            inner[number] = self._added(inner[number], inner[number + 1])
+        return [self.biased(one, layer) for one, layer in zip(inner, self.layers.outer, strict=True)]
+
+    def _added(self, finer: tf.Tensor, coarser: tf.Tensor) -> tf.Tensor:
+        """A map and the next coarser one, every cell of it twice in each direction.
+
+        XLA lacks the resize's gradient; without XLA the broadcast takes four times as long.
+        """
+        if not self.compiled:
+            return finer + tf.raw_ops.ResizeNearestNeighbor(images=coarser, size=finer.shape[1:3])
+        count, height, width, channels = coarser.shape
+        cells = tf.reshape(finer, [count * height, 2, width, 2, channels])
+        return tf.reshape(cells + tf.reshape(coarser, [count * height, 1, width, 1, channels]), finer.shape)
+
+    def boxes(self, maps: Maps, box: tf.Tensor, level: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Class logits (B, R, C + 1) and deltas (B, R, C + 1, 4) of regions."""
+        logits, deltas = self._box_head(pool(maps, self.strides, box, level, self.box_pool))
+        shape = [box.shape[0], -1, self.layers.classes + 1]
+        return tf.reshape(logits, shape), tf.reshape(deltas, [*shape, 4])
+
+    def _boxes(self, pooled: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """(N, C + 1) and (N, 4 · (C + 1)) of pooled maps (N, 7, 7, channels), which the weights want channels first."""
+        first, second, logits, deltas = self.layers.box
+        x = tf.reshape(tf.transpose(tf.cast(pooled, self.dtype), [0, 3, 1, 2]), [-1, first.inputs])
+        x = tf.nn.relu(self._dense(tf.nn.relu(self._dense(x, first)), second))
+        return tf.cast(self._dense(x, logits), tf.float32), tf.cast(self._dense(x, deltas), tf.float32)
+
+    def _dense(self, x: tf.Tensor, layer: network.Dense) -> tf.Tensor:
+        product = tf.matmul(x, self.parameter(f"{layer.name}.weight"), transpose_b=True)
+        return tf.nn.bias_add(product, self.parameter(f"{layer.name}.bias"))
+
+    def masks(self, maps: Maps, box: tf.Tensor, level: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+        """Mask logits (B, M, 28, 28) of regions, of their `label`'s class alone."""
+        pooled = pool(maps, self.strides, box, level, self.mask_pool)
+        logits = self._mask_head(pooled, tf.reshape(label, [-1]))
+        return tf.reshape(logits, [box.shape[0], -1, *logits.shape[1:]])
+
+    def _masks(self, pooled: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+        """(N, 28, 28) of pooled maps (N, 14, 14, channels) with classes (N,).
+
+        The transposed convolution makes four cells of each, one product; they find their places when the channels are gone.
+        """
+        x, side = tf.cast(pooled, self.dtype), pooled.shape[1]
+        for layer in self.layers.mask_convolutions:
+            x = tf.nn.relu(self.biased(x, layer))
+        up, last = self.layers.mask_up, self.layers.mask_logits
+        weight = tf.reshape(self.parameter(f"{up.name}.weight"), [4 * up.outputs, up.inputs])
+        x = tf.matmul(tf.reshape(x, [-1, up.inputs]), weight, transpose_b=True)
+        x = tf.nn.relu(tf.nn.bias_add(tf.reshape(x, [-1, up.outputs]), self.parameter(f"{up.name}.bias")))
+        weights = tf.transpose(tf.reshape(self.parameter(f"{last.name}.weight"), [last.inputs, last.outputs]))
+        own = tf.gather(weights, label)[:, :, None]
+        x = tf.cast(tf.matmul(tf.reshape(x, [-1, 4 * side * side, up.outputs]), own), tf.float32)
+        x = tf.transpose(tf.reshape(x, [-1, side, side, 2, 2]), [0, 1, 3, 2, 4])
+        bias = tf.gather(self.parameters[f"{last.name}.bias"], label)
+        return tf.reshape(x, [-1, 2 * side, 2 * side]) + bias[:, None, None]
+
+
+def losses(outputs: Tensors, sampled: Sequence[tf.Tensor]) -> Tensors:
+    """The five losses of a device's batch by name, each a scalar.
+
+    `outputs`: what the host decided, and `objectness`, `rpn_delta`, `logits`, `box_delta`, `mask_logits`. `sampled`: a batch's
+    `anchor` (B, S), `anchor_label`, `anchor_weight`, `anchor_offset` (B, S, 4).
+    """
+    anchor, is_object, weight, offset = sampled
+    label, of_slots = outputs["label"], tf.shape(outputs["mask"])[1]
+    rpn_logits = tf.gather(outputs["objectness"], anchor, batch_dims=1)
+    rpn_box = _smooth_l1(tf.gather(outputs["rpn_delta"], anchor, batch_dims=1) - offset, RPN_BETA)
+    own = tf.gather(outputs["box_delta"], label, batch_dims=2)
+    box = _smooth_l1(own - outputs["delta"], 1.0)
+    rpn = tf.nn.sigmoid_cross_entropy_with_logits(is_object, rpn_logits)
+    entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(label, outputs["logits"])
+    positive = tf.cast(label > 0, tf.float32)
+    of_masks = tf.nn.sigmoid_cross_entropy_with_logits(outputs["mask"], outputs["mask_logits"])
+    in_slots = positive[:, :of_slots]
+    return {
+        "objectness": _mean(rpn, weight, weight),
+        "rpn_box": _mean(rpn_box, is_object * weight, weight),
+        "class": _mean(entropy, outputs["weight"], outputs["weight"]),
+        "box": _mean(box, positive, outputs["weight"]),
+        "mask": _mean(tf.reduce_mean(of_masks, [2, 3]), in_slots, in_slots),
+    }
+
+
+def _mean(values: tf.Tensor, weights: tf.Tensor, counted: tf.Tensor) -> tf.Tensor:
+    """Sum of the weighted values over how many are `counted`, at least 1."""
+    return tf.reduce_sum(values * weights) / tf.maximum(tf.reduce_sum(counted), 1)
+
+
+def _smooth_l1(difference: tf.Tensor, beta: float) -> tf.Tensor:
+    """Sum (…,) over the four deltas (…, 4)."""
+    size = tf.abs(difference)
+    inner = tf.minimum(size, beta)
+    return tf.reduce_sum(inner * (size - 0.5 * inner), -1) / beta
+
+
+class MaskRCNNTrainer(ImageTrainer):
+    """Mask R-CNN on one device; several processes sum their gradients."""
+
+    workload: MaskRCNN
+    inputs = ("image", "size", "anchor", "anchor_label", "anchor_weight", "anchor_offset")
+    evaluation_inputs = ("image", "size")
+
+    def __init__(self, workload: MaskRCNN, place: Place) -> None:
+        super().__init__(workload, place)
+        self.parts_compiled, self.compiled = self.compiled, False  # XLA takes no function that calls the host
+        assert self.updates.accumulation_steps == 1, "the host decides on whole batches"
+        self.rules = Rules.of(self.settings.model, workload.hyperparameters.num_image_candidates)
+        self.arrays: Arrays = {}
+        """Of the batch that is computed."""
+
+    def build_model(self) -> Detector:
+        """The network that the workload describes."""
+        model, layers = self.settings.model, self.workload.network
+        strides = [int(stride) for stride in model["strides"]][: layers.levels]
+        pooled = int(model["box_pool"]), int(model["mask_pool"])
+        return Detector(layers, strides, pooled, self.dtype, not self.on_gpu, self.parts_compiled)
+
+    def tensors(self, batch: Batch, names: tuple[str, ...]) -> list[tf.Tensor]:
+        """The host will look at the others."""
+        self.arrays = batch.arrays
+        return super().tensors(batch, names)
+
+    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
+        """This device's five means. A batch has as many images on every device, and the sum is divided by all of them: what
+        comes out is the mean over the devices."""
+        return tf.add_n(list(self.parts_of(*inputs).values())) * inputs[0].shape[0]
+
+    def parts_of(self, *inputs: tf.Tensor) -> Tensors:
+        """The five losses of this device's batch by name."""
+        images, sizes, *sampled = inputs
+        maps, objectness, deltas = self.model.first_half(images, sizes, True)
+        found = {"objectness": objectness, "rpn_delta": deltas, **self.between(objectness, deltas)}
+        found["logits"], found["box_delta"] = self.model.boxes(maps, found["box"], found["level"])
+        of_slots = tf.shape(found["mask"])[1]
+        some = (found[name][:, :of_slots] for name in ("box", "level", "label"))
+        found["mask_logits"] = self.model.masks(maps, *some)
+        return losses(found, sampled)
+
+    def between(self, objectness: tf.Tensor, deltas: tf.Tensor) -> Tensors:
+        """What the host decides in training (`LEARNED`, each (B, R, …)) and `mask` (B, M, 28, 28); no gradient flows."""
+        side, types = self.rules.mask_side, {**LEARNED, "mask": tf.float32}
+        found = tf.numpy_function(self.learned, [objectness, deltas], list(types.values()))
+        arrays = dict(zip(types, found, strict=True))
+        slots = self.rules.positives if self.parts_compiled else None
+        for name, array in arrays.items():
+            ends = [4] if name in ("box", "delta") else []
+            shape = [slots, side, side] if name == "mask" else [self.rules.regions, *ends]
+            array.set_shape([objectness.shape[0], *shape])
+        return arrays
+
+    def proposals(self, objectness: Array, deltas: Array, training: bool) -> list[Proposals]:
+        """Those of each image of the batch."""
+        return host.proposals(
+            self.arrays, objectness, deltas, self.settings.model, self.rules, suppress, training=training
+        )
+
+    def learned(self, objectness: Array, deltas: Array) -> list[Array]:
+        """On the host: the arrays of `between`."""
+        found = self.proposals(objectness, deltas, training=True)
+        made = host.learned(found, self.arrays, self.settings.seed, self.rules, every_slot=self.parts_compiled)
+        return [made[name] for name in (*LEARNED, "mask")]
+
+    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
+        """`box` (B, D, 4), `score`, `label` (B, D), 0 where there is none, and `mask` (B, D, 28, 28) probabilities."""
+        images, sizes = inputs
+        maps, objectness, deltas = self.model.first_half(images, sizes, False)
+        count, most = images.shape[0], self.rules.of_image if self.parts_compiled else None
+        box, level, there = tf.numpy_function(self.proposed, [objectness, deltas], [tf.float32, tf.int32, tf.int32])
+        box.set_shape([count, most, 4])
+        level.set_shape([count, most])
+        logits, deltas = self.model.boxes(maps, box, level)
+        given = [box, there, tf.nn.softmax(logits), deltas]
+        arrays = tf.numpy_function(self.detected, given, [*DETECTED.values(), tf.int32])
+        found = dict(zip(DETECTED, arrays, strict=False))
+        slots = [self.rules.detections, 4]
+        for name, array in found.items():
+            array.set_shape([count, *slots[: 2 if name == "box" else 1]])
+        used = self.rules.detections if self.parts_compiled else arrays[-1]
+        mask = tf.sigmoid(self.model.masks(maps, *(found[name][:, :used] for name in ("box", "level", "label"))))
+        mask = tf.pad(mask, [[0, 0], [0, self.rules.detections - used], [0, 0], [0, 0]])
+        return {name: found[name] for name in ("box", "score", "label")} | {"mask": mask}
+
+    def proposed(self, objectness: Array, deltas: Array) -> tuple[Array, Array, Array]:
+        """On the host: proposals (B, R, 4), their levels (B, R), and how many there are of each image (B,)."""
+        found = self.proposals(objectness, deltas, training=False)
+        box = stacked([one.box for one in found])
+        if self.parts_compiled:
+            box = np.pad(box, [(0, 0), (0, self.rules.of_image - box.shape[1]), (0, 0)])
+        return box, self.rules.level(box), np.array([len(one) for one in found], np.int32)
+
+    def detected(self, box: Array, there: Array, probabilities: Array, deltas: Array) -> list[Array]:
+        """On the host: the arrays of `DETECTED`, and how many slots the mask head computes."""
+        proposed = [of_image[:count] for of_image, count in zip(box, there, strict=True)]
+        found = detect(proposed, probabilities, deltas, self.arrays["size"], self.rules, suppress)
+        slots = np.array(host.slots(found.label > 0), np.int32)
+        return [*(getattr(found, name) for name in DETECTED), slots]
