@@ -22,6 +22,7 @@ from workloads.common import schedules
 from workloads.common.batch_plan import Bucket, buckets_by_tokens
 from workloads.common.text.batches import growing_edges
 from workloads.common.text.beam import Beam, Decoder, search
+from workloads.common.text.facts import WMT17
 from workloads.common.text.vocabulary import PAD, SHIFTED
 from workloads.common.text.workload import POINTS, POINTS_RULES, TranslationWorkload
 from workloads.transformer import network
@@ -57,6 +58,7 @@ class Transformer(TranslationWorkload):
     official_runs = 10
     framing = SHIFTED
     weigh_tokens = True
+    data = WMT17
     Options = TransformerOptions
     Hyperparameters = TransformerHyperparameters
     options: TransformerOptions
