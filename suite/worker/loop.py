@@ -327,8 +327,9 @@ def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
         "train_samples": run.facts.train_samples,
         "eval_samples": run.facts.evaluation_samples,
     }
+    metadata = workload.log_metadata()
     for key, value in keys.items():
-        log.event(key, value)
+        log.event(key, value, **metadata.get(key, {}))
 
 
 def one_line(error: BaseException) -> str:

@@ -187,5 +187,5 @@ def masks_on_device():
     from workloads.frameworks.pytorch.dropout import hashed
 
     keys = dropout.keys(5, 2, np.arange(7))
-    given = (keys, "source", 11, 24, 0.2)
-    return {"found": hashed(*given, torch.device("cpu")).numpy(), "wanted": dropout.multipliers(*given)}
+    found = hashed(keys[None, :], np.arange(11)[:, None], "source", 24, 0.2, torch.device("cpu"))
+    return {"found": found.numpy(), "wanted": dropout.multipliers(keys, "source", 11, 24, 0.2)}

@@ -9,6 +9,7 @@ from tests.workloads.maskrcnn import test_maskrcnn_rules
 from tests.workloads.ncf import test_ncf_rules
 from tests.workloads.resnet50 import test_resnet_rules
 from tests.workloads.ssd import test_ssd_rules
+from tests.workloads.transformer import test_transformer_rules
 from workloads.api import Rule, Workload
 from workloads.common import rules
 from workloads.gnmt.workload import GNMT
@@ -16,6 +17,7 @@ from workloads.maskrcnn.workload import MaskRCNN
 from workloads.ncf.workload import NCF
 from workloads.resnet50.workload import ResNet50
 from workloads.ssd.workload import SSD
+from workloads.transformer.workload import Transformer
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rules.md"
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
@@ -25,6 +27,7 @@ WORKLOADS = {
     SSD: test_ssd_rules.LAXER,
     MaskRCNN: test_maskrcnn_rules.LAXER,
     GNMT: test_gnmt_rules.LAXER,
+    Transformer: test_transformer_rules.LAXER,
 }
 """Workload to what the checker does not see."""
 SHARED = (*rules.EVERY_V05, *rules.EVERY_V07, *rules.IMAGES)

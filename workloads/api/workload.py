@@ -235,6 +235,10 @@ class Workload(ABC):
         """Keys and values that the rules want in the log, beyond those that the loop writes."""
         return {}
 
+    def log_metadata(self) -> Mapping[str, Mapping[str, Json]]:
+        """Key of `log_keys` to what the rules want beside its value."""
+        return {}
+
     def measured_by(self) -> Mapping[str, Json]:
         """Metric to how it is measured, where its name does not say that; stands in the log's `suite_run`."""
         return {}

@@ -11,28 +11,32 @@ DRAWS = 4
 """Random numbers of 16 bits that one hash gives."""
 RANGE = 1 << 16
 
+Int64s = npt.NDArray[np.int64]
+
 
 def threshold(rate: float) -> int:
     """Draws of 16 bits below this are dropped: `rate` to within 1 / 131,072."""
     return round(rate * RANGE)
 
 
-def keys(seed: int, epoch: int, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def keys(seed: int, epoch: int, samples: Int64s) -> Int64s:
     """(B,) keys of the masks of samples, by their numbers in the training set (B,), in an epoch; not negative."""
     return (bits(stream(seed, "dropout", epoch), samples) >> np.uint64(1)).view(np.int64)
 
 
-def multipliers(
-    keys: npt.NDArray[np.int64], label: str, positions: int, width: int, rate: float
-) -> npt.NDArray[np.float32]:
+def multipliers(keys: Int64s, label: str, positions: int, width: int, rate: float) -> npt.NDArray[np.float32]:
     """What activations (positions, B, width) are multiplied by: 0 with probability `rate`, else 1 / (1 - rate).
 
     `keys` (B,), not negative: one for each sample and epoch. `label`: tells masks of one step apart. A sample's mask depends on
     nothing but these, its positions on no others: padding to another length changes none. `width`: a multiple of 4.
     """
+    return multipliers_at(keys[None, :], np.arange(positions)[:, None], label, width, rate)
+
+
+def multipliers_at(keys: Int64s, positions: Int64s, label: str, width: int, rate: float) -> npt.NDArray[np.float32]:
+    """The same (…, width) for the samples with these keys (…) at these positions (…), which broadcast against each other."""
     assert width % DRAWS == 0, width
-    place = np.arange(positions)[:, None, None]
-    random = bits(stream(0, f"dropout/{label}"), keys[None, :, None], place, np.arange(width // DRAWS))
+    random = bits(stream(0, f"dropout/{label}"), keys[..., None], positions[..., None], np.arange(width // DRAWS))
     kept = random.astype("<u8", copy=False).view("<u2") >= threshold(rate)
     found = kept.astype(np.float32)
     found *= np.float32(1 / (1 - rate))

@@ -24,6 +24,12 @@ def exponential_warm_up(step: int, steps: int, base: float, start: float) -> flo
     return float(base * start ** ((steps - step) / steps)) if step < steps else None
 
 
+def inverse_root(step: int, steps: int, base: float) -> float:
+    """Linear from 0 (step 0) to `base` (step `steps`), then base · √(steps / step). No warm-up: `base` until step 1."""
+    warming = warm_up(step, steps, base)
+    return base * math.sqrt(max(steps, 1) / max(step, 1)) if warming is None else warming
+
+
 def step_decay(step: int, boundaries: Sequence[int], base: float, factor: float) -> float:
     """`base` times `factor` for every boundary (a step) that is reached."""
     return float(base * factor ** sum(step >= boundary for boundary in boundaries))

@@ -17,6 +17,7 @@ from workloads.api import Batch
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
 from workloads.frameworks.pytorch.dropout import multipliers
+from workloads.frameworks.pytorch.entropy import smoothed_entropy
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.gnmt import network
@@ -35,33 +36,6 @@ class _Reordered(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         (places,) = ctx.saved_tensors
         return gradient.contiguous().index_select(0, places), None
-
-
-class _SmoothedEntropy(torch.autograd.Function):
-    """logits (R, V), labels (R,) to the sum of the cross-entropies with smoothed labels, fp32; PAD counts nothing.
-
-    One array of R · V values beside the logits: the gradient overwrites the log-probabilities.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor, smoothing: float) -> torch.Tensor:
-        wide = logits.dtype if logits.dtype == torch.float64 else torch.float32
-        logarithms = F.log_softmax(logits, -1, dtype=wide)
-        ctx.smoothing, ctx.dtype, ctx.valid = smoothing, logits.dtype, labels != PAD
-        ctx.save_for_backward(logarithms, labels)
-        wanted = logarithms.gather(1, labels[:, None])[:, 0]
-        terms = (1 - smoothing) * wanted + smoothing * logarithms.mean(-1)
-        return -(terms * ctx.valid).sum()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        logarithms, labels = ctx.saved_tensors
-        found = logarithms.exp_()
-        found -= ctx.smoothing / found.shape[1]
-        rows = torch.arange(len(labels), device=labels.device)
-        found[rows, labels] -= 1 - ctx.smoothing
-        found *= (ctx.valid * gradient)[:, None]
-        return found.to(ctx.dtype), None, None
 
 
 @dataclass
@@ -243,8 +217,7 @@ class GNMTTrainer(ModelTrainer):
         )
         with self.autocast():
             logits = model(source, lengths, target, self._masks(batch))
-        entropy: torch.Tensor = _SmoothedEntropy.apply(logits, label.t().reshape(-1), smoothing)
-        return entropy
+        return smoothed_entropy(logits, label.t().reshape(-1), 1 - smoothing, smoothing, PAD)
 
     def _masks(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor] | None:
         """Of dropout: the same as in every framework (workloads/common/dropout.py)."""

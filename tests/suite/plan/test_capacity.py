@@ -24,7 +24,7 @@ def memory(monkeypatch):
     return lambda gib: monkeypatch.setattr(capacity, "available_bytes", lambda allowed: int(gib * GIB))
 
 
-@pytest.mark.parametrize("workload", ["gnmt", "ncf", "resnet50", "ssd"])
+@pytest.mark.parametrize("workload", ["gnmt", "ncf", "resnet50", "ssd", "transformer"])
 def test_the_default_batches_of_one_device_fit_a_laptop(workload, memory):
     memory(8)
     check_memory(*planned(workload))

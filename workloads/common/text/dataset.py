@@ -15,8 +15,8 @@ from workloads.api import Dataset, Json
 from workloads.common import manifest as manifests
 from workloads.common.manifest import Manifest
 from workloads.common.text import prepared, sources
+from workloads.common.text.encoding import chunks
 from workloads.common.text.prepared import SIDES, SPLITS, Processed
-from workloads.common.text.vocabulary import Vocabulary
 
 TOOLS = ("sacremoses", "subword-nmt")
 """What plain text is processed with."""
@@ -29,6 +29,8 @@ class TextDataset(Dataset):
     """Of source and target, as Moses calls them."""
     merges: int
     """Of the byte pair encoding that both languages share."""
+    longest: ClassVar[int] = prepared.LONGEST
+    """Subwords of a training sentence."""
 
     @abstractmethod
     def inputs(self, source: Path) -> dict[str, Path]:
@@ -50,7 +52,7 @@ class TextDataset(Dataset):
         """Process, encode and check; see `workloads.api.Dataset`."""
         if not source.is_dir():
             raise ValueError(f"{source}: no such folder; {self.name} is prepared from a folder of files")
-        if self.merges < 1:
+        if getattr(self, "merges", 1) < 1:
             raise ValueError(f"--merges {self.merges}: at least 1 is needed")
         source = source.resolve()
         present = manifests.read(destination)
@@ -103,7 +105,7 @@ class TextDataset(Dataset):
         reasons = {
             "train_not_clean": f"empty, over {sources.CLEAN_WORDS[1]} words or lopsided",
             "train_not_latin1": "not in latin-1",
-            "train_too_long": f"over {prepared.LONGEST} subwords",
+            "train_too_long": f"over {self.longest} subwords",
         }
         dropped = [f"{counts[name]:,} {text}" for name, text in reasons.items() if counts.get(name)]
         lines += [f"notice: dropped training pairs: {', '.join(dropped)}"] if dropped else []
@@ -120,7 +122,7 @@ class TextDataset(Dataset):
         lines = manifests.verify(destination, manifest)
         for split in SPLITS:
             prepared.read(destination, split, manifest.counts[split])
-        Vocabulary.read(destination / prepared.VOCABULARY)
+        prepared.vocabulary_of(destination, manifest.options)
         prepared.read_references(destination, manifest.counts["test"])
         lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
         return lines + [f"notice: {note}" for note in manifest.notes]
@@ -165,8 +167,12 @@ WMT16_MD5 = {
     ("test", "source"): "cb014e2509f86cd81d5a87c240c07464",
     ("test", "target"): "d616740f6026dc493e66efdf9ac1cb04",
 }
-WMT16_REFERENCES_MD5 = "f6c3818b477e4a25cad68b61cc883c17"
-"""Of the reference's files (verify_dataset.sh)."""
+NEWSTEST2014_MD5 = {"en": "dabf51a9c02b2235632f3cee75c72d49", "de": "f6c3818b477e4a25cad68b61cc883c17"}
+"""Of the references' files (verify_dataset.sh)."""
+WMT16_EXPECTED = (
+    f"the processed files ({WMT16_FILES['train', 'source']}, …) or the archives of Europarl v7, Common Crawl, "
+    f"News Commentary v11, dev and test"
+)
 
 
 class WMT16EnDe(TextDataset):
@@ -187,7 +193,7 @@ class WMT16EnDe(TextDataset):
     def inputs(self, source: Path) -> dict[str, Path]:
         """The processed files if one of them is there, else archives and files of the original corpora."""
         if not self._is_processed(source):
-            self._members = sources.find_members(source, sources.wmt_members(self.languages))
+            self._members = sources.find_members(source, sources.wmt_members(self.languages), WMT16_EXPECTED)
             return {str(path.relative_to(source)): path for path, _ in self._members.values()}
         names = [*WMT16_FILES.values(), WMT16_REFERENCES, WMT16_VOCABULARY]
         for name in names:
@@ -221,14 +227,78 @@ class WMT16EnDe(TextDataset):
     def _differing(self, processed: Processed) -> list[str]:
         if self._wrong is None:
             paths = {WMT16_FILES[key]: (processed.files[key], md5) for key, md5 in WMT16_MD5.items()}
-            paths[WMT16_REFERENCES] = (processed.references, WMT16_REFERENCES_MD5)
+            paths[WMT16_REFERENCES] = (processed.references, NEWSTEST2014_MD5["de"])
             with ThreadPoolExecutor(prepared.cores()) as pool:
-                found = list(pool.map(_md5, (path for path, _ in paths.values())))
+                found = list(pool.map(md5, (path for path, _ in paths.values())))
             self._wrong = [name for (name, (_, md5)), is_ in zip(paths.items(), found, strict=True) if md5 != is_]
         return self._wrong
 
 
-def _md5(path: Path) -> str:
+WMT17_TRAIN = ("news-commentary-v12.de-en", "commoncrawl.de-en", "europarl-v7.de-en")
+"""Corpora in the order in which they are joined (reference process_data.py)."""
+WMT17_SPLITS = {"train": WMT17_TRAIN, "dev": ("newstest2013",), "test": ("newstest2014",)}
+WMT17_PAIRS = 4_590_101
+"""Of training: all lines of the corpora (NVIDIA's logs of v0.6 and v0.7 count them)."""
+WMT17_VOCABULARY = "vocab.translate_ende_wmt32k.32768.subwords"
+WMT17_VOCABULARY_MD5 = "0067c33184fa284ef6dc422dffcf8088"
+WMT17_EXPECTED = (
+    f"the archives of News Commentary v12, Common Crawl, Europarl v7 and dev, newstest2014.en and .de, and {WMT17_VOCABULARY}; "
+    f"mlcommons/training, retired_benchmarks/transformer, has the last in tensorflow/transformer/vocab and gets the others"
+)
+
+
+class WMT17EnDe(TextDataset):
+    """WMT17 English-German, the data of the Transformer's reference: the corpora as they are, the published subtokens."""
+
+    name = "wmt17-en-de"
+    longest = 255
+    """256 with EOS (reference model_params.py)."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, tuple[Path, str]] = {}
+        """Where each file lies, once that was looked for."""
+
+    def inputs(self, source: Path) -> dict[str, Path]:
+        """Archives and files of the corpora, and the vocabulary."""
+        corpora = [f"{name}.{code}" for names in WMT17_SPLITS.values() for name in names for code in self.languages]
+        self._members = sources.find_members(source, [WMT17_VOCABULARY, *corpora], WMT17_EXPECTED)
+        return {str(path.relative_to(source)): path for path, _ in self._members.values()}
+
+    def options(self) -> dict[str, Json]:
+        """No byte pair encoding is learned."""
+        return {"languages": list(self.languages), "subwords": prepared.SUBTOKENS}
+
+    def process(self, source: Path, folder: Path) -> tuple[Processed, dict[str, int]]:
+        """The corpora joined as plain text."""
+        files = {}
+        for split, names in WMT17_SPLITS.items():
+            for side, language in zip(SIDES, self.languages, strict=True):
+                files[split, side] = folder / f"{split}.{language}"
+                with files[split, side].open("wb") as out:
+                    for name in names:
+                        sources.append(self._members[f"{name}.{language}"], out)
+        vocabulary = folder / WMT17_VOCABULARY
+        with vocabulary.open("wb") as out:
+            sources.append(self._members[WMT17_VOCABULARY], out)
+        return Processed(files, vocabulary, files["test", "target"], subtokens=True, longest=self.longest), {}
+
+    def notes(self, processed: Processed) -> list[str]:
+        """Files that are not the reference's."""
+        wanted = {WMT17_VOCABULARY: (processed.vocabulary, WMT17_VOCABULARY_MD5)}
+        for side, language in zip(SIDES, self.languages, strict=True):
+            wanted[f"newstest2014.{language}"] = processed.files["test", side], NEWSTEST2014_MD5[language]
+        wrong = [name for name, (path, digest) in wanted.items() if md5(path) != digest]
+        lines = sum(data.count(b"\n") for data in chunks(processed.files["train", "source"]))
+        found = [f"md5 differs from the reference's: {', '.join(wrong)}"] if wrong else []
+        return found + ([f"{lines:,} training pairs, not {WMT17_PAIRS:,}"] if lines != WMT17_PAIRS else [])
+
+    def matches(self, processed: Processed) -> bool | None:
+        """Whether vocabulary, test set and the number of training pairs are the reference's."""
+        return not self.notes(processed)
+
+
+def md5(path: Path) -> str:
+    """Hex digest of a file."""
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(1 << 20):

@@ -17,6 +17,8 @@ from workloads.common.text import prepared
 
 TRAIN_LENGTHS = "train_lengths"
 """Name of the array of facts: (2, N) uint16, subwords of each training pair's source and target."""
+END = "end"
+"""Of the sizes: the id of EOS, where it is not `vocabulary.EOS`."""
 COUNTS = ("train", "dev", "test", "vocabulary", "test_longest", "dev_longest")
 
 UInt16s = npt.NDArray[np.uint16]
@@ -42,6 +44,22 @@ WMT16 = TextFacts(
 """WMT16 English-German as NVIDIA's v0.6 entry trains on it (pairs of an epoch, from its log), reference's evaluation limits."""
 
 
+WMT17 = TextFacts(
+    "wmt17-en-de",
+    {
+        "train": 4_590_101,
+        "dev": 3_000,
+        "test": 3_003,
+        "vocabulary": 33_708,
+        "dev_longest": 128,
+        "test_longest": 96,
+        END: 1,
+    },
+)
+"""WMT17 English-German with the published subtokens: pairs as NVIDIA's logs of v0.6 count them, newstest2014 as encoded here;
+the longest sentence of newstest2013 is presumed."""
+
+
 def read_facts(folder: Path) -> Facts:
     """Counts of the data set prepared in `folder`, from its manifest alone. Raises ValueError that says what to type."""
     manifest = manifests.read(folder)
@@ -52,7 +70,9 @@ def read_facts(folder: Path) -> Facts:
             how = f"suite data make-demo {name}"
         raise ValueError(f"no prepared data in {folder}; type: {how}")
     try:
-        counts = {name: int(manifest.counts[name]) for name in COUNTS}
+        counts = {
+            name: int(manifest.counts[name]) for name in (*COUNTS, END) if name in COUNTS or name in manifest.counts
+        }
     except (KeyError, TypeError, ValueError):
         raise ValueError(
             f"{folder / manifests.NAME} is not of a data set of sentence pairs ({manifest.dataset})"
@@ -69,7 +89,7 @@ def _facts(
     return Facts(
         train_samples=counts["train"],
         evaluation_samples=counts["test"],
-        sizes={name: counts[name] for name in COUNTS if name not in ("train", "test")},
+        sizes={name: count for name, count in counts.items() if name not in ("train", "test")},
         fingerprint=fingerprint,
         notes=notes,
         arrays=dict(arrays or {}),

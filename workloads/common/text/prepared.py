@@ -6,23 +6,27 @@ For each split (`train`, `dev`, `test`) and each side (`source`, `target`), with
     SPLIT_SIDE_offsets.npy    (N + 1,) int64: sentence n is ids[offsets[n] : offsets[n + 1]]
     train_lengths.npy         (2, N) uint16: subwords of each training pair's source and target
 
-`vocabulary.txt` has a subword a line; `references.txt` the raw translations of the test set, a line each. Batch plans need
-`train_lengths.npy` alone (`Facts.arrays`).
+`vocabulary.txt` has a subword a line, or subtokens in quotes (`subtokens.py`); `references.txt` the raw translations of the
+test set, a line each. Batch plans need `train_lengths.npy` alone (`Facts.arrays`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.text.vocabulary import UNK, Framing, Vocabulary
+from workloads.common.text import encoding, subtokens
+from workloads.common.text.encoding import Encoded, id_type, read_lines, read_vocabulary
+from workloads.common.text.subtokens import Subtokeniser
+from workloads.common.text.vocabulary import Framing, Vocabulary
 
 SIDES = ("source", "target")
 SPLITS = ("train", "dev", "test")
@@ -30,9 +34,10 @@ VOCABULARY, REFERENCES, LENGTHS = "vocabulary.txt", "references.txt", "train_len
 LONGEST = 254
 """Subwords of a training sentence; pairs with a longer one are dropped. 256 with BOS and EOS: the most that any published
 hyperparameter set trains on (Transformer reference, model_params.py)."""
+SUBTOKENS = "subtokens"
+"""The option `subwords` of a manifest whose ids are subtokens of plain text."""
 UNKNOWN_SHARE = 0.01
 """More unknown subwords than this in the training text: the vocabulary is another text's."""
-CHUNK_BYTES = 1 << 22
 
 Ids = npt.NDArray[np.integer]
 Int32s = npt.NDArray[np.int32]
@@ -41,13 +46,17 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Processed:
-    """Text files that the prepared form is made of: subwords separated by spaces, a sentence a line."""
+    """Text files that the prepared form is made of: subwords separated by spaces, a sentence a line; or plain text."""
 
     files: dict[tuple[str, str], Path]
     """(split, side) to file."""
     vocabulary: Path
     references: Path
     """Raw text."""
+    subtokens: bool = False
+    """Plain text, which the vocabulary's subtokens are cut from; lines may be empty."""
+    longest: int = LONGEST
+    """Subwords of a training sentence; pairs with a longer one are dropped."""
 
 
 @dataclass(frozen=True)
@@ -91,17 +100,6 @@ class Parallel:
         return len(self.source)
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """What a text file was made into, beside the raw file of its ids."""
-
-    lengths: npt.NDArray[np.int32]
-    """(N,) subwords of each line."""
-    unknown: int
-    example: str
-    """An unknown subword, with the number of its line; empty: there is none."""
-
-
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -110,26 +108,28 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
 
     Raises ValueError in one line: file, line, what is wrong.
     """
-    vocabulary = Vocabulary.read(processed.vocabulary)
+    vocabulary = read_vocabulary(processed.vocabulary, processed.subtokens)
     references = read_lines(processed.references)
     tasks = [
-        (str(path), str(processed.vocabulary), str(folder / f"{split}_{side}.ids"))
+        (str(path), str(processed.vocabulary), processed.subtokens, str(folder / f"{split}_{side}.ids"))
         for (split, side), path in processed.files.items()
     ]
     workers = min(cores(), len(tasks))
-    large = any(Path(path).stat().st_size > CHUNK_BYTES for path, _, _ in tasks if os.path.isfile(path))
+    large = any(Path(path).stat().st_size > encoding.CHUNK_BYTES for path, *_ in tasks if os.path.isfile(path))
     if workers > 1 and large:
         with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
-            results = list(pool.map(_encode, *zip(*tasks, strict=True)))
+            results = list(pool.map(encoding.encode, *zip(*tasks, strict=True)))
     else:
-        results = [_encode(*task) for task in tasks]
+        results = [encoding.encode(*task) for task in tasks]
     encoded = dict(zip(processed.files, results, strict=True))
-    counts = {"vocabulary": len(vocabulary)}
+    counts = {"vocabulary": len(vocabulary), **({"end": subtokens.END} if processed.subtokens else {})}
     for split in SPLITS:
         paths = {side: processed.files[split, side] for side in SIDES}
         sides = {side: encoded[split, side] for side in SIDES}
         _check_pair(paths, sides)
-        keep = _kept(sides) if split == "train" else np.ones(len(sides["source"].lengths), bool)
+        keep = _kept(sides, processed.longest) if split == "train" else np.ones(len(sides["source"].lengths), bool)
+        if not keep.any():
+            raise ValueError(f"no {split} pair with at most {processed.longest} subwords a side")
         counts |= _write_split(folder, split, sides, keep, len(vocabulary))
     counts |= _unknown(processed, encoded)
     if len(references) != counts["test"]:
@@ -142,45 +142,6 @@ def write(processed: Processed, folder: Path) -> dict[str, int]:
     return counts
 
 
-class _Ids(dict[str, int]):
-    """Subword to id, UNK for those that are not known: without a Python call for each that is."""
-
-    def __missing__(self, key: str) -> int:
-        return UNK
-
-
-def _encode(path: str, vocabulary: str, out: str) -> Encoded:
-    """Write the ids of a file's subwords to `out` (raw). In a process of its own; raises ValueError naming file and line."""
-    known = Vocabulary.read(Path(vocabulary))
-    id_of, dtype = _Ids(known.ids).__getitem__, id_type(len(known))
-    lengths: list[npt.NDArray[np.int32]] = []
-    unknown, example, first_line = 0, "", 1
-    with open(out, "wb") as ids_file:
-        for chunk in chunks(Path(path)):
-            lines = decode(chunk, path, first_line).split("\n")
-            lines = lines[:-1] if lines[-1] == "" else lines
-            subwords: list[str] = []
-            counts = np.empty(len(lines), np.int32)
-            for number, line in enumerate(lines):
-                found = line.split()
-                if not found:
-                    raise ValueError(f"{path}:{first_line + number}: an empty line; a sentence pair needs both sides")
-                counts[number] = len(found)
-                subwords += found
-            ids = np.fromiter(map(id_of, subwords), dtype, len(subwords))
-            ids.tofile(ids_file)
-            lengths.append(counts)
-            strange = np.flatnonzero(ids == UNK)
-            unknown += len(strange)
-            if len(strange) and not example:
-                line_number = first_line + int(np.searchsorted(np.cumsum(counts), strange[0], "right"))
-                example = f"{subwords[strange[0]]!r} in line {line_number}"
-            first_line += len(lines)
-    if first_line == 1:
-        raise ValueError(f"{path}: no line of text")
-    return Encoded(np.concatenate(lengths), unknown, example)
-
-
 def _check_pair(paths: dict[str, Path], sides: dict[str, Encoded]) -> None:
     """Raise ValueError if two sides have unequal numbers of lines."""
     numbers = [len(sides[side].lengths) for side in SIDES]
@@ -191,9 +152,9 @@ def _check_pair(paths: dict[str, Path], sides: dict[str, Encoded]) -> None:
         )
 
 
-def _kept(sides: dict[str, Encoded]) -> npt.NDArray[np.bool_]:
+def _kept(sides: dict[str, Encoded], longest: int) -> npt.NDArray[np.bool_]:
     """(N,) True for the pairs that are short enough."""
-    return np.asarray(np.maximum(sides["source"].lengths, sides["target"].lengths) <= LONGEST)
+    return np.asarray(np.maximum(sides["source"].lengths, sides["target"].lengths) <= longest)
 
 
 def _unknown(processed: Processed, encoded: dict[tuple[str, str], Encoded]) -> dict[str, int]:
@@ -216,8 +177,6 @@ def _write_split(
 ) -> dict[str, int]:
     """Arrays of a split from the raw ids, which are removed; its counts."""
     kept = int(keep.sum())
-    if not kept:
-        raise ValueError(f"no {split} pair with at most {LONGEST} subwords a side")
     counts = {split: kept, f"{split}_too_long": len(keep) - kept}
     lengths = np.empty((2, kept), np.uint16)
     for number, side in enumerate(SIDES):
@@ -263,17 +222,17 @@ def _open(path: Path, dtypes: tuple[str, ...], length: int) -> npt.NDArray[np.in
     return np.asarray(array.view(np.ndarray))
 
 
+def vocabulary_of(folder: Path, options: Mapping[str, Any]) -> Vocabulary | Subtokeniser:
+    """That of prepared data; `options`: those of its manifest."""
+    return read_vocabulary(folder / VOCABULARY, options.get("subwords") == SUBTOKENS)
+
+
 def read_references(folder: Path, count: int) -> list[str]:
     """The raw translations of the test set. Raises ValueError naming the file."""
     lines = read_lines(folder / REFERENCES)
     if len(lines) != count:
         raise ValueError(f"{folder / REFERENCES}: {len(lines):,} lines instead of {count:,}; prepare the data again")
     return lines
-
-
-def id_type(vocabulary: int) -> npt.DTypeLike:
-    """What ids are stored as."""
-    return np.uint16 if vocabulary <= 1 << 16 else np.int32
 
 
 def framed(
@@ -297,45 +256,3 @@ def framed(
 def cores() -> int:
     """CPU cores that this process may use."""
     return len(os.sched_getaffinity(0))
-
-
-# -- text files -------------------------------------------------------------------------------------------------------
-
-
-def chunks(path: Path) -> Iterator[bytes]:
-    """A file in pieces that end with a line. Raises ValueError naming it."""
-    rest = b""
-    try:
-        with path.open("rb") as file:
-            while block := file.read(CHUNK_BYTES):
-                cut = block.rfind(b"\n") + 1
-                if cut:
-                    yield rest + block[:cut]
-                    rest = block[cut:]
-                else:
-                    rest += block
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
-    if rest:
-        yield rest
-
-
-def decode(data: bytes, path: object, first_line: int) -> str:
-    """Text of UTF-8. Raises ValueError naming file and line; `first_line` is the number of the first one of `data`."""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = first_line + data.count(b"\n", 0, error.start)
-        raise ValueError(
-            f"{path}:{line}: not UTF-8 (byte {data[error.start]:#04x}); repair the line, or download again"
-        ) from None
-
-
-def read_lines(path: Path) -> list[str]:
-    """The lines of a text file that fits into memory, without their ends. Raises ValueError naming file and line."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}") from None
-    lines = decode(data, path, 1).split("\n")
-    return [line.rstrip("\r") for line in (lines[:-1] if lines[-1] == "" else lines)]

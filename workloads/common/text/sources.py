@@ -20,7 +20,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import IO, Any
 
-from workloads.common.text.prepared import SIDES, Processed, chunks, cores, decode
+from workloads.common.text.encoding import chunks, decode
+from workloads.common.text.prepared import SIDES, Processed, cores
 from workloads.common.text.vocabulary import Vocabulary
 
 CLEAN_WORDS, CLEAN_RATIO = (1, 80), 9
@@ -46,8 +47,11 @@ def wmt_members(languages: Sequence[str]) -> list[str]:
     return train + [f"{test}-deen-{kind}.sgm" for test in WMT_TESTS for kind in ("src.de", "ref.en")]
 
 
-def find_members(source: Path, names: Sequence[str]) -> dict[str, tuple[Path, str]]:
-    """Where in the folder `source` each file lies: (file, "") or (archive, member). Raises ValueError naming a missing one."""
+def find_members(source: Path, names: Sequence[str], expected: str) -> dict[str, tuple[Path, str]]:
+    """Where in the folder `source` each file lies: (file, "") or (archive, member).
+
+    Raises ValueError naming a missing one, and what is `expected`.
+    """
     wanted = set(names)
     found: dict[str, tuple[Path, str]] = {}
     for path in sorted(source.rglob("*")):
@@ -66,10 +70,7 @@ def find_members(source: Path, names: Sequence[str]) -> dict[str, tuple[Path, st
             raise ValueError(f"{archive}: cannot be read ({error}); download it again") from None
     missing = [name for name in names if name not in found]
     if missing:
-        raise ValueError(
-            f"{source}: no {missing[0]}, neither as a file nor in an archive; expected are the processed files "
-            f"(train.tok.clean.bpe.32000.en, …) or the archives of Europarl v7, Common Crawl, News Commentary v11, dev and test"
-        )
+        raise ValueError(f"{source}: no {missing[0]}, neither as a file nor in an archive; expected are {expected}")
     return found
 
 
@@ -78,8 +79,7 @@ def unpack_wmt(members: dict[str, tuple[Path, str]], languages: Sequence[str], f
     for language in languages:
         with (folder / f"train.{language}").open("wb") as out:
             for corpus in WMT_TRAIN:
-                with _opened(*members[f"{corpus}.{language}"]) as file:
-                    _copy(file, out)
+                append(members[f"{corpus}.{language}"], out)
         kind = {"de": "src.de", "en": "ref.en"}[language]
         for test, splits in WMT_TESTS.items():
             with _opened(*members[f"{test}-deen-{kind}.sgm"]) as file:
@@ -87,6 +87,12 @@ def unpack_wmt(members: dict[str, tuple[Path, str]], languages: Sequence[str], f
             for split in splits:
                 with (folder / f"{split}.{language}").open("a", encoding="utf-8") as out_text:
                     out_text.writelines(f"{line}\n" for line in lines)
+
+
+def append(member: tuple[Path, str], out: IO[bytes]) -> None:
+    """Append a file, (file, "") or (archive, member), to another."""
+    with _opened(*member) as file:
+        _copy(file, out)
 
 
 @contextlib.contextmanager

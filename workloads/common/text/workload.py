@@ -19,6 +19,7 @@ from workloads.common.randomness import bits, integers, stream
 from workloads.common.text import batches, bleu, facts, prepared
 from workloads.common.text.batches import Batching, TranslationData
 from workloads.common.text.beam import Beam
+from workloads.common.text.bleu import Detokenise
 from workloads.common.text.facts import TextFacts
 from workloads.common.text.prepared import Parallel
 from workloads.common.text.vocabulary import EOS, GNMT, SPECIALS, Framing, Vocabulary
@@ -72,6 +73,11 @@ class TranslationWorkload(Workload):
         `sizes["pairs"]` counts all that are prepared.
         """
         found = cls.data.for_settings(settings)
+        if cls.framing.begin is not None and facts.END in found.sizes:
+            raise ValueError(
+                f"workload.dataset={settings.dataset}: its vocabulary has no beginning of a sentence, which {cls.name} needs; "
+                f"type workload.dataset={facts.WMT16.name}"
+            )
         lengths = facts.train_lengths(found)
         most = cls.hyperparameters_of(settings).max_sequence_length - cls.framing.extra
         short = int((np.maximum(lengths[0], lengths[1]) <= most).sum())
@@ -80,6 +86,11 @@ class TranslationWorkload(Workload):
         return found
 
     # -- batches --------------------------------------------------------------------------------------------------
+
+    @property
+    def end(self) -> int:
+        """The id of EOS in this data set."""
+        return self.facts.sizes.get(facts.END, EOS)
 
     @property
     def vocabulary_size(self) -> int:
@@ -99,7 +110,7 @@ class TranslationWorkload(Workload):
         shapes = self.options.evaluation_shapes
         share = -(-self.facts.evaluation_samples // self.settings.devices)
         return Batching(
-            framing=self.framing,
+            framing=replace(self.framing, end=self.end),
             buckets=self.buckets(),
             evaluation_edges=tuple(sorted({-(-longest * number // shapes) for number in range(1, shapes + 1)})),
             evaluation_sentences=min(self.options.evaluation_batch_size, share),
@@ -145,7 +156,7 @@ class TranslationWorkload(Workload):
             if array.ndim == 2:
                 array.fill(len(SPECIALS))
                 if name != "target":
-                    array[:, -1] = EOS
+                    array[:, -1] = self.end
         arrays = dict(batch.arrays)
         for length, of_side in (("source_length", "source"), ("target_length", "label")):
             if length in arrays:
@@ -234,10 +245,12 @@ class TranslationWorkload(Workload):
 
     def translations(self, results: Arrays) -> list[str]:
         """The text of all translations, in the order of the test set."""
-        vocabulary = Vocabulary.read(self.folder / prepared.VOCABULARY)
         manifest = manifests.read(self.folder)
         assert manifest is not None, self.folder
-        text = bleu.detokeniser(str(manifest.options["languages"][1]))
+        vocabulary = prepared.vocabulary_of(self.folder, manifest.options)
+        text: Detokenise = str  # subtokens are those of the text itself
+        if isinstance(vocabulary, Vocabulary):
+            text = bleu.detokeniser(str(manifest.options["languages"][1]))
         stops = np.cumsum(results["token_count"], dtype=np.int64)
         starts = stops - results["token_count"]
         said = [results["token"][starts[row] : stops[row]].tolist() for row in np.argsort(results["number"])]

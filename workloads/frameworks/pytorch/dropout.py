@@ -12,20 +12,27 @@ from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, strea
 
 def multipliers(keys: Array, label: str, positions: int, width: int, rate: float, device: torch.device) -> torch.Tensor:
     """`workloads.common.dropout.multipliers` on a device."""
+    return multipliers_at(keys[None, :], np.arange(positions)[:, None], label, width, rate, device)
+
+
+def multipliers_at(
+    keys: Array, positions: Array, label: str, width: int, rate: float, device: torch.device
+) -> torch.Tensor:
+    """`workloads.common.dropout.multipliers_at` on a device."""
     if device.type == "cpu":
-        return torch.from_numpy(dropout.multipliers(keys, label, positions, width, rate))
-    return hashed(keys, label, positions, width, rate, device)
+        return torch.from_numpy(dropout.multipliers_at(keys, positions, label, width, rate))
+    return hashed(keys, positions, label, width, rate, device)
 
 
-def hashed(keys: Array, label: str, positions: int, width: int, rate: float, device: torch.device) -> torch.Tensor:
+def hashed(keys: Array, positions: Array, label: str, width: int, rate: float, device: torch.device) -> torch.Tensor:
     """The same numbers by the device's integers."""
-    state = torch.full((1, 1, 1), _signed(int(stream(0, f"dropout/{label}"))), device=device)
-    samples = torch.from_numpy(np.ascontiguousarray(keys, np.int64)).to(device, non_blocking=True)
-    for coordinate in (
-        samples[None, :, None],
-        torch.arange(positions, device=device)[:, None, None],
-        torch.arange(width // dropout.DRAWS, device=device),
-    ):
+    samples, places = (
+        torch.from_numpy(np.ascontiguousarray(one, np.int64)).to(device, non_blocking=True) for one in (keys, positions)
+    )
+    state = torch.full(
+        (1,) * (max(samples.ndim, places.ndim) + 1), _signed(int(stream(0, f"dropout/{label}"))), device=device
+    )
+    for coordinate in (samples[..., None], places[..., None], torch.arange(width // dropout.DRAWS, device=device)):
         state = _mixed(state + (coordinate + 1) * _signed(GAMMA))
     draws = state.view(torch.int16).to(torch.int32) & (dropout.RANGE - 1)
     return (draws >= dropout.threshold(rate)).float() * float(np.float32(1 / (1 - rate)))

@@ -39,3 +39,12 @@ def write_plain(folder: Path) -> None:
     for split, times in (("train", 20), ("dev", 1), ("test", 1)):
         write_lines(folder / f"{split}.en", english * times)
         write_lines(folder / f"{split}.de", german * times)
+
+
+SUBTOKENS = [", _", "._", "the_", "the", "at_", "Der_", "wa", "_", *"\\u;0123456789abcdehlnorstwDTH.,ßä "]
+"""Of a small vocabulary, without padding and EOS."""
+
+
+def write_subtokens(path: Path) -> None:
+    """The small vocabulary as a file."""
+    write_lines(path, [f"'{one}'" for one in ("<pad>_", "<EOS>_", *SUBTOKENS)])

@@ -19,6 +19,7 @@ class Values:
 
 
 class Translation(TranslationWorkload):
+    name = "translation"
     Options = TranslationOptions
     Hyperparameters = Values
     beam = Beam(4)

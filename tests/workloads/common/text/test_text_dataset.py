@@ -10,7 +10,7 @@ import pytest
 from suite.cli import main
 from tests.workloads.common.text.synthetic_text import SUBWORDS, sentences, write_lines, write_plain, write_processed
 from workloads.common import manifest as manifests
-from workloads.common.text import dataset, facts, prepared, sources
+from workloads.common.text import dataset, encoding, facts, prepared, sources
 from workloads.common.text.dataset import WMT16_FILES, WMT16_REFERENCES, WMT16_VOCABULARY, PlainText, WMT16EnDe
 from workloads.common.text.vocabulary import GNMT, SHIFTED, Vocabulary
 
@@ -58,7 +58,7 @@ def test_processed_files_become_arrays_that_hold_every_sentence(source, tmp_path
 
 def test_chunks_and_processes_change_nothing(source, tmp_path, monkeypatch):
     WMT16EnDe().prepare(source, tmp_path / "plain")
-    monkeypatch.setattr(prepared, "CHUNK_BYTES", 97)
+    monkeypatch.setattr(encoding, "CHUNK_BYTES", 97)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     WMT16EnDe().prepare(source, tmp_path / "chunks")
     monkeypatch.setattr(prepared, "cores", lambda: 2)  # now files are larger than a chunk: processes read them
@@ -76,7 +76,7 @@ def test_files_that_are_not_the_references_make_runs_open(source, tmp_path, monk
     mine = {key: hashlib.md5((source / name).read_bytes()).hexdigest() for key, name in WMT16_FILES.items()}
     monkeypatch.setattr(dataset, "WMT16_MD5", mine)
     references = hashlib.md5((source / WMT16_REFERENCES).read_bytes()).hexdigest()
-    monkeypatch.setattr(dataset, "WMT16_REFERENCES_MD5", references)
+    monkeypatch.setitem(dataset.NEWSTEST2014_MD5, "de", references)
     WMT16EnDe().prepare(source, tmp_path / "same")
     same = manifests.read(tmp_path / "same")
     assert (same.matches_published, list(same.notes)) == (True, [])
@@ -104,7 +104,7 @@ def test_unequal_numbers_of_lines(source, tmp_path):
 
 @pytest.mark.parametrize("blank", ["", "  ", "\t"])
 def test_an_empty_line(source, tmp_path, monkeypatch, blank):
-    monkeypatch.setattr(prepared, "CHUNK_BYTES", 300)
+    monkeypatch.setattr(encoding, "CHUNK_BYTES", 300)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     lines = sentences(1, 60)
     lines[41] = blank
@@ -114,7 +114,7 @@ def test_an_empty_line(source, tmp_path, monkeypatch, blank):
 
 @pytest.mark.parametrize(("chunk_bytes", "cores"), [(1 << 22, 1), (64, 1), (64, 2)])
 def test_text_that_is_not_utf8(source, tmp_path, monkeypatch, chunk_bytes, cores):
-    monkeypatch.setattr(prepared, "CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr(encoding, "CHUNK_BYTES", chunk_bytes)
     monkeypatch.setattr(prepared, "cores", lambda: cores)
     lines = (source / TRAIN_EN).read_bytes().split(b"\n")
     lines[30] = b"w1 \xe4 w2"
@@ -123,7 +123,7 @@ def test_text_that_is_not_utf8(source, tmp_path, monkeypatch, chunk_bytes, cores
 
 
 def test_a_vocabulary_of_another_text(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(prepared, "CHUNK_BYTES", 50)
+    monkeypatch.setattr(encoding, "CHUNK_BYTES", 50)
     monkeypatch.setattr(prepared, "cores", lambda: 1)
     write_lines(source / WMT16_VOCABULARY, [f"x{number}" for number in range(30)] + SUBWORDS[:20])
     line = refused(source, tmp_path)

@@ -11,7 +11,7 @@ def test_update_clipped_and_scaled_waits_for_nothing(optimizer):
     assert found["waits"].tolist() == found["copies"].tolist() == []
 
 
-@pytest.mark.parametrize("workload", ["gnmt", "ncf", "resnet50", "ssd"])
+@pytest.mark.parametrize("workload", ["gnmt", "ncf", "resnet50", "ssd", "transformer"])
 def test_constructor_makes_no_tensor_and_no_context(workload):
     on_cpu, on_cuda, in_setup = probe("pytorch", "probes.pytorch_device.constructors")[workload]
     assert on_cpu == on_cuda == 0

@@ -1,0 +1,105 @@
+"""Subtokens: nothing is lost, the longest match is taken, and what is no vocabulary is refused."""
+
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.workloads.common.text import subtokens_plain
+from tests.workloads.common.text.synthetic_text import SUBTOKENS, write_subtokens
+from workloads.common.text.subtokens import END, UNDEFINED, Subtokeniser, joined, tokens
+
+SUBTOKENISER = Subtokeniser(["<pad>", "<EOS>", *SUBTOKENS])
+TEXT = st.text(
+    st.one_of(st.characters(), st.sampled_from(" \\_u;0123456789\nabcdehltwäß.,\t\u2028\u3013")), max_size=40
+)
+"""Arbitrary Unicode, lone surrogates too, with what escapes are made of, and words of the vocabulary."""
+
+
+@given(TEXT)
+def test_nothing_is_lost(text):
+    assert SUBTOKENISER.decode(SUBTOKENISER.encode(text)) == text
+
+
+@given(TEXT)
+def test_tokens_are_joined_again(text):
+    assert joined(tokens(text)) == text
+
+
+@given(
+    st.one_of(
+        TEXT, st.lists(st.sampled_from(["the", "theatre", "th", "watt", "The", "_", "\\", "u", "."])).map(" ".join)
+    )
+)
+def test_the_longest_match_is_taken(text):
+    """Against the rule read directly, without a cache."""
+    found = [SUBTOKENISER.subtokens[number] for number in SUBTOKENISER.encode(text)]
+    assert found == subtokens_plain.encode(text, SUBTOKENS)
+
+
+def test_words_are_letters_and_numbers():
+    """The pattern's classes are Unicode's categories, for every character."""
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        if character.isalnum() != (unicodedata.category(character)[0] in "LN"):
+            pytest.fail(f"U+{code:04X}")
+    assert tokens("ab_c, d  e") == ["ab", "_", "c", ", ", "d", "  ", "e"]
+    assert tokens(" a ") == [" ", "a", " "]
+
+
+def test_known_encodings():
+    """A space between words is implied; the end of a token is part of its last subtoken."""
+    pieces = [SUBTOKENISER.subtokens[number] for number in SUBTOKENISER.encode("the theatre, č_")]
+    assert pieces == ["the_", "the", "a", "t", "r", "e", "_", ", _", "\\", "2", "6", "9", ";", "_", "\\", "u", "_"]
+
+
+def test_what_models_may_say():
+    """EOS ends; padding and ids beyond the vocabulary say nothing; a number that is no character's has a sign of its own."""
+    ids = SUBTOKENISER.encode("the")
+    assert SUBTOKENISER.decode([0, *ids, 0, 10_000, END, *ids]) == "the"
+    backwards = [SUBTOKENISER.ids[one] for one in "\\99999999;_"]
+    assert SUBTOKENISER.decode(backwards) == UNDEFINED
+    assert SUBTOKENISER.decode([]) == ""
+
+
+def test_files_keep_every_line(tmp_path):
+    """Lines may hold any character but a line feed: quotes, control characters, Unicode's line separators."""
+    strange = ["'", '"', "\u2028", "\x85", "\x1c", "\u00a0"]
+    made = Subtokeniser(["<pad>_", "<EOS>_", *SUBTOKENS, *strange])
+    made.write(tmp_path / "vocabulary")
+    again = Subtokeniser.read(tmp_path / "vocabulary")
+    assert again.subtokens == made.subtokens
+    assert len(again) == 2 + len(SUBTOKENS) + len(strange)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda lines: [*lines, lines[5]], "stands in line 6 too"),
+        (
+            lambda lines: [line for line in lines if line != "'\\'"],
+            r"'\\' is not a subtoken; each character in use must be one",
+        ),
+        (lambda lines: [*lines, "'ö_'"], "'ö' is not a subtoken"),
+        (lambda lines: [*lines, "the"], "is not a subtoken in quotes"),
+        (lambda lines: [*lines, ""], "'' is not a subtoken in quotes"),
+    ],
+)
+def test_what_is_no_vocabulary_is_refused(tmp_path, change, words):
+    path = tmp_path / "vocabulary"
+    write_subtokens(path)
+    path.write_text("".join(f"{line}\n" for line in change(path.read_text().splitlines())))
+    with pytest.raises(ValueError, match=r"subtoken|stands") as caught:
+        Subtokeniser.read(path)
+    assert words in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="No such file or directory; a vocabulary of subtokens is expected"):
+        Subtokeniser.read(tmp_path / "vocabulary")
+    (tmp_path / "vocabulary").write_bytes(b"'a'\n'\xff'\n")
+    with pytest.raises(ValueError, match=r"vocabulary:2: not UTF-8"):
+        Subtokeniser.read(tmp_path / "vocabulary")

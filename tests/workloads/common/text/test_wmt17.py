@@ -1,0 +1,121 @@
+"""The Transformer's data set: corpora as they are, cut into subtokens of a published vocabulary."""
+
+import hashlib
+import io
+import tarfile
+
+import numpy as np
+import pytest
+
+from suite.cli import main
+from tests.workloads.common.text.synthetic_text import SUBTOKENS, write_subtokens
+from tests.workloads.common.text.synthetic_translation import Shifted, Translation, data_of, settings
+from workloads.common import manifest as manifests
+from workloads.common.text import dataset, facts, prepared
+from workloads.common.text.dataset import WMT17_VOCABULARY, WMT17EnDe
+from workloads.common.text.subtokens import Subtokeniser
+
+LINES = {
+    "news-commentary-v12.de-en": [("The theatre.", "Das Theater."), ("", "Nichts"), ("A\u2028b", " c\xa0 ")],
+    "commoncrawl.de-en": [("the wa", "der Wa")] * 40,
+    "europarl-v7.de-en": [("the " * 256, "y"), ("the " * 255, "y"), ("last", "Ende")],
+    "newstest2013": [("dev one", "dev eins")],
+    "newstest2014": [("test one", "Test eins, ä"), ("test _ two", "Test  zwei")],
+}
+"""Corpus to its pairs; "the" is one subtoken."""
+
+
+@pytest.fixture
+def source(tmp_path):
+    """Two corpora in archives, the others as files in folders."""
+    folder = tmp_path / "from"
+    (folder / "below").mkdir(parents=True)
+    for corpus, pairs in LINES.items():
+        for side, language in enumerate(("en", "de")):
+            text = "".join(f"{pair[side]}\n" for pair in pairs).encode()
+            name = f"{corpus}.{language}"
+            if corpus.startswith(("comm", "news-comm")):
+                with tarfile.open(folder / f"{name}.tgz", "w:gz") as tar:
+                    info = tarfile.TarInfo(f"training/{name}")
+                    info.size = len(text)
+                    tar.addfile(info, io.BytesIO(text))
+            else:
+                (folder / "below" / name).write_bytes(text)
+    write_subtokens(folder / WMT17_VOCABULARY)
+    return folder
+
+
+def test_every_line_is_kept_but_long_ones(source, tmp_path):
+    lines = WMT17EnDe().prepare(source, tmp_path / "to")
+    assert lines[0].startswith("wmt17-en-de: 45 training pairs")
+    assert lines[1] == "notice: dropped training pairs: 1 over 255 subwords"
+    subtokens = Subtokeniser(["<pad>_", "<EOS>_", *SUBTOKENS])
+    train = prepared.read(tmp_path / "to", "train", 45)
+    wanted = [pair for corpus in dataset.WMT17_TRAIN for pair in LINES[corpus] if len(pair[0]) < 4 * 256]
+    for number, pair in enumerate(wanted):
+        for side, text in zip((train.source, train.target), pair, strict=True):
+            assert side.sentence(number).tolist() == subtokens.encode(text.strip())
+            assert subtokens.decode(side.sentence(number)) == text.strip()
+    assert len(train.source.sentence(1)) == 0, "an empty line is a pair too, as in the reference"
+    found = facts.read_facts(tmp_path / "to")
+    assert (found.sizes["vocabulary"], found.sizes["end"], found.evaluation_samples) == (len(SUBTOKENS) + 2, 1, 2)
+    assert prepared.read_references(tmp_path / "to", 2)[1] == "Test  zwei"
+    assert WMT17EnDe().verify(tmp_path / "to")[-3].startswith("wmt17-en-de: sound")
+
+
+def test_what_is_not_the_references_is_noted(source, tmp_path, monkeypatch):
+    WMT17EnDe().prepare(source, tmp_path / "to")
+    manifest = manifests.read(tmp_path / "to")
+    assert manifest.matches_published is False
+    first, second = manifest.notes
+    assert first == f"md5 differs from the reference's: {WMT17_VOCABULARY}, newstest2014.en, newstest2014.de"
+    assert second == "46 training pairs, not 4,590,101"
+    monkeypatch.setattr(dataset, "WMT17_PAIRS", 46)
+    digest = hashlib.md5((source / WMT17_VOCABULARY).read_bytes()).hexdigest()
+    monkeypatch.setattr(dataset, "WMT17_VOCABULARY_MD5", digest)
+    for language in ("en", "de"):
+        data = (source / "below" / f"newstest2014.{language}").read_bytes()
+        monkeypatch.setitem(dataset.NEWSTEST2014_MD5, language, hashlib.md5(data).hexdigest())
+    WMT17EnDe().prepare(source, tmp_path / "same")
+    assert manifests.read(tmp_path / "same").matches_published is True
+
+
+@pytest.mark.parametrize("name", [WMT17_VOCABULARY, "below/newstest2014.de"])
+def test_a_missing_file_is_named_with_where_it_comes_from(source, tmp_path, name):
+    (source / name).unlink()
+    with pytest.raises(ValueError, match=r"mlcommons/training, retired_benchmarks/transformer") as caught:
+        WMT17EnDe().prepare(source, tmp_path / "to")
+    assert f"no {name.rpartition('/')[2]}, neither as a file nor in an archive" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_merges_mean_nothing_here(source, tmp_path, capsys):
+    assert main(["data", "prepare", "wmt17-en-de", "--from", str(source), "--to", str(tmp_path), "--merges", "5"]) == 2
+    assert "--merges means nothing for wmt17-en-de" in capsys.readouterr().err
+
+
+def test_runs_have_the_ids_of_the_vocabulary(source, tmp_path):
+    """EOS is 1; text needs no detokeniser."""
+    WMT17EnDe().prepare(source, tmp_path / "to")
+    chosen = settings(tmp_path / "to", batch=4, longest=20, buckets=1, evaluation_batch_size=2)
+    workload = Shifted(chosen, Shifted.read_facts(chosen))
+    assert workload.end == 1
+    (data,) = data_of(workload)
+    for (batch,) in data.train(0, 3):
+        lengths = batch.arrays["target_length"]
+        assert (batch.arrays["label"][np.arange(4), lengths - 1] == 1).all()
+        assert (batch.arrays["target"][:, 0] == 0).all()
+    assert (workload.dummy_batch(workload.shapes()[0]).arrays["label"][:, -1] == 1).all()
+    test = prepared.read(tmp_path / "to", "test", 2)
+    said = [[*test.target.sentence(number).tolist(), 1] for number in range(2)]
+    results = {
+        "number": np.array([1, 0]), "token_count": np.array([len(said[1]), len(said[0])]),
+        "token": np.concatenate([said[1], said[0]]),
+    }  # fmt: skip
+    assert workload.translations(results) == ["Test eins, ä", "Test  zwei"]
+
+
+def test_a_model_that_needs_a_beginning_is_refused(source, tmp_path):
+    WMT17EnDe().prepare(source, tmp_path / "wmt17-en-de")
+    with pytest.raises(ValueError, match=r"no beginning of a sentence.*type workload.dataset=wmt16-en-de"):
+        Translation.read_facts(settings(tmp_path / "wmt17-en-de", batch=4, longest=20))

@@ -1,0 +1,77 @@
+"""Sizes, parameter counts, initial weights and positions."""
+
+import math
+
+import numpy as np
+import pytest
+
+from workloads.transformer import network
+from workloads.transformer.settings import DEMO_MODEL, REFERENCE_MODEL
+
+SMALL = network.build({**REFERENCE_MODEL, "hidden": 64, "feed_forward": 96, "layers": 2}, 101, 0.1)
+
+
+def test_parameters_are_those_of_the_reference():
+    """No bias on attention projections (they would add 73,728), two norms and a last one, one table."""
+    sizes = network.build(REFERENCE_MODEL, 33_708, 0.1)
+    counts = network.parameter_counts(sizes)
+    assert counts["embedding"] == 34_516_992
+    assert counts["encoder"] == 6 * 12_592_128 + 2_048
+    assert counts["decoder"] == 6 * 16_788_480 + 2_048
+    assert sum(counts.values()) == 210_804_736
+    biases = [name for name in network.shapes(sizes) if name.endswith("bias") and "norm" not in name]
+    assert len(biases) == 2 * 12
+    assert all(".feed_forward." in name for name in biases)
+
+
+def test_demo_is_the_same_network_smaller():
+    sizes = network.build(DEMO_MODEL, 1_253, 0.1)
+    assert sum(network.parameter_counts(sizes).values()) == 1_253 * 128 + 2 * (197_760 + 263_552) + 2 * 256
+    assert len(network.shapes(sizes)) == 1 + 2 * (4 + 6) + 2 * (4 + 5 + 6) + 4
+
+
+@pytest.fixture(scope="module")
+def weights():
+    return dict(network.initial_weights(SMALL, 3))
+
+
+def test_initial_weights(weights):
+    """Normal with deviation d^-0.5 for the table; Glorot uniform on each whole projection, stacked or not."""
+    assert {name: value.shape for name, value in weights.items()} == network.shapes(SMALL)
+    for name, value in weights.items():
+        assert value.dtype == np.float32
+        if name.endswith("norm.weight"):
+            assert (value == 1).all(), name
+        elif value.ndim == 1:
+            assert not value.any(), name
+        elif name == "embedding.weight":
+            assert value.std() == pytest.approx(64**-0.5, rel=0.05)
+            assert np.abs(value).max() > 3 * 64**-0.5
+        else:
+            limit = math.sqrt(6 / (64 + (96 if "feed_forward" in name else 64)))
+            assert 0.95 * limit < np.abs(value).max() <= limit, name
+            assert value.std() == pytest.approx(limit / math.sqrt(3), rel=0.05), name
+
+
+def test_stacked_projections_are_drawn_apart(weights):
+    query, key, value = np.split(weights["encoder1.self_attention.query_key_value.weight"], 3)
+    assert not np.array_equal(query, key)
+    assert not np.array_equal(key, value)
+
+
+def test_every_framework_draws_the_same(weights):
+    again, other = dict(network.initial_weights(SMALL, 3)), dict(network.initial_weights(SMALL, 4))
+    for name, value in weights.items():
+        np.testing.assert_array_equal(again[name], value)
+    assert not np.array_equal(other["embedding.weight"], weights["embedding.weight"])
+
+
+def test_positions_are_sines_then_cosines():
+    """[sin | cos], not interleaved, with time scales from 1 to 10,000, both of which are reached (d / 2 - 1)."""
+    found = network.positions(300, 64)
+    assert found.shape == (300, 64)
+    for place, column in ((0, 0), (1, 0), (7, 3), (299, 31)):
+        scale = 10_000 ** (column / 31)
+        assert found[place, column] == pytest.approx(math.sin(place / scale), abs=1e-6)
+        assert found[place, 32 + column] == pytest.approx(math.cos(place / scale), abs=1e-6)
+    assert found[299, 31] == pytest.approx(math.sin(299 / 10_000), abs=1e-7)

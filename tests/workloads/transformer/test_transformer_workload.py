@@ -1,0 +1,216 @@
+"""Schedule, sets, batches by tokens, loss, log keys and sizes; what is refused."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from suite.compliance.check import check_file
+from tests.helpers import PROJECT
+from tests.workloads.transformer import synthetic_transformer
+from workloads.api import Batch, Facts, LossScaling, Settings
+from workloads.common.text.beam import Candidates
+from workloads.transformer.settings import REFERENCE_MODEL, REFERENCE_RATE, SETS
+from workloads.transformer.workload import LOSS_SCALE, Transformer
+
+DATA = PROJECT / "tests" / "data" / "logs"
+SIZES = {"vocabulary": 33_708, "dev": 3_000, "dev_longest": 150, "test_longest": 150, "pairs": 400_000, "end": 1}
+"""Of WMT17, with about a tenth of the pairs: lengths are drawn for each."""
+WMT = Facts(400_000, 3_003, SIZES, "published")
+
+
+def made(set_name, rules="v0.7", facts=WMT, **changes):
+    """The full workload with one of the sets."""
+    values = {name: setting.value for name, setting in SETS[set_name].items()}
+    batch = values.pop("batch_size_global")
+    values.pop("lr_scaling")
+    defaults = Transformer.defaults("demo" if set_name == "demo" else "reference", rules, {})
+    settings = Settings(
+        workload="transformer", framework="pytorch", profile="reference", rules=rules, clock="v0.7", device="cuda",
+        devices=8, nodes=1, cores_per_device=1, precision="fp32", batch_size_global=batch, batch_rule="set",
+        lr_scaling="none", dataset=defaults.dataset, model=defaults.model, targets=dict(defaults.targets),
+        hyperparameter_set=set_name, hyperparameters=values,
+    )  # fmt: skip
+    return Transformer(dataclasses.replace(settings, **changes), facts)
+
+
+def test_warm_up_and_inverse_root():
+    """The reference: 2.0 · d^-0.5 · min(1, s / 16000) / √max(s, 16000), steps from 0."""
+    rate = made("reference", devices=1).learning_rate
+    for step in (0, 1, 8_000, 16_000, 16_001, 64_000):
+        wanted = 2.0 * 1_024**-0.5 * min(1.0, step / 16_000) / math.sqrt(max(step, 16_000))
+        assert rate(step) == pytest.approx(wanted, rel=1e-12)
+    assert rate(16_000) == pytest.approx(4.941e-4, rel=1e-3)
+
+
+def test_nvidias_rate():
+    rate = made("nvidia_v0.7_dgxa100").learning_rate
+    assert [rate(step) for step in (0, 375, 750, 3_000)] == [0, 0.95e-3, 1.9e-3, pytest.approx(0.95e-3)]
+
+
+def test_reference_has_the_logged_parameters_and_refuses_none_of_its_batches():
+    """The constructor asserts 210,804,736."""
+    workload = made("reference", devices=1)
+    assert workload.network.vocabulary == 33_708
+    edges = [bucket.edge for bucket in workload.buckets()]
+    assert (edges[0], edges[1], edges[-2], edges[-1]) == (8, 9, 236, 256)
+    assert all(bucket.batch_samples == 4_096 // bucket.edge for bucket in workload.buckets())
+
+
+def test_batches_by_tokens_are_shared_equally():
+    workload = made("nvidia_v0.7_dgx1")
+    for bucket in workload.buckets():
+        assert bucket.edge % 2 == 0
+        assert bucket.batch_samples % 8 == 0
+        assert 81_920 - 8 * bucket.edge < bucket.batch_samples * bucket.edge <= 81_920
+
+
+def test_demo_has_six_shapes(demo_data):
+    folder = demo_data("translation-demo")
+    settings = made("demo").settings
+    settings = dataclasses.replace(settings, profile="demo", data_dir=str(folder), devices=2)
+    workload = Transformer(settings, Transformer.read_facts(settings))
+    assert len(workload.shapes()) == 6
+    assert workload.counts.too_long == 0
+    assert 0.76 < workload.counts.fill < 0.78
+    assert workload.end == 3, "the corpus has the ids of its own vocabulary"
+    assert (workload.beam.start, workload.beam.end) == (0, 3)
+
+
+@pytest.mark.parametrize("over", ["others", "all"])
+def test_a_tokens_loss(over):
+    """What counts for the label and for the mean, against the soft targets written out; the least is their entropy."""
+    workload = synthetic_transformer.workload("steps" if over == "others" else "fairseq", "pytorch")
+    words, smoothing = workload.network.vocabulary, 0.1
+    soft = np.full(words, smoothing / (words - 1) if over == "others" else smoothing / words)
+    soft[3] = 1 - smoothing if over == "others" else soft[3] + 1 - smoothing
+    assert soft.sum() == pytest.approx(1)
+    on_label, on_mean = workload.label_shares
+    assert on_label + on_mean == pytest.approx(1)
+    logarithms = np.log(np.arange(1, words + 1) / np.arange(1, words + 1).sum())
+    assert -(soft * logarithms).sum() == pytest.approx(-(on_label * logarithms[3] + on_mean * logarithms.mean()))
+    entropy = -(soft * np.log(soft)).sum()
+    assert workload.least_loss == pytest.approx(entropy if over == "others" else 0.0)
+
+
+def test_targets_follow_the_rules():
+    assert Transformer.defaults("reference", "v0.5", {}).targets == {"bleu": 25.0}
+    assert Transformer.defaults("reference", "v0.7", {}).targets == {"bleu": 0.25}
+    assert Transformer.defaults("demo", "v0.7", {}).targets == {"bleu": 0.5}
+    assert made("reference").met({"bleu": 0.25})
+    assert not made("reference").met({"bleu": 0.2499})
+
+
+def test_every_field_of_every_set_has_a_source():
+    fields = set(SETS["reference"])
+    for name, values in SETS.items():
+        assert set(values) == fields, name
+        for key, setting in values.items():
+            assert setting.source.split(":")[0] in ("published", "derived", "presumed"), (name, key)
+    assert pytest.approx(4.94e-4, rel=1e-3) == REFERENCE_RATE
+
+
+def test_adam_and_fp16():
+    settings = made("reference").optimizer()
+    assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == ("adam", 0.9, 0.997, 1e-9)
+    assert settings.clip_norm is None
+    assert settings.loss_scaling == LossScaling()
+    assert made("reference", precision="fp16").optimizer().loss_scaling == LOSS_SCALE
+
+
+@pytest.mark.parametrize("name", ["reference", "nvidia_v0.7_dgxa100"])
+def test_stock_checker_takes_the_keys(tmp_path, name):
+    """The minimal log of v0.7 with this workload's keys instead of its own."""
+    workload = made(name)
+    keys = {"global_batch_size": workload.settings.batch_size_global, **workload.log_keys()}
+    keys |= {"train_samples": workload.facts.train_samples, "eval_samples": workload.facts.evaluation_samples}
+    lines = []
+    for line in (DATA / "0.7.0" / "transformer.txt").read_text().splitlines():
+        record = json.loads(line.partition(" ")[2])
+        if record["key"] == "global_batch_size":
+            for key, value in keys.items():
+                metadata = {**record["metadata"], **workload.log_metadata().get(key, {})}
+                lines.append(":::MLLOG " + json.dumps({**record, "key": key, "value": value, "metadata": metadata}))
+        elif record["key"] not in keys:
+            lines.append(line)
+    path = tmp_path / "result_0.txt"
+    path.write_text("\n".join(lines) + "\n")
+    verdict = check_file(path, werror=True)
+    assert verdict.passed, verdict.complaints
+    without = [line.replace('"method": "discard"', '"other": 1') for line in lines]
+    path.write_text("\n".join(without) + "\n")
+    assert not check_file(path, werror=True).passed
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"heads": 6}, "workload.heads=6: not a multiple of 4; type workload.heads=8"),
+        (
+            {"hidden": 1_000},
+            "workload.hidden=1000: not a multiple of 32 (twice the 16 heads); type workload.hidden=1024",
+        ),
+        ({"feed_forward": 6}, "workload.feed_forward=6: not a multiple of 4; type workload.feed_forward=8"),
+    ],
+)
+def test_sizes_that_cannot_be(options, words):
+    with pytest.raises(ValueError, match="not a multiple") as caught:
+        Transformer.defaults("reference", "v0.7", options)
+    assert str(caught.value) == words
+
+
+def test_sizes_for_scaling_studies_and_profiles():
+    model = Transformer.defaults("synthetic", "v0.7", {"hidden": 512, "heads": 8, "layers": 3}).model
+    assert made("reference", model=model, profile="synthetic").network.layers == 3
+    assert Transformer.defaults("synthetic", "v0.7", {}).model == REFERENCE_MODEL
+    with pytest.raises(ValueError, match="profile=fast: transformer has reference, demo, synthetic"):
+        Transformer.defaults("fast", "v0.7", {})
+
+
+def test_a_batch_too_small_for_its_longest_pair_is_refused():
+    with pytest.raises(
+        ValueError, match=r"cannot give each of 8 devices a sample of 256 tokens; type batch=global:2048"
+    ):
+        made("reference", batch_size_global=1_024)
+
+
+def test_memory_of_a_token_on_cpu_cores():
+    """At least its log-probabilities."""
+    assert Transformer.activation_bytes(made("reference").settings) > 33_708 * 4
+
+
+class Copies:
+    """A decoder that says the source again, word by word."""
+
+    def __init__(self):
+        self.steps, self.first = 0, None
+
+    def start(self, batch):
+        return batch.arrays["source"], 0
+
+    def step(self, state, tokens, parents):
+        source, place = state
+        self.steps += 1
+        if self.first is None:
+            self.first = set(tokens.tolist())
+        rows = len(tokens) // len(source)
+        scores = np.full((len(tokens), synthetic_transformer.WORDS), -20.0)
+        scores[np.arange(len(tokens)), np.repeat(source[:, min(place, source.shape[1] - 1)], rows)] = -0.1
+        offered = np.tile(np.arange(synthetic_transformer.WORDS), (len(tokens), 1))
+        return Candidates(scores, offered), (source, place + 1)
+
+
+def test_translations_of_valid_sentences_and_two_words_of_a_dummy():
+    workload = synthetic_transformer.workload("steps", "pytorch")
+    batch, decoder = synthetic_transformer.evaluation(workload)[0], Copies()
+    found = workload.translated(decoder, batch)
+    for row, length in enumerate(batch.arrays["source_length"][:-1]):
+        assert found["tokens"][row, :length].tolist() == batch.arrays["source"][row, :length].tolist()
+        assert found["token_count"][row] == length
+    assert decoder.first == {0}, "a translation begins with padding"
+    assert workload.longest_translation(batch).tolist() == (batch.arrays["source_length"] + 6).tolist()
+    dummy, decoder = Batch({name: batch.arrays[name] for name in ("source", "source_length")}, 6, 6, 6), Copies()
+    workload.translated(decoder, dummy)
+    assert decoder.steps <= 2

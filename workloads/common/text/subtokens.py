@@ -1,0 +1,141 @@
+"""tensor2tensor's subtokens: text to ids and back without loss, by the greedy longest match in a vocabulary.
+
+Text is cut where letters and numbers meet anything else; a single space between two such tokens is implied. In a token
+"\\" is written as "\\\\", "_" as "\\u", and a character that no subtoken has as "\\NUMBER;"; "_" ends it. Then the longest
+subtoken that fits is taken, again and again (reference utils/tokenizer.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.common.text.vocabulary import PAD
+
+END = 1
+"""The id of EOS; that of padding is 0. They are the first two lines of a vocabulary, however they are written there."""
+ESCAPING = "\\_u;0123456789"
+"""Characters that escaped text may have: each must be a subtoken."""
+UNDEFINED = "〓"
+"""Stands for a number that is no character's."""
+CACHED = 1 << 20
+"""Tokens whose subtokens are kept."""
+_TOKEN = re.compile(r"[^\W_]+|[\W_]+")
+"""Letters and numbers (categories L and N) in a row, or anything else in a row."""
+_ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
+
+Int32s = npt.NDArray[np.int32]
+
+
+class Subtokeniser:
+    """Text to ids and back."""
+
+    def __init__(self, subtokens: Sequence[str], name: str = "vocabulary") -> None:
+        """`subtokens`: line n of the file is id n. Raises ValueError naming `name` for one that is there twice or missing."""
+        self.subtokens = tuple(subtokens)
+        self.ids: dict[str, int] = {}
+        """Subtoken to id, but for padding and EOS, which no text has."""
+        for place, subtoken in enumerate(self.subtokens[END + 1 :], END + 1):
+            if self.ids.setdefault(subtoken, place) != place:
+                raise ValueError(f"{name}:{place + 1}: {subtoken!r} stands in line {self.ids[subtoken] + 1} too")
+        self.alphabet = frozenset("".join(self.ids))
+        missing = sorted((self.alphabet | set(ESCAPING)) - set(self.ids))
+        if missing:
+            raise ValueError(f"{name}: {missing[0]!r} is not a subtoken; each character in use must be one")
+        self.longest = max(map(len, self.ids))
+        self._known: dict[str, list[int]] = {}
+
+    @classmethod
+    def read(cls, path: Path) -> Subtokeniser:
+        """From a file with a subtoken in quotes a line. Raises ValueError naming the file, and the line where one is wrong."""
+        try:
+            lines = path.read_bytes().decode("utf-8").split("\n")
+        except OSError as error:
+            raise ValueError(f"{path}: {error.strerror}; a vocabulary of subtokens is expected") from None
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}:{error.object.count(10, 0, error.start) + 1}: not UTF-8") from None
+        found = [line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)]
+        for number, line in enumerate(found, 1):
+            if len(line) < 3 or line[0] not in "'\"" or line[0] != line[-1]:
+                raise ValueError(f"{path}:{number}: {line!r} is not a subtoken in quotes")
+        return cls([line[1:-1] for line in found], str(path))
+
+    def write(self, path: Path) -> None:
+        """What `read` reads."""
+        path.write_text("".join(f"'{subtoken}'\n" for subtoken in self.subtokens), encoding="utf-8", newline="\n")
+
+    def __len__(self) -> int:
+        """Ids, padding and EOS included."""
+        return len(self.subtokens)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without EOS."""
+        found: list[int] = []
+        for token in tokens(text):
+            ids = self._known.get(token)
+            if ids is None:
+                ids = self._ids_of(token)
+                if len(self._known) < CACHED:
+                    self._known[token] = ids
+            found += ids
+        return found
+
+    def _ids_of(self, token: str) -> list[int]:
+        """The greedy longest match of an escaped token."""
+        escaped, found, start = self._escaped(token), list[int](), 0
+        while start < len(escaped):
+            stop = min(len(escaped), start + self.longest)
+            while escaped[start:stop] not in self.ids:  # ends: every character is a subtoken
+                stop -= 1
+            found.append(self.ids[escaped[start:stop]])
+            start = stop
+        return found
+
+    def _escaped(self, token: str) -> str:
+        token = token.replace("\\", "\\\\").replace("_", "\\u")
+        alphabet = self.alphabet
+        return "".join(c if c in alphabet and c != "\n" else f"\\{ord(c)};" for c in token) + "_"
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids up to the first EOS, without padding and ids beyond the vocabulary."""
+        written = []
+        for number in ids:
+            if number == END:
+                break
+            if number != PAD and number < len(self.subtokens):
+                written.append(self.subtokens[number])
+        found = [_ESCAPED.sub(_character, token) for token in "".join(written).split("_") if token]
+        return joined(found)
+
+
+def tokens(text: str) -> list[str]:
+    """A text's tokens; spaces between two of them are left out, not those at its ends."""
+    found = _TOKEN.findall(text)
+    last = len(found) - 1
+    return [token for place, token in enumerate(found) if token != " " or place in (0, last)]
+
+
+def joined(found: Sequence[str]) -> str:
+    """The text of tokens: a space between two that begin with a letter or a number."""
+    text, before = [], False
+    for token in found:
+        is_word = token[:1].isalnum()
+        if before and is_word:
+            text.append(" ")
+        text.append(token)
+        before = is_word
+    return "".join(text)
+
+
+def _character(match: re.Match[str]) -> str:
+    """What an escape stands for."""
+    if match.group(1) is None:
+        return "_" if match.group() == "\\u" else "\\"
+    try:
+        return chr(int(match.group(1)))
+    except (ValueError, OverflowError):
+        return UNDEFINED

@@ -1,0 +1,46 @@
+"""Cross-entropy with smoothed labels in PyTorch, without an array of soft targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+
+class _SmoothedEntropy(torch.autograd.Function):
+    """See `smoothed_entropy`. One array of R · V values beside the logits: the gradient overwrites the log-probabilities."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: torch.Tensor, labels: torch.Tensor, on_label: float, on_mean: float, padding: int
+    ) -> torch.Tensor:
+        wide = logits.dtype if logits.dtype == torch.float64 else torch.float32
+        logarithms = F.log_softmax(logits, -1, dtype=wide)
+        ctx.shares, ctx.dtype, ctx.valid = (on_label, on_mean), logits.dtype, labels != padding
+        ctx.save_for_backward(logarithms, labels)
+        wanted = logarithms.gather(1, labels[:, None])[:, 0]
+        terms = on_label * wanted + on_mean * logarithms.mean(-1)
+        return -(terms * ctx.valid).sum()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        logarithms, labels = ctx.saved_tensors
+        on_label, on_mean = ctx.shares
+        found = logarithms.exp_()
+        found -= on_mean / found.shape[1]
+        rows = torch.arange(len(labels), device=labels.device)
+        found[rows, labels] -= on_label
+        found *= (ctx.valid * gradient)[:, None]
+        return found.to(ctx.dtype), None, None, None, None
+
+
+def smoothed_entropy(
+    logits: torch.Tensor, labels: torch.Tensor, on_label: float, on_mean: float, padding: int
+) -> torch.Tensor:
+    """Logits (R, V), labels (R,) to Σ -(on_label · log p of the label + on_mean · mean over V of log p), at least in fp32.
+
+    The two shares add up to 1. Rows labelled `padding` count nothing.
+    """
+    entropy: torch.Tensor = _SmoothedEntropy.apply(logits, labels, on_label, on_mean, padding)
+    return entropy

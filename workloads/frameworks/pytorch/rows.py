@@ -1,0 +1,81 @@
+"""Sequences without their padding in PyTorch: one row for each position that counts, padded only where shapes are needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from workloads.api import Array
+
+
+class _Padded(torch.autograd.Function):
+    """x (R, w) to (N, w): rows at their places, zeros elsewhere. No two rows have one place, so gradients are only moved."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, places: torch.Tensor, count: int) -> torch.Tensor:
+        ctx.save_for_backward(places)
+        return x.new_zeros(count, x.shape[1]).index_copy_(0, places, x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (places,) = ctx.saved_tensors
+        return gradient.index_select(0, places), None, None
+
+
+class _Packed(torch.autograd.Function):
+    """x (N, w) to (R, w): the rows at these places."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(places)
+        ctx.count = len(x)
+        return x.index_select(0, places)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (places,) = ctx.saved_tensors
+        return gradient.new_zeros(ctx.count, gradient.shape[1]).index_copy_(0, places, gradient), None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The R positions of B sequences, padded to L, that count: in each the first `lengths`."""
+
+    sequences: int
+    """B"""
+    length: int
+    """L"""
+    sequence: Array
+    """(R,) which sequence each row belongs to; on the host, as `position` is."""
+    position: Array
+    """(R,) and which place of it."""
+    places: torch.Tensor | None
+    """(R,) places in a flattened (B, L), on the device; None: there is no padding."""
+    mask: torch.Tensor | None
+    """(B, L) True where a position counts; None: everywhere."""
+
+    @classmethod
+    def of(cls, lengths: Array, length: int, device: torch.device) -> Rows:
+        """From the lengths (B,) of sequences that are padded at their ends."""
+        mask = np.arange(length) < lengths[:, None]
+        sequence, position = np.nonzero(mask)
+        if mask.all():
+            return cls(len(lengths), length, sequence, position, None, None)
+        places = torch.from_numpy(sequence * length + position)
+        on_device = (one.to(device, non_blocking=True) for one in (places, torch.from_numpy(mask)))
+        return cls(len(lengths), length, sequence, position, *on_device)
+
+    def packed(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, L, w) to (R, w)."""
+        flat = x.reshape(-1, x.shape[-1])
+        packed: torch.Tensor = flat if self.places is None else _Packed.apply(flat, self.places)
+        return packed
+
+    def padded(self, x: torch.Tensor) -> torch.Tensor:
+        """(R, w) to (B, L, w), zeros at padding."""
+        if self.places is not None:
+            x = _Padded.apply(x, self.places, self.sequences * self.length)
+        return x.view(self.sequences, self.length, x.shape[-1])

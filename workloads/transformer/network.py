@@ -1,0 +1,127 @@
+"""The Transformer's layers, without a framework: names, sizes, initial weights, positions, and what tells dropout masks apart.
+
+Pre-norm: each sub-layer adds dropout(f(norm(x))) to its input x, and a last norm follows either stack. One table of V · d
+values embeds both languages and is the classifier (reference model/transformer.py, attention_layer.py, embedding_layer.py).
+
+Shapes in all trainers: B sentences of a replica, S source and T target positions with padding, R positions without it (rows),
+d hidden values, H heads of e = d / H values, V words. Sums of attention have their scale in the queries, 1 / √e.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from workloads.api import Array, Json
+from workloads.common.dropout import DRAWS
+from workloads.common.networks.initial import draw
+
+EPSILON = 1e-6
+"""Of layer norms (reference model/transformer.py)."""
+LONGEST_WAVE = 1e4
+"""Slowest time scale of the positions; the fastest is 1 (reference model/model_utils.py)."""
+STACKED = {"query_key_value": 3, "key_value": 2}
+"""Projections that stand in one matrix, one above the other: each is initialised as a matrix of its own."""
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Network:
+    """Sizes."""
+
+    vocabulary: int
+    """V"""
+    hidden: int
+    """d"""
+    feed_forward: int
+    layers: int
+    """Of the encoder and of the decoder."""
+    heads: int
+    """H: a multiple of 4 that divides d."""
+    dropout: float
+    """Share dropped of embedded words, of each sub-layer's output, of attention weights, and after ReLU."""
+
+    @property
+    def scale(self) -> float:
+        """What embedded words are multiplied by."""
+        return math.sqrt(self.hidden)
+
+
+def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network:
+    """The network of `settings.model` for so many words."""
+    sizes = {name: int(model[name]) for name in ("hidden", "feed_forward", "layers", "heads")}
+    assert sizes["hidden"] % (2 * sizes["heads"]) == 0, sizes
+    assert sizes["heads"] % DRAWS == 0, sizes
+    return Network(vocabulary, dropout=dropout, **sizes)
+
+
+def shapes(network: Network) -> Shapes:
+    """Canonical name to shape of every parameter, in order. Matrices are (outputs, inputs)."""
+    hidden = network.hidden
+    found: Shapes = {"embedding.weight": (network.vocabulary, hidden)}
+    for side, attentions in (("encoder", ("self_attention",)), ("decoder", ("self_attention", "cross_attention"))):
+        for number in range(1, network.layers + 1):
+            for attention in attentions:
+                found |= _norm(f"{side}{number}.{attention}.norm", hidden)
+                inputs = {"query_key_value": 3} if attention == "self_attention" else {"query": 1, "key_value": 2}
+                for name, parts in {**inputs, "output": 1}.items():
+                    found[f"{side}{number}.{attention}.{name}.weight"] = (parts * hidden, hidden)
+            found |= _feed_forward(f"{side}{number}.feed_forward", network)
+        found |= _norm(f"{side}_norm", hidden)
+    return found
+
+
+def _norm(name: str, hidden: int) -> Shapes:
+    return {f"{name}.weight": (hidden,), f"{name}.bias": (hidden,)}
+
+
+def _feed_forward(name: str, network: Network) -> Shapes:
+    inner, hidden = network.feed_forward, network.hidden
+    return {
+        **_norm(f"{name}.norm", hidden),
+        f"{name}.inner.weight": (inner, hidden),
+        f"{name}.inner.bias": (inner,),
+        f"{name}.outer.weight": (hidden, inner),
+        f"{name}.outer.bias": (hidden,),
+    }
+
+
+def parameter_counts(network: Network) -> dict[str, int]:
+    """Values of `embedding`, `encoder`, `decoder` (norms included); 210,804,736 in all in the reference."""
+    counts = dict.fromkeys(("embedding", "encoder", "decoder"), 0)
+    for name, shape in shapes(network).items():
+        counts[next(part for part in counts if name.startswith(part))] += math.prod(shape)
+    return counts
+
+
+def initial_weights(network: Network, seed: int) -> Iterator[tuple[str, Array]]:
+    """(name, float32 array) of every parameter, the same in every framework.
+
+    The embedding is normal with deviation d^-0.5, matrices are uniform in ± √(6 / (inputs + outputs)) (Glorot), norms scale by
+    1, biases are 0 (reference embedding_layer.py, transformer.py).
+    """
+    for name, shape in shapes(network).items():
+        if name == "embedding.weight":
+            yield name, draw(seed, name, shape, "normal", network.hidden**-0.5)
+        elif len(shape) == 1:
+            yield name, np.full(shape, 1.0 if name.endswith("norm.weight") else 0.0, np.float32)
+        else:
+            parts = STACKED.get(name.split(".")[-2], 1)
+            size = (shape[0] // parts, shape[1])
+            limit = math.sqrt(6 / sum(size))
+            drawn = [draw(seed, f"{name}/{part}" if part else name, size, "uniform", limit) for part in range(parts)]
+            yield name, np.concatenate(drawn)
+
+
+def positions(length: int, hidden: int) -> Array:
+    """(length, d) float32 that is added to embedded words: sines in the first half, cosines in the second.
+
+    Time scales are geometric from 1 to 10,000, both reached (reference model_utils.get_position_encoding).
+    """
+    scales = np.exp(np.arange(hidden // 2) * (-math.log(LONGEST_WAVE) / (hidden // 2 - 1)))
+    angles = np.arange(length)[:, None] * scales
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)

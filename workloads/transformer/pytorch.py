@@ -1,0 +1,306 @@
+"""The Transformer in PyTorch: linear layers, norms and logits on rows, without padding; attention on padded sentences.
+
+Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from workloads.api import Array, Batch
+from workloads.common.text import beam
+from workloads.common.text.vocabulary import PAD
+from workloads.frameworks.pytorch.dropout import multipliers_at
+from workloads.frameworks.pytorch.entropy import smoothed_entropy
+from workloads.frameworks.pytorch.linear import linear
+from workloads.frameworks.pytorch.model import ModelTrainer
+from workloads.frameworks.pytorch.rows import Rows
+from workloads.transformer import network
+from workloads.transformer.workload import Transformer
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Dropout of a batch: what activations are multiplied by (workloads/common/dropout.py)."""
+
+    keys: Array
+    """(B,)"""
+    rate: float
+    device: torch.device
+
+    def of_rows(self, rows: Rows, label: str, width: int) -> torch.Tensor:
+        """(R, width)"""
+        return multipliers_at(self.keys[rows.sequence], rows.position, label, width, self.rate, self.device)
+
+    def of_weights(self, label: str, heads: int, queries: int, keys: int) -> torch.Tensor:
+        """(B, H, T, S): of attention weights. Drawn as S · H values of each query, so that padding changes none."""
+        places = np.arange(queries)
+        found = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate, self.device)
+        return found.view(len(self.keys), queries, keys, heads).permute(0, 3, 1, 2)
+
+
+def attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, allowed: torch.Tensor | None, causal: bool,
+    weights_mask: torch.Tensor | None, dropped: float,
+) -> torch.Tensor:  # fmt: skip
+    """Queries (B, H, T, e), keys and values (B, H, S, e), `allowed` (B, 1, 1, S) bool or None for all, to (B, H, T, e).
+
+    `weights_mask` (B, H, T, S) multiplies the attention weights; without it the fused kernel runs, and draws a mask
+    itself if `dropped` is not 0.
+    """
+    if weights_mask is None:
+        return F.scaled_dot_product_attention(query, key, value, allowed, dropped, is_causal=causal)
+    scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-1, -2)
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
+    if causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu_(1)
+        scores = scores.masked_fill(later, -torch.inf)
+    return (scores.softmax(-1) * weights_mask).to(value.dtype) @ value
+
+
+class _Layer(nn.Module):
+    """A sub-layer's parameters: its norm, and linear layers by name."""
+
+    def __init__(self, hidden: int, bias: bool, **sizes: tuple[int, int]) -> None:
+        """`sizes`: name to outputs and inputs."""
+        super().__init__()
+        self.norm = nn.LayerNorm(hidden, network.EPSILON)
+        for name, (outputs, inputs) in sizes.items():
+            self.add_module(name, nn.Linear(inputs, outputs, bias=bias))
+
+    def linear(self, name: str, x: torch.Tensor, relu: bool = False) -> torch.Tensor:
+        """One of the linear layers."""
+        layer = getattr(self, name)
+        return linear(x, layer.weight, layer.bias, relu)
+
+
+class Encoder(nn.Module):
+    """A layer of the encoder."""
+
+    def __init__(self, sizes: network.Network) -> None:
+        super().__init__()
+        d, inner = sizes.hidden, sizes.feed_forward
+        self.self_attention = _Layer(d, False, query_key_value=(3 * d, d), output=(d, d))
+        self.feed_forward = _Layer(d, True, inner=(inner, d), outer=(d, inner))
+
+
+class Decoder(Encoder):
+    """A layer of the decoder."""
+
+    def __init__(self, sizes: network.Network) -> None:
+        super().__init__(sizes)
+        d = sizes.hidden
+        self.cross_attention = _Layer(d, False, query=(d, d), key_value=(2 * d, d), output=(d, d))
+
+
+class Translator(nn.Module):
+    """The network."""
+
+    def __init__(self, sizes: network.Network, longest: int, device_draws: bool) -> None:
+        """`longest`: positions that there can be. `device_draws`: the fused kernel draws the masks of attention weights."""
+        super().__init__()
+        self.sizes, self.device_draws = sizes, device_draws
+        self.embedding = nn.Embedding(sizes.vocabulary, sizes.hidden)
+        for number in range(1, sizes.layers + 1):
+            self.add_module(f"encoder{number}", Encoder(sizes))
+            self.add_module(f"decoder{number}", Decoder(sizes))
+        self.encoder_norm, self.decoder_norm = (nn.LayerNorm(sizes.hidden, network.EPSILON) for _ in range(2))
+        places = torch.from_numpy(network.positions(longest, sizes.hidden))
+        self.register_buffer("positions", places, persistent=False)
+
+    def layers(self, side: str) -> list[tuple[str, Encoder]]:
+        """Of the `encoder` or the `decoder`, with their names."""
+        return [(f"{side}{number}", getattr(self, f"{side}{number}")) for number in range(1, self.sizes.layers + 1)]
+
+    # -- on rows --------------------------------------------------------------------------------------------------
+
+    def forward(self, words: torch.Tensor, source: Rows, target: Rows, keys: Array | None) -> torch.Tensor:
+        """Words of both sides (R_s + R_t,) int64, the source's first, to logits (R_t, V); keys (B,) of dropout, None: none."""
+        masks = None if keys is None else Masks(keys, self.sizes.dropout, words.device)
+        # One look-up for both sides: its gradient is one array as large as the table.
+        of_source, of_target = self.embed(words).split([len(source.sequence), len(target.sequence)])
+        memory = self.encode(self.placed(of_source, source, "source", masks), source, masks)
+        x = self.placed(of_target, target, "target", masks)
+        for name, layer in self.layers("decoder"):
+            x = self.attended(x, layer.self_attention, f"{name}/self", target, target, None, masks)
+            x = self.attended(x, layer.cross_attention, f"{name}/cross", target, source, memory, masks)
+            x = self.fed_forward(x, layer, name, target, masks)
+        return self.classify(x)
+
+    def embed(self, words: torch.Tensor) -> torch.Tensor:
+        """Words (R,) to (R, d); padding, which stands before a target's first word, is embedded as zeros."""
+        found: torch.Tensor = self.embedding(words)
+        return found * ((words != PAD)[:, None] * self.sizes.scale)
+
+    def placed(self, x: torch.Tensor, rows: Rows, side: str, masks: Masks | None) -> torch.Tensor:
+        """Embedded words (R, d) with their positions, after dropout."""
+        x = x + self.positions[torch.from_numpy(rows.position).to(x.device, non_blocking=True)]
+        return x if masks is None else x * masks.of_rows(rows, f"{side}/embedding", x.shape[1])
+
+    def encode(self, x: torch.Tensor, rows: Rows, masks: Masks | None) -> torch.Tensor:
+        """Placed words (R, d) to the memory (R, d)."""
+        for name, layer in self.layers("encoder"):
+            x = self.attended(x, layer.self_attention, f"{name}/self", rows, rows, None, masks)
+            x = self.fed_forward(x, layer, name, rows, masks)
+        return self.encoder_norm(x)
+
+    def classify(self, x: torch.Tensor) -> torch.Tensor:
+        """The decoder's outputs (R, d) to logits (R, V), by the embedding's table."""
+        return linear(self.decoder_norm(x), self.embedding.weight, None)
+
+    def attended(
+        self, x: torch.Tensor, layer: _Layer, label: str, rows: Rows, others: Rows, memory: torch.Tensor | None,
+        masks: Masks | None,
+    ) -> torch.Tensor:  # fmt: skip
+        """x (R, d) after a sub-layer that attends to `others`: to themselves, or, with a memory (R_s, d), to that."""
+        normed = layer.norm(x)
+        if memory is None:
+            query, key, value = self.split(rows.padded(layer.linear("query_key_value", normed)), 3)
+        else:
+            (query,) = self.split(rows.padded(layer.linear("query", normed)), 1)
+            key, value = self.split(others.padded(layer.linear("key_value", memory)), 2)
+        causal = memory is None and label.startswith("decoder")
+        # A target's padding stands behind all that counts, so where nothing looks ahead nothing sees it.
+        allowed = None if causal or others.mask is None else others.mask[:, None, None]
+        drawn = None
+        if masks is not None and not self.device_draws:
+            drawn = masks.of_weights(f"{label}/weights", self.sizes.heads, rows.length, others.length)
+        dropped = self.sizes.dropout if masks is not None and self.device_draws else 0.0
+        y = attend(query, key, value, allowed, causal, drawn, dropped)
+        y = layer.linear("output", rows.packed(y.transpose(1, 2).flatten(2)))
+        return added(x, y, rows, label, masks)
+
+    def fed_forward(self, x: torch.Tensor, layer: Encoder, name: str, rows: Rows, masks: Masks | None) -> torch.Tensor:
+        """x (R, d) after the feed-forward sub-layer."""
+        part = layer.feed_forward
+        inner = part.linear("inner", part.norm(x), relu=True)
+        if masks is not None:
+            inner = inner * masks.of_rows(rows, f"{name}/relu", inner.shape[1]).to(inner.dtype)
+        return added(x, part.linear("outer", inner), rows, f"{name}/feed_forward", masks)
+
+    def split(self, x: torch.Tensor, parts: int) -> list[torch.Tensor]:
+        """(B, L, parts · d) to as many (B, H, L, e)."""
+        heads = x.view(*x.shape[:2], parts, self.sizes.heads, -1).permute(2, 0, 3, 1, 4)
+        return list(heads.unbind(0))
+
+
+def added(x: torch.Tensor, y: torch.Tensor, rows: Rows, label: str, masks: Masks | None) -> torch.Tensor:
+    """A sub-layer's input and its output after dropout."""
+    return x + y if masks is None else x + y * masks.of_rows(rows, label, y.shape[1])
+
+
+@dataclass
+class State:
+    """Of a beam search, on the device."""
+
+    memory: list[tuple[torch.Tensor, torch.Tensor]]
+    """Of each layer, keys and values (B, H, S, e) of the encoder's outputs."""
+    allowed: torch.Tensor | None
+    """(B, 1, 1, S) True where the source has a word."""
+    said: torch.Tensor | None
+    """(layers, 2, N, H, t, e): keys and values of the words so far; None before the first."""
+
+
+class Search:
+    """`workloads.common.text.beam.Decoder` on a `Translator`; keys and values of what was said are kept."""
+
+    def __init__(self, trainer: TransformerTrainer) -> None:
+        self.device, self.model = trainer.device, trainer.model
+        self.width = trainer.workload.beam.width
+
+    def start(self, batch: Batch) -> State:
+        """Encode the batch."""
+        model, source = self.model, batch.arrays["source"]
+        rows = Rows.of(batch.arrays["source_length"], source.shape[1], self.device)
+        words = torch.from_numpy(source[rows.sequence, rows.position]).to(self.device).long()
+        memory = model.encode(model.placed(model.embed(words), rows, "source", None), rows, None)
+        found = [
+            model.split(rows.padded(layer.cross_attention.linear("key_value", memory)), 2)
+            for _, layer in model.layers("decoder")
+        ]
+        allowed = None if rows.mask is None else rows.mask[:, None, None]
+        return State([(key, value) for key, value in found], allowed, None)
+
+    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+        """One word for each row."""
+        model = self.model
+        count = 0 if state.said is None else state.said.shape[4]
+        before = None if state.said is None else state.said[:, :, torch.from_numpy(parents).to(self.device)]
+        x = model.embed(torch.from_numpy(tokens).to(self.device).long()) + model.positions[count]
+        kept = []
+        for number, (_, layer) in enumerate(model.layers("decoder")):
+            part = layer.self_attention
+            query, key, value = model.split(part.linear("query_key_value", part.norm(x))[:, None], 3)
+            of_layer = torch.stack([key, value])
+            if before is not None:
+                of_layer = torch.cat([before[number], of_layer], 3)
+            kept.append(of_layer)
+            y = F.scaled_dot_product_attention(query, of_layer[0], of_layer[1])
+            x = x + part.linear("output", y.flatten(1))
+            part = layer.cross_attention
+            # A sentence's hypotheses stand side by side: they are the queries of one attention to it.
+            (query,) = model.split(part.linear("query", part.norm(x)).view(-1, self.width, x.shape[1]), 1)
+            y = F.scaled_dot_product_attention(query, *state.memory[number], state.allowed)
+            x = x + part.linear("output", y.transpose(1, 2).reshape(x.shape))
+            part = layer.feed_forward
+            x = x + part.linear("outer", part.linear("inner", part.norm(x), relu=True))
+        scores = F.log_softmax(model.classify(x).float(), -1)
+        best = scores.topk(min(2 * self.width, scores.shape[1]))
+        candidates = beam.Candidates(best.values.cpu().numpy(), best.indices.int().cpu().numpy())
+        return candidates, State(state.memory, state.allowed, torch.stack(kept))
+
+
+class TransformerTrainer(ModelTrainer):
+    """The Transformer on one device."""
+
+    workload: Transformer
+
+    def build(self) -> nn.Module:
+        """The workload's network. On a GPU the fused attention draws its masks itself: no fused kernel takes ours."""
+        return Translator(self.workload.network, self.workload.longest, self.device.type == "cuda")
+
+    def loss(self, batch: Batch) -> torch.Tensor:
+        """This replica's part: sum over tokens of the smoothed cross-entropy, over the target tokens of the global batch."""
+        workload = self.workload
+        keys = batch.arrays["dropout_key"] if workload.network.dropout else None
+        logits, labels, _ = self.logits(self.called, batch, keys)
+        on_label, on_mean = workload.label_shares
+        entropy = smoothed_entropy(logits, labels, on_label, on_mean, PAD)
+        return (entropy - workload.least_loss * len(labels)) / batch.weight_global
+
+    def logits(self, model: Any, batch: Batch, keys: Array | None) -> tuple[torch.Tensor, torch.Tensor, Rows]:
+        """Logits (R_t, V), labels (R_t,) and the rows of a batch's target tokens; padding has none. Keys (B,): of dropout."""
+        arrays = batch.arrays
+        sides = {"source": "source_length", "target": "target_length"}
+        source, target = (Rows.of(arrays[length], arrays[side].shape[1], self.device) for side, length in sides.items())
+        words = [
+            arrays[side][rows.sequence, rows.position]
+            for side, rows in (("source", source), ("target", target), ("label", target))
+        ]
+        of_both, labels = (self.to_device(one).long() for one in (np.concatenate(words[:2]), words[2]))
+        with self.autocast():
+            logits = model(of_both, source, target, keys)
+        return logits, labels, target
+
+    def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:
+        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+        if "label" in batch.arrays:
+            return {"loss": self._losses(batch)}
+        found = self.workload.translated(Search(self), batch)
+        return {name: torch.from_numpy(value) for name, value in found.items()}
+
+    def _losses(self, batch: Batch) -> torch.Tensor:
+        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
+        logits, labels, rows = self.logits(self.model, batch, None)
+        entropy = F.cross_entropy(logits.float(), labels, reduction="none")
+        owners = torch.from_numpy(rows.sequence).to(self.device)
+        return entropy.new_zeros(rows.sequences).index_add_(0, owners, entropy)

@@ -1,0 +1,76 @@
+"""Transformer's closed rules of rounds v0.5 and v0.7 (docs/rules.md prints them)."""
+
+from __future__ import annotations
+
+from workloads.api.rules import Free, OneOf, Reference, Round, Rule, Targets, Whole
+from workloads.common.rules import (
+    AS_REFERENCE_V05,
+    AS_REFERENCE_V07,
+    EVERY_V05,
+    EVERY_V07,
+    HYPERPARAMETERS_V05,
+    HYPERPARAMETERS_V07,
+)
+from workloads.transformer.settings import BEAM_WIDTH, REFERENCE_MODEL, SIZES, TARGET_BLEU
+
+_ROW_V05 = f"{HYPERPARAMETERS_V05}, Transformer"
+_ROW_V07 = f"{HYPERPARAMETERS_V07}, transformer"
+_BUCKETS = ("bucket_first", "bucket_growth", "bucket_multiple")
+_FAIRSEQ = "fairseq's label smoothing, which differs by ε / V in a label: NVIDIA's closed results of v0.5 to v0.7"
+
+
+def _of_both(version: str, as_reference: str) -> tuple[Rule, ...]:
+    """What both rounds say alike."""
+    return (
+        Rule(
+            ("dataset",),
+            OneOf(("wmt17-en-de",)),
+            f"{version}, Benchmarks: WMT English-German; the reference's is WMT17",
+        ),
+        Rule(("model",), Reference(REFERENCE_MODEL), f"{version}, Model: the same as the reference"),
+        Rule(SIZES, Free(), "what is typed is part of `model`, which has a row of its own"),
+        Rule(("learning_rate",), Free(), f"{_ROW_V05 if version == 'v0.5' else _ROW_V07}: arbitrary constant"),
+        Rule(("warmup_steps",), Whole(0), f"{_ROW_V05 if version == 'v0.5' else _ROW_V07}: arbitrary constant"),
+        Rule(("epsilon",), OneOf((1e-9,)), f"{as_reference}; v0.7 in a row of its own; closed_transformer.yaml"),
+        Rule(("dropout", "label_smoothing"), OneOf((0.1,)), as_reference),
+        Rule(("smoothed_over",), OneOf(("others",)), f"{version}, Loss function: the reference's"),
+        Rule(("smoothed_over",), OneOf(("all",)), _FAIRSEQ),
+        Rule(
+            ("max_sequence_length",),
+            Whole(1),
+            f"{version}, Data Representation: a length N, and training examples that exceed it thrown out",
+        ),
+        Rule(_BUCKETS, Free(), f"{version}, Training Data Order: arbitrary batching of data in random order"),
+        Rule(("beam_width",), OneOf((BEAM_WIDTH,)), f"{version}, Quality measure: the same as the reference's"),
+        Rule(
+            ("evaluation_batch_size", "evaluation_shapes"),
+            Free(),
+            f"{version}, Graph Execution: any optimization that is mathematically equivalent",
+        ),
+        Rule(("validation_loss",), Free(), "a further measure, which decides nothing"),
+    )
+
+
+V05 = Round(
+    (
+        *EVERY_V05,
+        *_of_both("v0.5", AS_REFERENCE_V05),
+        Rule(("targets",), Targets({"bleu": TARGET_BLEU}), "v0.5, Benchmarks: 25.00 BLEU"),
+        Rule(("beta1",), OneOf((0.9,)), AS_REFERENCE_V05),
+        Rule(("beta2",), OneOf((0.997,)), AS_REFERENCE_V05),
+    )
+)
+
+V07 = Round(
+    (
+        *EVERY_V07,
+        *_of_both("v0.7", AS_REFERENCE_V07),
+        Rule(
+            ("targets",), Targets({"bleu": TARGET_BLEU / 100}), "v0.7, Benchmarks: 25.0 BLEU; closed_transformer.yaml"
+        ),
+        Rule(("beta1",), Free(), f"{_ROW_V07} opt_adam_beta_1: arbitrary constant"),
+        Rule(("beta2",), Free(), f"{_ROW_V07} opt_adam_beta_2: arbitrary constant"),
+    ),
+    listed_optimizers={"adam": frozenset({"pytorch", "tensorflow"})},
+)
+ROUNDS = {"v0.5": V05, "v0.7": V07}

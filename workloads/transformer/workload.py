@@ -1,0 +1,203 @@
+"""Translation by attention: the Transformer on WMT17 English-German, MLPerf Training v0.5 to v0.7. Framework-free."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from workloads.api import (
+    Array,
+    Arrays,
+    Batch,
+    Defaults,
+    Facts,
+    HyperparameterSet,
+    Json,
+    LossScaling,
+    OptimizerSettings,
+    Settings,
+)
+from workloads.common import schedules
+from workloads.common.batch_plan import Bucket, buckets_by_tokens
+from workloads.common.text.batches import growing_edges
+from workloads.common.text.beam import Beam, Decoder, search
+from workloads.common.text.facts import WMT17
+from workloads.common.text.vocabulary import PAD, SHIFTED
+from workloads.common.text.workload import POINTS, POINTS_RULES, TranslationWorkload
+from workloads.transformer import network
+from workloads.transformer.rules import ROUNDS
+from workloads.transformer.settings import (
+    REFERENCE_MODEL,
+    SETS,
+    SIZES,
+    TransformerHyperparameters,
+    TransformerOptions,
+    profile_defaults,
+)
+
+REFERENCE_PARAMETERS = 210_804_736
+"""With 33,708 words (docs/transformer.md has the sum)."""
+REFERENCE_VOCABULARY = 33_708
+LENGTH_PENALTY = 0.6
+"""Reference model_params.py."""
+WARM_UP_TOKENS = 2
+LOSS_SCALE = LossScaling("dynamic", start=128.0, growth_interval=2_000)
+"""Under fp16 (NVIDIA's entries, fairseq/fp16_trainer.py)."""
+
+
+class Transformer(TranslationWorkload):
+    """Translation by attention."""
+
+    name = "transformer"
+    log_name = "transformer"
+    default_rules = "v0.7"
+    batch_unit = "tokens"
+    precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16")}
+    rules = ROUNDS
+    official_runs = 10
+    framing = SHIFTED
+    weigh_tokens = True
+    data = WMT17
+    Options = TransformerOptions
+    Hyperparameters = TransformerHyperparameters
+    options: TransformerOptions
+    hyperparameters: TransformerHyperparameters
+
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        super().__init__(settings, facts)
+        self.network = network.build(settings.model, self.vocabulary_size, self.hyperparameters.dropout)
+        if _has_reference_sizes(settings) and self.network.vocabulary == REFERENCE_VOCABULARY:
+            count = sum(network.parameter_counts(self.network).values())
+            assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
+
+    @classmethod
+    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+        """The target is 25 points; under rules v0.7 it is a fraction, 0.25."""
+        return profile_defaults(profile, options, 1.0 if rules in POINTS_RULES else 1 / POINTS)
+
+    @classmethod
+    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
+        """The published sets, and the demo's, with a source for every value."""
+        return SETS
+
+    @classmethod
+    def activation_bytes(cls, settings: Settings) -> int:
+        """Of a token on both sides: log-probabilities, and what each layer keeps; fp32 or, but for the former, half of it."""
+        model = settings.model
+        words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
+        of_layers = int(model["layers"]) * (16 * int(model["hidden"]) + 4 * int(model["feed_forward"]))
+        return 4 * words + of_layers * (2 if settings.precision in ("bf16", "fp16") else 4)
+
+    # -- batches, schedule ----------------------------------------------------------------------------------------
+
+    def buckets(self) -> tuple[Bucket, ...]:
+        """Edges that grow by a factor; as many pairs as fit the batch's tokens (reference utils/dataset.py)."""
+        values = self.hyperparameters
+        edges = growing_edges(
+            values.bucket_first, values.bucket_growth, values.bucket_multiple, values.max_sequence_length
+        )
+        return buckets_by_tokens(edges, self.settings.batch_size_global, self.settings.devices)
+
+    def learning_rate(self, step: int) -> float:
+        """Linear from 0 (step 0) to the rate, then rate · √(warm-up / step) (reference transformer_main.py)."""
+        values = self.hyperparameters
+        return schedules.inverse_root(step, values.warmup_steps, values.learning_rate)
+
+    def optimizer(self) -> OptimizerSettings:
+        """Adam without decay or clipping. The tied classifier gives every row a gradient: lazy Adam would do the same."""
+        values = self.hyperparameters
+        return OptimizerSettings(
+            "adam",
+            beta1=values.beta1,
+            beta2=values.beta2,
+            epsilon=values.epsilon,
+            loss_scaling=self.loss_scaling,
+        )
+
+    @property
+    def loss_scaling(self) -> LossScaling:
+        """Dynamic under fp16."""
+        return LOSS_SCALE if self.settings.precision == "fp16" else LossScaling()
+
+    # -- loss -----------------------------------------------------------------------------------------------------
+
+    @property
+    def label_shares(self) -> tuple[float, float]:
+        """What -log p of the label, and the mean over the vocabulary of -log p, count in a token's loss; they add up to 1.
+
+        `others`: each of the V - 1 other words gets ε / (V - 1) (reference metrics.py); `all`: each of V words ε / V (fairseq).
+        """
+        smoothing, words = self.hyperparameters.label_smoothing, self.network.vocabulary
+        if self.hyperparameters.smoothed_over == "all":
+            return 1 - smoothing, smoothing
+        on_each = smoothing / (words - 1)
+        return 1 - smoothing - on_each, on_each * words
+
+    @property
+    def least_loss(self) -> float:
+        """Entropy of a smoothed label, which the reference takes off each token's loss (metrics.py); 0 with fairseq's loss."""
+        smoothing, words = self.hyperparameters.label_smoothing, self.network.vocabulary
+        if self.hyperparameters.smoothed_over == "all" or not smoothing:
+            return 0.0
+        return -((1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(smoothing / (words - 1)))
+
+    # -- weights, quality -----------------------------------------------------------------------------------------
+
+    def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
+        """Drawn by hash, the same bytes in every framework."""
+        return network.initial_weights(self.network, seed)
+
+    @property
+    def longest(self) -> int:
+        """Positions that training, validation or a translation can reach."""
+        sizes = self.facts.sizes
+        said = sizes["test_longest"] + 1 + int(self.settings.model["extra_length"])
+        return max(self.hyperparameters.max_sequence_length, sizes["dev_longest"] + 1, said)
+
+    @property
+    def beam(self) -> Beam:
+        """The reference's: finished translations lie aside; what comes before the first word is padding."""
+        return Beam(self.options.beam_width, LENGTH_PENALTY, start=PAD, end=self.end)
+
+    def longest_translation(self, batch: Batch) -> Array:
+        """(B,) 50 tokens more than the source has."""
+        found: Array = batch.arrays["source_length"] + int(self.settings.model["extra_length"])
+        return found
+
+    def translated(self, decoder: Decoder[Any], batch: Batch) -> Arrays:
+        """A batch's translations: `tokens` (B, T) and `token_count` (B,).
+
+        Of a dummy batch, which has no `valid`, two words: enough to compile what a search needs.
+        """
+        live = batch.arrays.get("valid")
+        longest = self.longest_translation(batch) if live is not None else WARM_UP_TOKENS
+        return search(decoder, batch, self.beam, longest, live).outputs()
+
+    def log_keys(self) -> Mapping[str, Json]:
+        """What the rules of v0.6 and v0.7 want."""
+        values, model = self.hyperparameters, self.settings.model
+        return {
+            **super().log_keys(),
+            "opt_name": "adam",
+            "opt_base_learning_rate": values.learning_rate,
+            "opt_learning_rate_warmup_steps": values.warmup_steps,
+            "opt_adam_beta_1": values.beta1,
+            "opt_adam_beta_2": values.beta2,
+            "opt_adam_epsilon": values.epsilon,
+            "model_hp_dropout": values.dropout,
+            "model_hp_label_smoothing": values.label_smoothing,
+            "model_hp_hidden_size": self.network.hidden,
+            "model_hp_filter_size": self.network.feed_forward,
+            "model_hp_num_layers": self.network.layers,
+            "model_hp_num_heads": self.network.heads,
+            "eval_hp_extra_length": model["extra_length"],
+        }
+
+    def log_metadata(self) -> Mapping[str, Mapping[str, Json]]:
+        """How long pairs are treated (closed_transformer.yaml of v0.7)."""
+        return {"max_sequence_length": {"method": "discard"}}
+
+
+def _has_reference_sizes(settings: Settings) -> bool:
+    return all(settings.model[name] == REFERENCE_MODEL[name] for name in SIZES)
