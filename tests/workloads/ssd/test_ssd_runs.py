@@ -1,6 +1,7 @@
 """SSD in real processes: synthetic batches, refusals; with the marker `full` the demo to its target."""
 
 import json
+import re
 
 import pytest
 
@@ -36,12 +37,12 @@ def test_synthetic_steps_run(synthetic, framework):
         (("profile=demo", "gpus=3", "oversubscribe=true"), "3 devices"),
     ],
 )
-def test_what_is_not_there_is_refused_in_one_line(tmp_path, demo_data, overrides, words):
+def test_what_is_not_there_is_refused_with_a_line_each(tmp_path, demo_data, overrides, words):
     demo_data("coco-demo")
     done = run_suite(tmp_path, "workload=ssd", *overrides, timeout=60)
     assert done.returncode == 2
-    assert words in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert sum(words in line for line in done.stderr.splitlines()) == 1
+    assert all(re.match(r"run_suite\.py: |  \d\. |this would run now: ", line) for line in done.stderr.splitlines())
     assert not (tmp_path / "logs").exists()
 
 
