@@ -5,6 +5,7 @@ import copy
 import functools
 import io
 import json
+import logging
 import os
 import resource
 import signal
@@ -87,6 +88,7 @@ def _called(main, name, arguments, folder, environment):
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         _warnings_are_printed(),
+        _logging_as_at_a_start(),
     ):
         patch.chdir(folder)
         patch.setattr(sys, "argv", [name, *arguments])
@@ -107,6 +109,19 @@ def _called(main, name, arguments, folder, environment):
         err.write(f"{code}\n")
         code = 1
     return subprocess.CompletedProcess([name, *arguments], code or 0, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def _logging_as_at_a_start():
+    """No handlers: those of an earlier call, which Hydra sets up, write to streams that are closed."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    root.handlers = []
+    try:
+        yield
+    finally:
+        root.handlers = handlers
+        root.setLevel(level)
 
 
 @contextlib.contextmanager
