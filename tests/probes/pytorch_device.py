@@ -14,6 +14,7 @@ from tests.workloads.gnmt import synthetic_gnmt
 from tests.workloads.ncf import synthetic_ncf
 from tests.workloads.resnet50 import synthetic_resnet
 from tests.workloads.ssd import synthetic_ssd
+from tests.workloads.transformer import synthetic_transformer
 from workloads.api import Facts, ParameterRule, Place
 from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip
 from workloads.ncf.settings import DEMO_MODEL, SETS
@@ -91,11 +92,13 @@ def constructors():
     ncf = NCF(settings, Facts(20_000, synthetic_ncf.USERS, users_and_items, "synthetic"))
     resnet, ssd = synthetic_resnet.workload("uneven", "pytorch"), synthetic_ssd.workload("uneven", "pytorch")
     gnmt = synthetic_gnmt.workload("steps", "pytorch")
+    transformer = synthetic_transformer.workload(next(iter(synthetic_transformer.CASES)), "pytorch")
     return {
         "gnmt": constructor("gnmt", gnmt, synthetic_gnmt.weights(gnmt).items()),
         "ncf": constructor("ncf", ncf, ncf.initial_weights(1)),
         "resnet50": constructor("resnet50", resnet, synthetic_resnet.weights(resnet).items()),
         "ssd": constructor("ssd", ssd, synthetic_ssd.weights(ssd).items()),
+        "transformer": constructor("transformer", transformer, synthetic_transformer.weights(transformer).items()),
     }
 
 
