@@ -179,7 +179,7 @@ def events(log):
 
 
 def run_events(log):
-    """Those that the run itself wrote: without the line on the machine that the controller puts behind them."""
+    """Those that the run itself wrote: without the line on the machine that the controller puts after them."""
     return [event for event in events(log) if event[0] != "suite_condition"]
 
 

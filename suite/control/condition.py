@@ -1,4 +1,4 @@
-"""`suite_condition`: how much of the machine a run got, told once, behind the last line that the run itself wrote.
+"""`suite_condition`: how much of the machine a run got, written once, after the last line that the run itself wrote.
 
 The figures are those of the workers (`suite.machine.contention`), from `run_start` to `run_stop`, and of GPUs those that
 telemetry.jsonl keeps. What makes the machine a busy one is decided here, and nowhere else.

@@ -46,7 +46,7 @@ class RunLog:
     def __init__(self, path: Path | None, append: bool = False) -> None:
         """`path` must not exist yet (FileExistsError); None makes a log that writes nothing (processes other than 0).
 
-        append: write on behind the last line of a log that its run has closed. Raises FileNotFoundError without one.
+        append: write on after the last line of a log that its run has closed. Raises FileNotFoundError without one.
         """
         self._start_ms = time.time() * 1e3
         self._start = time.monotonic()
@@ -97,7 +97,7 @@ class RunLog:
 
 
 def _end_of(path: Path) -> IO[str]:
-    """The log, open behind its last line, which a run that was killed may have broken off."""
+    """The log, open after its last line, which a run that was killed may have broken off."""
     with open(path, "rb") as log:
         whole = not log.seek(0, os.SEEK_END) or (log.seek(-1, os.SEEK_END), log.read(1))[1] == b"\n"
     stream = open(path, "a", encoding="utf-8")  # noqa: SIM115 - closed by the log's close()

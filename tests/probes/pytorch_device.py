@@ -92,7 +92,9 @@ def constructors():
     ncf = NCF(settings, Facts(20_000, synthetic_ncf.USERS, users_and_items, "synthetic"))
     resnet, ssd = synthetic_resnet.workload("uneven", "pytorch"), synthetic_ssd.workload("uneven", "pytorch")
     gnmt = synthetic_gnmt.workload("steps", "pytorch")
-    transformer = synthetic_transformer.workload(next(iter(synthetic_transformer.CASES)), "pytorch")
+    transformer = synthetic_transformer.workload(
+        "steps", "pytorch", model={**synthetic_transformer.MODEL, "feed_forward": 128}
+    )
     return {
         "gnmt": constructor("gnmt", gnmt, synthetic_gnmt.weights(gnmt).items()),
         "ncf": constructor("ncf", ncf, ncf.initial_weights(1)),

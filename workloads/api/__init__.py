@@ -4,7 +4,7 @@ Nothing here imports a framework, Hydra or the runner. Words: a *process* is an 
 a *replica* is one device that holds a copy of the model; `Place` says which replicas a process drives.
 """
 
-from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts
+from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts, check_each_once
 from workloads.api.epochs import Epochs, steps_of
 from workloads.api.place import Place
 from workloads.api.rules import Round, Rule
@@ -54,6 +54,7 @@ __all__ = [
     "TrainStats",
     "Trainer",
     "Workload",
+    "check_each_once",
     "field_names",
     "option",
     "option_keys",

@@ -83,6 +83,12 @@ class Data(Protocol):
         ...
 
 
+def check_each_once(numbers: Array, count: int, what: str) -> None:
+    """Raise ValueError unless the results of an evaluation are of the samples 0 … `count` - 1, each once, in any order."""
+    if not np.array_equal(np.sort(numbers), np.arange(count)):
+        raise ValueError(f"evaluation saw {len(numbers)} {what}, {len(np.unique(numbers))} different ones, of {count}")
+
+
 class Dataset(ABC):
     """How a data set gets from its download into the prepared form that runs read."""
 

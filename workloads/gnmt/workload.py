@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
 from workloads.api import (
     Array,
-    Arrays,
     Batch,
     Defaults,
     Facts,
@@ -20,7 +18,7 @@ from workloads.api import (
     Settings,
 )
 from workloads.common import schedules
-from workloads.common.text.beam import Beam, Decoder, search
+from workloads.common.text.beam import Beam
 from workloads.common.text.vocabulary import PAD
 from workloads.common.text.workload import POINTS, POINTS_RULES, TranslationWorkload
 from workloads.gnmt import network
@@ -34,9 +32,6 @@ WARMUP_START = 0.01
 """Share of the rate that the warm-up begins with (reference lr_scheduler.py)."""
 LENGTH_PENALTY, COVERAGE_PENALTY = 0.6, 0.1
 """Reference train.py, beam_search.py."""
-WARM_UP_TOKENS = 2
-LOSS_SCALE = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)
-"""Under fp16 (reference fp_optimizers.py, train.py)."""
 
 
 class GNMT(TranslationWorkload):
@@ -52,6 +47,8 @@ class GNMT(TranslationWorkload):
     }
     rules = ROUNDS
     official_runs = 10
+    fp16_scaling = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)
+    """reference fp_optimizers.py, train.py."""
     Options = GNMTOptions
     Hyperparameters = GNMTHyperparameters
     options: GNMTOptions
@@ -128,11 +125,6 @@ class GNMT(TranslationWorkload):
             loss_scaling=self.loss_scaling,
         )
 
-    @property
-    def loss_scaling(self) -> LossScaling:
-        """Dynamic under fp16."""
-        return LOSS_SCALE if self.settings.precision == "fp16" else LossScaling()
-
     # -- weights, quality -----------------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
@@ -150,15 +142,6 @@ class GNMT(TranslationWorkload):
     def longest_translation(self, batch: Batch) -> Array:
         """The same for every sentence: 150 in the reference (train.py)."""
         return np.full(len(batch.arrays["source"]), int(self.settings.model["longest_translation"]))
-
-    def translated(self, decoder: Decoder[Any], batch: Batch) -> Arrays:
-        """A batch's translations: `tokens` (B, T) and `token_count` (B,).
-
-        Of a dummy batch, which has no `valid`, two words: enough to compile what a search needs.
-        """
-        live = batch.arrays.get("valid")
-        longest = self.longest_translation(batch) if live is not None else WARM_UP_TOKENS
-        return search(decoder, batch, self.beam, longest, live).outputs()
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""

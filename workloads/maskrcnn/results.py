@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import Arrays, Batch
+from workloads.api import Arrays, Batch, check_each_once
 from workloads.common import manifest as manifests
 from workloads.common.coco import average_precision
 from workloads.common.coco.facts import GROUND_TRUTH
@@ -52,9 +52,7 @@ def measure(batch: Batch, outputs: Arrays) -> Arrays:
 
 def score(found: Arrays, folder: Path, images: int, evaluator: str) -> dict[str, float]:
     """AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
-    seen = np.sort(found["seen"])
-    if not np.array_equal(seen, np.arange(images)):
-        raise ValueError(f"evaluation saw {len(seen)} images, {len(np.unique(seen))} different ones, of {images}")
+    check_each_once(found["seen"], images, "images")
     index = evaluation_index(folder, manifests.read(folder), folder)
     truth = average_precision.read_ground_truth(folder / GROUND_TRUTH)
     categories = np.sort([category["id"] for category in truth["categories"]])

@@ -183,10 +183,8 @@ class MaskRCNN(ImageWorkload):
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """Drawn by hash, the same bytes in every framework; trunk and frozen norms from `backbone.weights`, if there is one."""
-        pretrained = backbones.load(self.settings, backbone.shapes(self.network))
-        for name, value in network.initial_weights(self.network, seed):
-            yield name, pretrained.pop(name, value)
-        yield from pretrained.items()
+        drawn = network.initial_weights(self.network, seed)
+        return backbones.initial_weights(self.settings, backbone.shapes(self.network), drawn)
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Open the arrays; images are read, decoded, resized and matched to anchors by threads while training consumes them."""

@@ -22,6 +22,7 @@ from workloads.api import (
     ParameterRule,
     Place,
     Settings,
+    check_each_once,
 )
 from workloads.common import schedules
 from workloads.common.coco import average_precision
@@ -166,10 +167,8 @@ class SSD(ImageWorkload):
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """Drawn by hash, the same bytes in every framework; trunk and statistics from `backbone.weights`, if there is one."""
-        pretrained = backbones.load(self.settings, backbone.shapes(self.network))
-        for name, value in network.initial_weights(self.network, seed):
-            yield name, pretrained.pop(name, value)
-        yield from pretrained.items()
+        drawn = network.initial_weights(self.network, seed)
+        return backbones.initial_weights(self.settings, backbone.shapes(self.network), drawn)
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Open the arrays; images are read, decoded, cropped and matched by threads while training consumes them."""
@@ -205,10 +204,8 @@ class SSD(ImageWorkload):
 
     def score(self, results: Arrays) -> dict[str, float]:
         """COCO's box AP. Raises ValueError unless every validation image was looked at exactly once."""
-        seen = np.sort(results["seen"])
         count = self.facts.evaluation_samples
-        if not np.array_equal(seen, np.arange(count)):
-            raise ValueError(f"evaluation saw {len(seen)} images, {len(np.unique(seen))} different ones, of {count}")
+        check_each_once(results["seen"], count, "images")
         folder = Path(self.settings.data_dir)
         truth = average_precision.read_ground_truth(folder / GROUND_TRUTH)
         images = index.read(folder, "val", folder, count).label

@@ -169,7 +169,7 @@ class Translator(nn.Module):
             (query,) = self.split(rows.padded(layer.linear("query", normed)), 1)
             key, value = self.split(others.padded(layer.linear("key_value", memory)), 2)
         causal = memory is None and label.startswith("decoder")
-        # A target's padding stands behind all that counts, so where nothing looks ahead nothing sees it.
+        # A target's padding stands after all that counts, so where nothing looks ahead nothing sees it.
         allowed = None if causal or others.mask is None else others.mask[:, None, None]
         drawn = None
         if masks is not None and not self.device_draws:

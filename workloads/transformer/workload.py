@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from workloads.api import (
     Array,
-    Arrays,
     Batch,
     Defaults,
     Facts,
@@ -21,7 +19,7 @@ from workloads.api import (
 from workloads.common import schedules
 from workloads.common.batch_plan import Bucket, buckets_by_tokens
 from workloads.common.text.batches import growing_edges
-from workloads.common.text.beam import Beam, Decoder, search
+from workloads.common.text.beam import Beam
 from workloads.common.text.facts import WMT17
 from workloads.common.text.vocabulary import PAD, SHIFTED
 from workloads.common.text.workload import POINTS, POINTS_RULES, TranslationWorkload
@@ -41,9 +39,6 @@ REFERENCE_PARAMETERS = 210_804_736
 REFERENCE_VOCABULARY = 33_708
 LENGTH_PENALTY = 0.6
 """Reference model_params.py."""
-WARM_UP_TOKENS = 2
-LOSS_SCALE = LossScaling("dynamic", start=128.0, growth_interval=2_000)
-"""Under fp16 (NVIDIA's entries, fairseq/fp16_trainer.py)."""
 
 
 class Transformer(TranslationWorkload):
@@ -56,6 +51,8 @@ class Transformer(TranslationWorkload):
     precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16")}
     rules = ROUNDS
     official_runs = 10
+    fp16_scaling = LossScaling("dynamic", start=128.0, growth_interval=2_000)
+    """NVIDIA's entries, fairseq/fp16_trainer.py."""
     framing = SHIFTED
     weigh_tokens = True
     data = WMT17
@@ -115,11 +112,6 @@ class Transformer(TranslationWorkload):
             loss_scaling=self.loss_scaling,
         )
 
-    @property
-    def loss_scaling(self) -> LossScaling:
-        """Dynamic under fp16."""
-        return LOSS_SCALE if self.settings.precision == "fp16" else LossScaling()
-
     # -- loss -----------------------------------------------------------------------------------------------------
 
     @property
@@ -164,15 +156,6 @@ class Transformer(TranslationWorkload):
         """(B,) 50 tokens more than the source has."""
         found: Array = batch.arrays["source_length"] + int(self.settings.model["extra_length"])
         return found
-
-    def translated(self, decoder: Decoder[Any], batch: Batch) -> Arrays:
-        """A batch's translations: `tokens` (B, T) and `token_count` (B,).
-
-        Of a dummy batch, which has no `valid`, two words: enough to compile what a search needs.
-        """
-        live = batch.arrays.get("valid")
-        longest = self.longest_translation(batch) if live is not None else WARM_UP_TOKENS
-        return search(decoder, batch, self.beam, longest, live).outputs()
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""

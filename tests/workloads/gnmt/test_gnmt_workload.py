@@ -12,7 +12,7 @@ from tests.workloads.gnmt import synthetic_gnmt
 from workloads.api import Batch, Facts, LossScaling, Settings
 from workloads.common.text.beam import Candidates
 from workloads.gnmt.settings import REFERENCE_MODEL, SETS
-from workloads.gnmt.workload import GNMT, LOSS_SCALE
+from workloads.gnmt.workload import GNMT
 
 DATA = PROJECT / "tests" / "data" / "logs"
 SIZES = {"vocabulary": 32_317, "dev": 5_168, "dev_longest": 123, "test_longest": 148, "pairs": 400_000}
@@ -104,8 +104,8 @@ def test_adam_clips_and_fp16_scales_as_the_reference():
     assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == ("adam", 0.9, 0.999, 1e-8)
     assert settings.clip_norm == 5.0
     assert settings.loss_scaling == LossScaling()
-    assert made("reference", precision="fp16").optimizer().loss_scaling == LOSS_SCALE
-    assert (LOSS_SCALE.start, LOSS_SCALE.maximum, LOSS_SCALE.growth_interval) == (8192, 8192, 128)
+    assert made("reference", precision="fp16").optimizer().loss_scaling == GNMT.fp16_scaling
+    assert (GNMT.fp16_scaling.start, GNMT.fp16_scaling.maximum, GNMT.fp16_scaling.growth_interval) == (8192, 8192, 128)
 
 
 @pytest.mark.parametrize("name", ["reference", "nvidia_v0.7_dgxa100"])

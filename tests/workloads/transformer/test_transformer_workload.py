@@ -13,7 +13,7 @@ from tests.workloads.transformer import synthetic_transformer
 from workloads.api import Batch, Facts, LossScaling, Settings
 from workloads.common.text.beam import Candidates
 from workloads.transformer.settings import REFERENCE_MODEL, REFERENCE_RATE, SETS
-from workloads.transformer.workload import LOSS_SCALE, Transformer
+from workloads.transformer.workload import Transformer
 
 DATA = PROJECT / "tests" / "data" / "logs"
 SIZES = {"vocabulary": 33_708, "dev": 3_000, "dev_longest": 150, "test_longest": 150, "pairs": 400_000, "end": 1}
@@ -117,7 +117,7 @@ def test_adam_and_fp16():
     assert (settings.name, settings.beta1, settings.beta2, settings.epsilon) == ("adam", 0.9, 0.997, 1e-9)
     assert settings.clip_norm is None
     assert settings.loss_scaling == LossScaling()
-    assert made("reference", precision="fp16").optimizer().loss_scaling == LOSS_SCALE
+    assert made("reference", precision="fp16").optimizer().loss_scaling == Transformer.fp16_scaling
 
 
 @pytest.mark.parametrize("name", ["reference", "nvidia_v0.7_dgxa100"])

@@ -25,7 +25,7 @@ def dropped(x, masks, label):
 
 
 def attention(query, key, value, heads, later, masks, label):
-    """Queries (T, d), keys and values (S, d), a head after the other; `later`: whether a query sees what stands behind it."""
+    """Queries (T, d), keys and values (S, d), a head after the other; `later`: whether a query sees what stands after it."""
     size, found = query.shape[1] // heads, []
     for head in range(heads):
         q, k, v = (x[:, head * size : (head + 1) * size] for x in (query, key, value))

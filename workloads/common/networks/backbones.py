@@ -10,7 +10,7 @@ import hashlib
 import io
 import stat
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -241,6 +241,16 @@ def load(settings: Settings, shapes: Shapes) -> dict[str, Array]:
     _check(place, str(settings.options["backbone"]["sha256"]))
     with np.load(place / WEIGHTS, allow_pickle=False) as arrays:
         return check(dict(arrays), shapes)
+
+
+def initial_weights(
+    settings: Settings, shapes: Shapes, drawn: Iterable[tuple[str, Array]]
+) -> Iterator[tuple[str, Array]]:
+    """`drawn`, but for the arrays of `load`, which also come where nothing is drawn (statistics). Raises as `load`."""
+    pretrained = load(settings, shapes)
+    for name, value in drawn:
+        yield name, pretrained.pop(name, value)
+    yield from pretrained.items()
 
 
 def described(settings: Settings) -> str:

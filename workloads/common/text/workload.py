@@ -8,17 +8,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from workloads.api import Array, Arrays, ArraySpec, Batch, Data, Facts, Json, Place, Settings, Workload, option
+from workloads.api import (
+    Array,
+    Arrays,
+    ArraySpec,
+    Batch,
+    Data,
+    Facts,
+    Json,
+    LossScaling,
+    Place,
+    Settings,
+    Workload,
+    check_each_once,
+    option,
+)
 from workloads.common import manifest as manifests
 from workloads.common.batch_plan import Bucket, buckets_by_samples
 from workloads.common.randomness import bits, integers, stream
 from workloads.common.text import batches, bleu, facts, prepared
 from workloads.common.text.batches import Batching, TranslationData
-from workloads.common.text.beam import Beam
+from workloads.common.text.beam import Beam, Decoder, search
 from workloads.common.text.bleu import Detokenise
 from workloads.common.text.facts import TextFacts
 from workloads.common.text.prepared import Parallel
@@ -28,6 +42,8 @@ METRIC = "bleu"
 POINTS_RULES = ("v0.5",)
 """Rules under which BLEU is logged in points; later ones want a fraction (24.0 is 0.240 in v0.7)."""
 POINTS = 100.0
+WARM_UP_TOKENS = 2
+"""Length of the translations of a dummy batch: enough to compile what a search needs."""
 NOTHING: Arrays = {
     "number": np.zeros(0, np.int64), "token_count": np.zeros(0, np.int32), "token": np.zeros(0, np.int32),
     "loss_number": np.zeros(0, np.int64), "loss": np.zeros(0, np.float64), "loss_tokens": np.zeros(0, np.int64),
@@ -54,6 +70,8 @@ class TranslationWorkload(Workload):
     weigh_tokens: ClassVar[bool] = False
     """Whether the loss is a mean over target tokens, instead of sentences."""
     data: ClassVar[TextFacts] = facts.WMT16
+    fp16_scaling: ClassVar[LossScaling]
+    """Of the loss under fp16."""
     options: TranslationOptions
 
     def __init__(self, settings: Settings, found: Facts) -> None:
@@ -199,6 +217,11 @@ class TranslationWorkload(Workload):
     # -- quality --------------------------------------------------------------------------------------------------
 
     @property
+    def loss_scaling(self) -> LossScaling:
+        """`fp16_scaling` under fp16, none otherwise."""
+        return self.fp16_scaling if self.settings.precision == "fp16" else LossScaling()
+
+    @property
     @abstractmethod
     def beam(self) -> Beam:
         """How translations are searched for."""
@@ -206,6 +229,12 @@ class TranslationWorkload(Workload):
     @abstractmethod
     def longest_translation(self, batch: Batch) -> Array:
         """(B,) tokens that a translation of each source may have, EOS included."""
+
+    def translated(self, decoder: Decoder[Any], batch: Batch) -> Arrays:
+        """A batch's translations: `tokens` (B, T) and `token_count` (B,); short ones of a dummy batch, which has no `valid`."""
+        live = batch.arrays.get("valid")
+        longest = self.longest_translation(batch) if live is not None else WARM_UP_TOKENS
+        return search(decoder, batch, self.beam, longest, live).outputs()
 
     def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
         """Of one evaluation batch; padding is dropped.
@@ -228,11 +257,11 @@ class TranslationWorkload(Workload):
 
         Raises ValueError unless every sentence was seen exactly once.
         """
-        _check_numbers(results["number"], self.facts.evaluation_samples, "translations")
+        check_each_once(results["number"], self.facts.evaluation_samples, "translations")
         references = prepared.read_references(self.folder, self.facts.evaluation_samples)
         found = {METRIC: self.unit * bleu.score(self.translations(results), references)}
         if self.has_validation_loss:
-            _check_numbers(results["loss_number"], self.facts.sizes["dev"], "validation losses")
+            check_each_once(results["loss_number"], self.facts.sizes["dev"], "validation losses")
             # In the order of the sentences: the sum does not depend on how they were dealt out.
             losses = results["loss"][np.argsort(results["loss_number"])]
             found["validation_loss"] = math.fsum(losses.tolist()) / int(results["loss_tokens"].sum())
@@ -273,8 +302,3 @@ class TranslationWorkload(Workload):
             "eval_hp_len_norm_factor": self.beam.length_penalty,
             "eval_hp_cov_penalty_factor": self.beam.coverage_penalty,
         }
-
-
-def _check_numbers(numbers: Array, count: int, what: str) -> None:
-    if not np.array_equal(np.sort(numbers), np.arange(count)):
-        raise ValueError(f"evaluation saw {len(numbers)} {what}, {len(np.unique(numbers))} different ones, of {count}")

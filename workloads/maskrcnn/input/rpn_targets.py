@@ -153,7 +153,7 @@ def _windows(one: _Shared, peak: Float64s, limit: Float64s) -> Iterator[tuple[in
 
 
 def _span(enough: npt.NDArray[np.bool_]) -> slice:
-    """From the first to the last that is True; what is shared grows up to a place and falls behind it."""
+    """From the first to the last that is True; what is shared grows up to a place and falls after it."""
     first = int(enough.argmax())
     return slice(first, len(enough) - int(enough[::-1].argmax()))
 

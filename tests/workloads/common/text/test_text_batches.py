@@ -18,7 +18,7 @@ from workloads.common.text.vocabulary import EOS, GNMT, SHIFTED
 
 
 def numbered(lengths):
-    """A split whose pairs can be told apart: each side repeats a number of its own, from 4."""
+    """A split whose pairs are distinct: each side repeats a number of its own, from 4."""
     return Parallel(*(batches.random_side(side, np.zeros(1)) for side in lengths))
 
 
