@@ -35,14 +35,20 @@ check: lint ## while you work: lint, types, import contracts, and the tests that
 	$(PLAIN_TESTS)
 
 .PHONY: test
-test: environments lint ## before you push, and what .ci/run calls: make all environments, lint, all tests but the full demos
+test: environments lint docs ## before you push, and what .ci/run calls: make all environments, lint, all tests but the full demos
 	$(PLAIN_TESTS)
 	$(OTHER_TESTS) -m "(framework or slow) and not full"
 
 .PHONY: test-full
-test-full: environments lint ## before a release: the same, train every demo to its target, search new examples
+test-full: environments lint docs ## before a release: the same, train every demo to its target, search new examples
 	$(PLAIN_TESTS) --hypothesis-profile=search
 	$(OTHER_TESTS) -m "framework or slow or full" --hypothesis-profile=search
+
+# The theme announces a version 2 of MkDocs that is not out; pages are written as files, so that no server is needed to read them.
+.PHONY: docs
+docs: .venv/.ready-test ## the documentation as a site in build/site; a broken link fails
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet
+	@echo "build/site/index.html"
 
 .PHONY: lint
 lint: .venv/.ready-test ## ruff, mypy, import-linter

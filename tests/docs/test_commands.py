@@ -1,0 +1,98 @@
+"""Every command in the documentation is one that can be typed: run, or at least read by the program that it names."""
+
+import importlib
+import re
+from unittest import mock
+
+import pytest
+
+from suite.cli import COMMANDS
+from suite.cli import main as suite
+from suite.config.compose import compose
+from tests.docs.commands import NOT_RUN, PAGES, UNMARKED, Command, commands_of
+from tests.helpers import PROJECT, run_suite_here, suite_here
+from tests.suite.results.fake_logs import write_run
+
+ALL = [command for page in PAGES for command in commands_of(page)]
+RUN = [command for command in ALL if command.runs]
+MAKE_TARGETS = set(re.findall(r"^([a-z-]+):.*##", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+
+
+def name(command):
+    return f"{command}-{'_'.join(command.words[:4])}".replace("/", "_")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the commands are typed: logs of a sweep over 1 and 2 devices lie in `logs/`, as after the demo."""
+    root = tmp_path_factory.mktemp("checkout")
+    for devices, seconds in ((1, 2.0), (2, 1.2)):
+        write_run(root / "logs" / "sweep", f"ncf-{devices}", devices=devices, seconds_per_epoch=seconds)
+    (root / "tests").symlink_to(PROJECT / "tests")
+    return root
+
+
+def test_pages_are_found_and_have_commands():
+    assert len(PAGES) > 20
+    assert len(ALL) > 40
+    assert len(RUN) > 10
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_command_hides_in_an_indented_block(page):
+    assert not UNMARKED.search(page.read_text(encoding="utf-8")), "put it into a block of sh, where tests see it"
+
+
+@pytest.mark.parametrize("command", ALL, ids=name)
+def test_a_command_is_read_by_its_program(command, monkeypatch):
+    """Keys and values of a run, options of a subcommand, targets of make, scripts."""
+    if command.program == "run_suite.py":
+        monkeypatch.chdir(PROJECT)
+        if "--help" not in command.words:
+            assert compose(command.arguments).jobs
+    elif command.program == "suite":
+        called = mock.Mock(return_value=0)
+        monkeypatch.setattr(importlib.import_module(f"suite.commands.{command.arguments[0]}"), "run", called)
+        assert suite(command.arguments) == 0
+        assert called.called
+    elif command.program == "make":
+        assert set(command.arguments) <= MAKE_TARGETS
+    elif command.program.endswith(".py"):
+        text = (PROJECT / command.program).read_text(encoding="utf-8")
+        assert all(f'"{word}"' in text for word in command.arguments if word.startswith("--"))
+    else:
+        assert command.program in {"pip", "curl", "source", "git"}
+
+
+@pytest.mark.parametrize("command", RUN, ids=name)
+def test_a_command_without_a_mark_runs(command, folder):
+    if command.program == "run_suite.py":
+        done = run_suite_here(folder, *command.arguments)
+    else:
+        assert command.program == "suite", "mark what a test cannot run: needs …, takes …"
+        done = suite_here(folder, *command.arguments, SUITE_LOG_DIR=str(folder / "logs"))
+    assert done.returncode == 0, done.stderr
+
+
+def test_marks_are_comments_that_a_reader_understands():
+    for text in ("needs data: the archive", "needs GPUs", "takes minutes", "takes a minute: two runs"):
+        assert NOT_RUN.match(text)
+    for text in ("tables of speedups", "", "what it needs"):
+        assert not NOT_RUN.match(text)
+
+
+def test_every_subcommand_is_shown_somewhere():
+    assert {command.arguments[0] for command in ALL if command.program == "suite"} >= set(COMMANDS)
+
+
+def test_comments_and_joined_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.docs.commands.PROJECT", tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("x\n\n```sh\n# note\n.venv/bin/suite report logs/ \\\n  --html a.html  # needs data: b\npython benchmarks/x.py\n```\n")
+    assert list(commands_of(page)) == [
+        Command("page.md", 6, (".venv/bin/suite", "report", "logs/", "--html", "a.html"), "needs data: b"),
+        Command("page.md", 7, ("python", "benchmarks/x.py"), ""),
+    ]
+    first, second = commands_of(page)
+    assert (first.program, first.arguments, first.runs) == ("suite", ("report", "logs/", "--html", "a.html"), False)
+    assert (second.program, second.arguments, second.runs) == ("benchmarks/x.py", (), True)
