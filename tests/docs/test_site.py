@@ -1,0 +1,33 @@
+"""Pages have one shape, and the site builds without a broken link."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from suite.common import registry
+from tests.helpers import PROJECT
+
+HEADINGS = ["What is trained", "Data", "Profiles", "Targets", "Differences from the reference", "Speed", "Sources"]
+WORKLOADS = sorted(registry.names(registry.WORKLOADS))
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_workload_has_a_page_with_the_same_headings(workload):
+    text = (PROJECT / "docs" / f"{workload}.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == HEADINGS
+
+
+def test_a_link_that_leads_nowhere_fails_the_build(tmp_path):
+    """The site itself is built by `make docs`, which `make test` calls; here is that it would notice."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "index.md").write_text("[gone](nowhere.md)")
+    settings = yaml.safe_load((PROJECT / "mkdocs.yml").read_text(encoding="utf-8"))
+    (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump({**settings, "nav": ["index.md"], "plugins": []}))
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--quiet"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "nowhere.md" in done.stderr
