@@ -47,7 +47,7 @@ test-full: environments lint docs ## before a release: the same, train every dem
 # The theme announces a version 2 of MkDocs that is not out; pages are written as files, so that no server is needed to read them.
 .PHONY: docs
 docs: .venv/.ready-test ## the documentation as a site in build/site; a broken link fails
-	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build
 	@echo "build/site/index.html"
 
 .PHONY: lint

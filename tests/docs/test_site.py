@@ -27,7 +27,7 @@ def test_a_link_that_leads_nowhere_fails_the_build(tmp_path):
     settings = yaml.safe_load((PROJECT / "mkdocs.yml").read_text(encoding="utf-8"))
     (tmp_path / "mkdocs.yml").write_text(yaml.safe_dump({**settings, "nav": ["index.md"], "plugins": []}))
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--quiet"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, "-m", "mkdocs", "build"], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 1
     assert "nowhere.md" in done.stderr
