@@ -1,7 +1,7 @@
 """The commands that the documentation shows.
 
-They stand in blocks of `sh`, one a line. A line's comment may begin with what keeps a test from running it: `needs data`, `needs GPUs`,
-`needs several machines`, …, or `takes minutes`. All others are run as they stand.
+They stand in blocks of `sh`, one a line. A line's comment may begin with what keeps a test from running it: `needs data`,
+`needs GPUs`, `needs several machines`, …, or `takes minutes`. All others are run as they stand.
 """
 
 import re

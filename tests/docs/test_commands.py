@@ -88,7 +88,9 @@ def test_every_subcommand_is_shown_somewhere():
 def test_comments_and_joined_lines(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.docs.commands.PROJECT", tmp_path)
     page = tmp_path / "page.md"
-    page.write_text("x\n\n```sh\n# note\n.venv/bin/suite report logs/ \\\n  --html a.html  # needs data: b\npython benchmarks/x.py\n```\n")
+    page.write_text(
+        "x\n\n```sh\n# note\n.venv/bin/suite report logs/ \\\n  --html a.html  # needs data: b\npython benchmarks/x.py\n```\n"
+    )
     assert list(commands_of(page)) == [
         Command("page.md", 6, (".venv/bin/suite", "report", "logs/", "--html", "a.html"), "needs data: b"),
         Command("page.md", 7, ("python", "benchmarks/x.py"), ""),
