@@ -90,6 +90,21 @@ def test_warm_up_leaves_no_trace_and_state_comes_back(framework, case):
     assert digests[0] != digests[2]
 
 
+def test_tensorflow_traces_once_for_all_shapes():
+    assert trained("tensorflow", "dropout")["traces"] == 1
+
+
+def test_tensorflow_under_xla():
+    """As on a GPU: padding has rows, and masks are hashed in the graph."""
+    found, wanted = probe("tensorflow", "probes.transformer_trainers.compiled", "dropout"), expected("dropout")
+    np.testing.assert_array_equal(found["masks"], found["masks_of_host"])
+    np.testing.assert_allclose(found["losses"], wanted["losses"][: len(found["losses"])], rtol=CLOSE)
+    np.testing.assert_allclose(found["loss"], wanted["loss"], rtol=CLOSE)
+    np.testing.assert_array_equal(found["tokens"], wanted["tokens"])
+    for name, gradient in below(wanted, "gradient/").items():
+        assert relative(found[f"gradient/{name}"], gradient) <= CLOSE, name
+
+
 def test_pytorch_in_float64():
     """No rounding hides a wrong gradient."""
     found = below(probe("pytorch", "probes.transformer_trainers.in_double", "dropout"), "gradient/")
