@@ -18,6 +18,9 @@ VARIANTS = {
     "pieces": {"pieces": 2},
     "pieces compiled": {"pieces": 2, "compile": "on"},
     "unused": {"unused": True},
+    "any shape": {"any_shape": True},
+    "any shape in pieces": {"any_shape": True, "pieces": 2},
+    "any shape compiled": {"any_shape": True, "compile": "on"},
 }
 PROCESS, PROCESSES = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
@@ -45,10 +48,16 @@ class TokensTrainer(ModelTrainer):
         return tf.matmul(words, values["output.weight"], transpose_b=True) + values["output.bias"]
 
 
-def trainer_of(**changes):
+class AnyTokensTrainer(TokensTrainer):
+    """The same, whose sizes need not be known."""
+
+    takes_any_shape = True
+
+
+def trainer_of(any_shape=False, **changes):
     """A trainer of this process."""
     place = Place(PROCESS, PROCESSES, range(PROCESS, PROCESS + 1), PROCESSES, ("cpu",))
-    return TokensTrainer(Tokens(PROCESSES, **changes), place)
+    return (AnyTokensTrainer if any_shape else TokensTrainer)(Tokens(PROCESSES, **changes), place)
 
 
 def compute(**changes):

@@ -135,6 +135,25 @@ def in_double(case):
     return under("gradient", pytorch_gradients(trainer, synthetic_transformer.batch(workload, 0)))
 
 
+def compiled(case):
+    """TensorFlow's trainer under XLA: `training_loss` and `gradient/…` of the first batch, `masks` as its graph hashes them and
+    `masks_of_host`. A step would be compiled for seconds more."""
+    import tensorflow as tf
+
+    from workloads.frameworks.tensorflow.dropout import hashed
+
+    workload = synthetic_transformer.workload(case, "tensorflow")
+    trainer = load_trainer("transformer", "tensorflow")(workload, place_here(1))
+    trainer.compiled, trainer.any_shape = True, False
+    trainer.setup(synthetic_transformer.weights(workload).items(), False)
+    found = under("gradient", GRADIENTS["tensorflow"](trainer, synthetic_transformer.batch(workload, 0)))
+    found["training_loss"] = trainer.total.numpy()
+    trainer.close()
+    keys, places = dropout.keys(5, 2, np.arange(7))[:, None], np.arange(11)
+    found["masks"] = hashed(tf.constant(keys), tf.constant(places), "source", 24, 0.2).numpy()
+    return {**found, "masks_of_host": dropout.multipliers_at(keys, places, "source", 24, 0.2)}
+
+
 def library():
     """`logits`, `loss`, `gradient/…` of a batch by torch.nn.Transformer in float64, and `found/…`: the same by our trainer."""
     import torch

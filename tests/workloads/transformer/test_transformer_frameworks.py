@@ -9,7 +9,7 @@ import pytest
 from tests.frameworks_probe import begin_chosen, below, probe, probe_together, relative
 from tests.workloads.transformer import synthetic_transformer
 
-FRAMEWORKS = ("pytorch",)
+FRAMEWORKS = ("pytorch", "tensorflow")
 TRAINED = "probes.transformer_trainers.trained"
 CASES = tuple(synthetic_transformer.CASES)
 CLOSE = 1e-5
@@ -88,6 +88,19 @@ def test_warm_up_leaves_no_trace_and_state_comes_back(framework, case):
     assert digests[0] == digests[1]
     assert digests[2] == digests[3]
     assert digests[0] != digests[2]
+
+
+def test_tensorflow_traces_once_for_all_shapes():
+    assert trained("tensorflow", "dropout")["traces"] == 1
+
+
+def test_tensorflow_under_xla():
+    """As on a GPU: padding has rows, and masks are hashed in the graph."""
+    found, wanted = probe("tensorflow", "probes.transformer_trainers.compiled", "dropout"), expected("dropout")
+    np.testing.assert_array_equal(found["masks"], found["masks_of_host"])
+    assert found["training_loss"] == pytest.approx(wanted["losses"][0], rel=CLOSE)
+    for name, gradient in below(wanted, "gradient/").items():
+        assert relative(found[f"gradient/{name}"], gradient) <= CLOSE, name
 
 
 def test_pytorch_in_float64():

@@ -1,8 +1,8 @@
 """The generic TensorFlow trainer: a subclass gives a model, its loss and its outputs.
 
-Nothing depends on what the model is about: batches have any arrays and any number of shapes, each of which is traced once.
-One process computes a step in one function; several compute gradients, sum them, and update, so that XLA sees all but the
-collectives.
+Nothing depends on what the model is about: batches have any arrays and any number of shapes, each of which is traced once; or
+all of them together, where the model says that it takes any and XLA is off. One process computes a step in one function;
+several compute gradients, sum them, and update, so that XLA sees all but the collectives.
 """
 
 from __future__ import annotations
@@ -38,19 +38,23 @@ class ModelTrainer(TensorFlowTrainer):
     """The arrays of a training batch that `loss_of` takes."""
     evaluation_inputs: ClassVar[tuple[str, ...]]
     """The arrays of an evaluation batch that `outputs_of` takes."""
+    takes_any_shape: ClassVar[bool] = False
+    """Whether `loss_of` and `outputs_of` take arrays of sizes that are not known when they are traced."""
 
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
         # XLA: on a CPU 0.4 (ResNet) and 0.7 (SSD) of the speed of oneDNN's operators; on a GPU presumed to be faster.
         choice = getattr(workload.options, "compile", "auto")
         self.compiled = self.on_gpu if choice == "auto" else choice == "on"
+        self.any_shape = self.takes_any_shape and not self.compiled
+        """Whether one trace serves every shape. XLA compiles each."""
         self.dtype = NARROW.get(self.settings.precision, tf.float32)
         """Of the activations."""
         self.updates = workload.update_settings()
         self.model: Any = None
         """What `build_model` gave, once it is built."""
         self.traces = 0
-        """How often a training step was traced: at most once per shape."""
+        """How often a training step was traced: at most once per shape, once in all if one trace serves every shape."""
         self._traced: dict[tuple[tuple[int, ...], ...], Callable[..., Any]] = {}
 
     # -- for subclasses -------------------------------------------------------------------------------------------
@@ -114,7 +118,7 @@ class ModelTrainer(TensorFlowTrainer):
         self._loss, self._outputs = self._function(self._forward), self._function(self.outputs_of)
 
     def _function(self, python: Callable[..., Any]) -> Any:
-        return tf.function(python, autograph=False, jit_compile=self.compiled)
+        return tf.function(python, autograph=False, jit_compile=self.compiled, reduce_retracing=self.any_shape)
 
     def _warm_up(self) -> None:
         """What the run is going to do, once for every shape: kernels are chosen, functions traced."""
@@ -136,9 +140,12 @@ class ModelTrainer(TensorFlowTrainer):
         scalars = np.array([1 / batch.weight_global, *self.optimizer.scalars(learning_rate)], np.float32)
         tensors = [tf.constant(scalars), *self.tensors(batch, self.inputs)]
         # The traced function itself: tf.function's look-up by signature costs 0.2 ms a call.
-        shapes = tuple(batch.arrays[name].shape for name in self.inputs)
+        shapes = () if self.any_shape else tuple(batch.arrays[name].shape for name in self.inputs)
         if shapes not in self._traced:
-            self._traced[shapes] = self._step.get_concrete_function(*tensors)
+            first, *others = tensors
+            if self.any_shape:
+                others = [tf.TensorSpec([None] * array.shape.rank, array.dtype) for array in others]
+            self._traced[shapes] = self._step.get_concrete_function(first, *others)
         self._traced[shapes](*tensors)
 
     def _train(self, scalars: tf.Tensor, *inputs: tf.Tensor) -> None:
@@ -171,7 +178,7 @@ class ModelTrainer(TensorFlowTrainer):
         count = self.updates.accumulation_steps
         if count == 1:
             return compute(*inputs)
-        pieces = [tf.reshape(array, [count, array.shape[0] // count, *array.shape[1:]]) for array in inputs]
+        pieces = [_pieces(array, count) for array in inputs]
 
         def add(number: tf.Tensor, loss: tf.Tensor, sums: Tensors) -> tuple[tf.Tensor, tf.Tensor, Tensors]:
             part, more = compute(*(array[number] for array in pieces))
@@ -216,3 +223,10 @@ class ModelTrainer(TensorFlowTrainer):
         """Inverse of `state`."""
         for part in (self.model, self.optimizer, self.loss_scale):
             part.load_state(state)
+
+
+def _pieces(array: tf.Tensor, count: int) -> tf.Tensor:
+    """(count · n, …) to (count, n, …)."""
+    known = array.shape.is_fully_defined()
+    first, *others = array.shape if known else (tf.shape(array)[axis] for axis in range(array.shape.rank))
+    return tf.reshape(array, [count, first // count, *others])

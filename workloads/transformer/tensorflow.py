@@ -1,0 +1,329 @@
+"""The Transformer in TensorFlow: linear layers, norms and logits on rows, without padding; attention on padded sentences.
+
+One trace serves batches of any size: rows, lengths and sentences are counted in the graph. Under XLA, which wants them known,
+padding has rows too, and each shape is compiled.
+
+Shapes: see network.py; N = B · K rows of a beam search. Parameters carry the names of network.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from workloads.api import Batch
+from workloads.common.text import beam
+from workloads.common.text.vocabulary import PAD
+from workloads.frameworks.tensorflow.dropout import multipliers_at
+from workloads.frameworks.tensorflow.entropy import smoothed_entropy
+from workloads.frameworks.tensorflow.layers import layer_norm, looked_up
+from workloads.frameworks.tensorflow.model import ModelTrainer
+from workloads.frameworks.tensorflow.rows import Rows
+from workloads.frameworks.tensorflow.variables import Model, Tensors
+from workloads.transformer import network
+from workloads.transformer.workload import Transformer
+
+NOT_SEEN = -1e9
+"""Added to scores of attention that do not count (reference model_utils.py)."""
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Dropout of a batch: what activations are multiplied by (workloads/common/dropout.py)."""
+
+    keys: tf.Tensor
+    """(B,)"""
+    rate: float
+    on_host: bool
+    """Computed by NumPy."""
+
+    def of_rows(self, rows: Rows, label: str, width: int) -> tf.Tensor:
+        """(R, width)"""
+        keys = tf.gather(self.keys, rows.sequence)
+        return multipliers_at(keys, rows.position, label, width, self.rate, self.on_host)
+
+    def of_weights(self, label: str, heads: int, queries: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+        """(B, H, T, S): of attention weights. Drawn as S · H values of each query, so that padding changes none."""
+        places = tf.range(queries)
+        found = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate, self.on_host)
+        return tf.transpose(tf.reshape(found, [-1, queries, keys, heads]), [0, 3, 1, 2])
+
+
+def attend(
+    query: tf.Tensor, key: tf.Tensor, value: tf.Tensor, seen: tf.Tensor | None, mask: tf.Tensor | None
+) -> tf.Tensor:
+    """Queries (…, T, e), keys and values (…, S, e) to (…, T, e).
+
+    `seen` is added to the scores, `mask` multiplies the weights, both (…, T, S).
+    """
+    scores = tf.matmul(query * query.shape[-1] ** -0.5, key, transpose_b=True)
+    weights = tf.nn.softmax(scores if seen is None else scores + seen)
+    return tf.matmul(weights if mask is None else weights * mask, value)
+
+
+class Translator(Model):
+    """The network."""
+
+    def __init__(self, sizes: network.Network, longest: int, compiled: bool) -> None:
+        """`longest`: positions that there can be. `compiled`: by XLA."""
+        super().__init__(network.shapes(sizes))
+        self.sizes, self.compiled = sizes, compiled
+        self.positions = tf.constant(network.positions(longest, sizes.hidden))
+
+    def weight(self, name: str) -> tf.Tensor:
+        """A parameter's value."""
+        return tf.convert_to_tensor(self.parameters[name])
+
+    def layers(self, side: str) -> list[str]:
+        """Names of the layers of the `encoder` or the `decoder`."""
+        return [f"{side}{number}" for number in range(1, self.sizes.layers + 1)]
+
+    def linear(self, name: str, x: tf.Tensor, bias: bool = False) -> tf.Tensor:
+        """x (R, inputs) · weightᵀ, and the bias if there is one."""
+        y = tf.matmul(x, self.weight(f"{name}.weight"), transpose_b=True)
+        return tf.nn.bias_add(y, self.weight(f"{name}.bias")) if bias else y
+
+    def norm(self, name: str, x: tf.Tensor) -> tf.Tensor:
+        """Layer norm of x (R, d)."""
+        return layer_norm(x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"), network.EPSILON)
+
+    # -- on rows --------------------------------------------------------------------------------------------------
+
+    def rows(self, lengths: tf.Tensor, array: tf.Tensor) -> Rows:
+        """Of sequences of these lengths (B,) that are padded as `array` (B, L) is."""
+        return Rows(lengths, array.shape[1] or tf.shape(array)[1], self.sizes.heads, self.compiled)
+
+    def __call__(
+        self, source: tf.Tensor, source_rows: Rows, target: tf.Tensor, target_rows: Rows, keys: tf.Tensor | None
+    ) -> tf.Tensor:
+        """source (B, S) and target (B, T) to logits (R_t, V); keys (B,) of dropout, None: none."""
+        masks = None if keys is None else Masks(keys, self.sizes.dropout, not self.compiled)
+        # One look-up for both sides: its gradient is one array as large as the table.
+        words = tf.concat([source_rows.of(source), target_rows.of(target)], 0)
+        count = tf.shape(source_rows.sequence)[0]
+        embedded = self.embed(words)
+        memory = self.encode(self.placed(embedded[:count], source_rows, "source", masks), source_rows, masks)
+        x = self.placed(embedded[count:], target_rows, "target", masks)
+        later = later_ones(target_rows.length)
+        padding = padded_ones(source_rows.mask)
+        for name in self.layers("decoder"):
+            parts = self.own_heads(f"{name}.self_attention", x, target_rows)
+            x = self.attended(x, f"{name}.self", parts, target_rows, target_rows, later, masks)
+            parts = [*self.queries(name, x, target_rows), *self.memories(name, memory, source_rows)]
+            x = self.attended(x, f"{name}.cross", parts, target_rows, source_rows, padding, masks)
+            x = self.fed_forward(x, name, target_rows, masks)
+        return self.classify(x)
+
+    def embed(self, words: tf.Tensor) -> tf.Tensor:
+        """Words (R,) to (R, d); padding, which stands before a target's first word, is embedded as zeros."""
+        found = looked_up(self.weight("embedding.weight"), words)
+        return found * tf.where(words != PAD, self.sizes.scale, 0.0)[:, None]
+
+    def placed(self, x: tf.Tensor, rows: Rows, side: str, masks: Masks | None) -> tf.Tensor:
+        """Embedded words (R, d) with their positions, after dropout."""
+        x = x + tf.gather(self.positions, rows.position)
+        return x if masks is None else x * masks.of_rows(rows, f"{side}/embedding", x.shape[1])
+
+    def encode(self, x: tf.Tensor, rows: Rows, masks: Masks | None) -> tf.Tensor:
+        """Placed words (R, d) to the memory (R, d)."""
+        padding = padded_ones(rows.mask)
+        for name in self.layers("encoder"):
+            parts = self.own_heads(f"{name}.self_attention", x, rows)
+            x = self.attended(x, f"{name}.self", parts, rows, rows, padding, masks)
+            x = self.fed_forward(x, name, rows, masks)
+        return self.norm("encoder_norm", x)
+
+    def own_heads(self, name: str, x: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
+        """Queries, keys and values (B, H, L, e) of x (R, d) itself."""
+        return rows.padded(self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x)), 3)
+
+    def queries(self, layer: str, x: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
+        """(B, H, T, e) to the memory."""
+        name = f"{layer}.cross_attention"
+        return rows.padded(self.linear(f"{name}.query", self.norm(f"{name}.norm", x)), 1)
+
+    def memories(self, layer: str, memory: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
+        """Keys and values (B, H, S, e) of the memory (R, d)."""
+        return rows.padded(self.linear(f"{layer}.cross_attention.key_value", memory), 2)
+
+    def attended(
+        self, x: tf.Tensor, name: str, parts: list[tf.Tensor], rows: Rows, others: Rows, seen: tf.Tensor,
+        masks: Masks | None,
+    ) -> tf.Tensor:  # fmt: skip
+        """x (R, d) after a sub-layer whose queries, keys and values (B, H, …, e) are `parts`."""
+        label, drawn = name.replace(".", "/"), None
+        if masks is not None:
+            drawn = masks.of_weights(f"{label}/weights", self.sizes.heads, rows.length, others.length)
+        query, key, value = parts
+        y = rows.packed(attend(query, key, value, seen, drawn))
+        y = self.linear(f"{name}_attention.output", y)
+        return added(x, y, rows, label, masks)
+
+    def fed_forward(self, x: tf.Tensor, layer: str, rows: Rows, masks: Masks | None) -> tf.Tensor:
+        """x (R, d) after the feed-forward sub-layer."""
+        inner = self.inner(layer, x)
+        if masks is not None:
+            inner = inner * masks.of_rows(rows, f"{layer}/relu", inner.shape[1])
+        return added(x, self.outer(layer, inner), rows, f"{layer}/feed_forward", masks)
+
+    def inner(self, layer: str, x: tf.Tensor) -> tf.Tensor:
+        """x (R, d) to what is inside the feed-forward sub-layer (R, …)."""
+        name = f"{layer}.feed_forward"
+        return tf.nn.relu(self.linear(f"{name}.inner", self.norm(f"{name}.norm", x), bias=True))
+
+    def outer(self, layer: str, inner: tf.Tensor) -> tf.Tensor:
+        """And to what it gives."""
+        return self.linear(f"{layer}.feed_forward.outer", inner, bias=True)
+
+    def classify(self, x: tf.Tensor) -> tf.Tensor:
+        """The decoder's outputs (R, d) to logits (R, V), by the embedding's table."""
+        return self.linear("embedding", self.norm("decoder_norm", x))
+
+    # -- a step of a search ---------------------------------------------------------------------------------------
+
+    def step(
+        self, memory: tf.Tensor, seen: tf.Tensor, said: tf.Tensor, tokens: tf.Tensor, width: int
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Words (N,) to logits (N, V), and what was said with them.
+
+        `memory` (layers, 2, B, H, S, e) and `said` (layers, 2, N, H, t, e): keys and values; `seen` (B, 1, 1, S).
+        """
+        hidden, heads = self.sizes.hidden, self.sizes.heads
+        size, kept = hidden // heads, []
+        x = self.embed(tokens) + self.positions[tf.shape(said)[4]]
+        for number, layer in enumerate(self.layers("decoder")):
+            name = f"{layer}.self_attention"
+            own = self.linear(f"{name}.query_key_value", self.norm(f"{name}.norm", x))
+            query, *own = tf.unstack(tf.reshape(own, [-1, 3, heads, 1, size]), axis=1)
+            kept.append(tf.concat([said[number], tf.stack(own)], 3))
+            y = attend(query, kept[-1][0], kept[-1][1], None, None)
+            x = x + self.linear(f"{name}.output", tf.reshape(y, [-1, hidden]))
+            name = f"{layer}.cross_attention"
+            query = self.linear(f"{name}.query", self.norm(f"{name}.norm", x))
+            # A sentence's hypotheses stand side by side: they are the queries of one attention to it.
+            query = tf.transpose(tf.reshape(query, [-1, width, heads, size]), [0, 2, 1, 3])
+            y = tf.transpose(attend(query, memory[number, 0], memory[number, 1], seen, None), [0, 2, 1, 3])
+            x = x + self.linear(f"{name}.output", tf.reshape(y, [-1, hidden]))
+            x = x + self.outer(layer, self.inner(layer, x))
+        return self.classify(x), tf.stack(kept)
+
+
+def added(x: tf.Tensor, y: tf.Tensor, rows: Rows, label: str, masks: Masks | None) -> tf.Tensor:
+    """A sub-layer's input and its output after dropout."""
+    return x + y if masks is None else x + y * masks.of_rows(rows, label, y.shape[1])
+
+
+def padded_ones(mask: tf.Tensor) -> tf.Tensor:
+    """(B, L) True where a position counts to what is added to scores, (B, 1, 1, L)."""
+    return tf.where(mask, 0.0, NOT_SEEN)[:, None, None]
+
+
+def later_ones(length: int | tf.Tensor) -> tf.Tensor:
+    """What is added to a target's scores among itself, (T, T). Its padding stands after all that counts: nothing sees it."""
+    places = tf.range(length)
+    return tf.where(places <= places[:, None], 0.0, NOT_SEEN)
+
+
+@dataclass
+class State:
+    """Of a beam search, on the device."""
+
+    source: list[tf.Tensor]
+    """The memory's keys and values of each layer (layers, 2, B, H, S, e), and which of them count (B, 1, 1, S)."""
+    said: tf.Tensor
+    """(layers, 2, N, H, t, e): keys and values of the words so far."""
+
+
+class Search:
+    """`workloads.common.text.beam.Decoder` on a trainer's functions; keys and values of what was said are kept."""
+
+    def __init__(self, trainer: TransformerTrainer) -> None:
+        self.trainer, self.width = trainer, trainer.workload.beam.width
+
+    def start(self, batch: Batch) -> State:
+        """Encode the batch."""
+        source = self.trainer.encode(*(tf.constant(batch.arrays[name]) for name in ("source", "source_length")))
+        layers, parts, sentences, heads, _, size = source[0].shape
+        return State(source, tf.zeros((layers, parts, sentences * self.width, heads, 0, size)))
+
+    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+        """One word for each row."""
+        *best, said = self.trainer.advance(*state.source, state.said, tf.constant(tokens), tf.constant(parents))
+        return beam.Candidates(*(one.numpy() for one in best)), State(state.source, said)
+
+
+class TransformerTrainer(ModelTrainer):
+    """The Transformer on one device; several processes sum their gradients."""
+
+    workload: Transformer
+    inputs = ("source", "source_length", "target", "target_length", "label", "dropout_key")
+    evaluation_inputs = ("source", "source_length", "target", "target_length", "label")
+    takes_any_shape = True
+
+    def build_model(self) -> Translator:
+        """The workload's network."""
+        return Translator(self.workload.network, self.workload.longest, self.compiled)
+
+    def build(self) -> None:
+        """The same, and the functions of a search, which take any size and are not compiled: words are added one by one."""
+        super().build()
+        sizes = self.workload.network
+        shape = [sizes.layers, 2, None, sizes.heads, None, sizes.hidden // sizes.heads]
+        kept, seen = (tf.TensorSpec(one, tf.float32) for one in (shape, [None, 1, 1, None]))
+        words, lengths = (tf.TensorSpec([None] * rank, tf.int32) for rank in (2, 1))
+        parents = tf.TensorSpec([None], tf.int64)
+        self.encode = tf.function(self._encode, autograph=False, input_signature=[words, lengths])
+        self.advance = tf.function(self._advance, autograph=False, input_signature=[kept, seen, kept, lengths, parents])
+
+    # -- training -------------------------------------------------------------------------------------------------
+
+    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
+        """Sum over tokens of the smoothed cross-entropy."""
+        *pair, keys = inputs
+        workload = self.workload
+        logits, labels, _ = self.logits(pair, keys if workload.network.dropout else None)
+        on_label, on_mean = workload.label_shares
+        entropy = smoothed_entropy(logits, labels, on_label, on_mean, PAD)
+        return entropy - workload.least_loss * tf.reduce_sum(tf.cast(labels != PAD, tf.float32))
+
+    def logits(self, pair: Sequence[tf.Tensor], keys: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor, Rows]:
+        """Logits (R_t, V), labels (R_t,) and the target's rows of a pair as in `evaluation_inputs`. Keys (B,): of dropout."""
+        source, source_length, target, target_length, label = pair
+        source_rows, rows = self.model.rows(source_length, source), self.model.rows(target_length, target)
+        return self.model(source, source_rows, target, rows, keys), rows.of(label), rows
+
+    # -- evaluation -----------------------------------------------------------------------------------------------
+
+    def outputs(self, batch: Batch) -> Tensors:
+        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+        if "label" in batch.arrays:
+            return super().outputs(batch)
+        found = self.workload.translated(Search(self), batch)
+        return {name: tf.constant(np.ascontiguousarray(value)) for name, value in found.items()}
+
+    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
+        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
+        logits, labels, rows = self.logits(inputs, None)
+        terms = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        terms = tf.where(labels != PAD, terms, 0.0)
+        return {"loss": tf.math.unsorted_segment_sum(terms, rows.sequence, rows.sequences)}
+
+    def _encode(self, source: tf.Tensor, lengths: tf.Tensor) -> list[tf.Tensor]:
+        """Source (B, S) and its lengths (B,) to `State.source`."""
+        model = self.model
+        rows = Rows(lengths, tf.shape(source)[1], self.workload.network.heads, False)
+        memory = model.encode(model.placed(model.embed(rows.of(source)), rows, "source", None), rows, None)
+        of_layers = [tf.stack(model.memories(name, memory, rows)) for name in model.layers("decoder")]
+        return [tf.stack(of_layers), padded_ones(rows.mask)]
+
+    def _advance(
+        self, memory: tf.Tensor, seen: tf.Tensor, said: tf.Tensor, tokens: tf.Tensor, parents: tf.Tensor
+    ) -> list[tf.Tensor]:
+        """A step of a search, whose row n goes on from row `parents[n]`: log p and ids (N, m) of the best words, and `said`."""
+        width = self.workload.beam.width
+        logits, said = self.model.step(memory, seen, tf.gather(said, parents, axis=2), tokens, width)
+        best = tf.math.top_k(tf.nn.log_softmax(logits), min(2 * width, self.workload.network.vocabulary))
+        return [best.values, best.indices, said]
