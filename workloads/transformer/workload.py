@@ -49,6 +49,7 @@ class Transformer(TranslationWorkload):
     default_rules = "v0.7"
     batch_unit = "tokens"
     precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16")}
+    linear_choice = ("pytorch",)
     rules = ROUNDS
     official_runs = 10
     fp16_scaling = LossScaling("dynamic", start=128.0, growth_interval=2_000)
