@@ -167,12 +167,18 @@ def mxnet_products(cases: list[Case], precision: str) -> Callable[[], object]:
 PRODUCTS = {"pytorch": pytorch_products, "tensorflow": tensorflow_products, "mxnet": mxnet_products}
 
 
-def suite_step(made: TranslationWorkload, args: argparse.Namespace) -> tuple[float, float]:
-    """Seconds and CPU seconds of a step."""
+def trainer_of(made: TranslationWorkload) -> Any:
+    """Its trainer on one device, ready."""
     os.environ.update({"MASTER_PORT": str(free_ports(1)[0]), "RANK": "0", "WORLD_SIZE": "1"})
-    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=args.cores)
+    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=made.settings.cores_per_device)
     trainer = registry.load_trainer(made.settings.workload, made.settings.framework)(made, place)
     trainer.setup(made.initial_weights(1), warm_up=False)
+    return trainer
+
+
+def suite_step(made: TranslationWorkload, args: argparse.Namespace) -> tuple[float, float]:
+    """Seconds and CPU seconds of a step."""
+    trainer = trainer_of(made)
     ready = batches(made)
     found = shortest(lambda: trainer.train([next(ready)], 1_000), args.steps)
     trainer.close()
@@ -195,10 +201,24 @@ def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str
     }  # fmt: skip
 
 
-def run(kind: Kind, framework: str, precision: str, model: str, args: argparse.Namespace) -> Figures:
-    """One process in the framework's environment, pinned to its cores, with malloc as the launcher sets it."""
+def process(framework: str, words: list[str], cores: int) -> dict[str, Any]:
+    """The JSON that a script prints in the framework's environment, pinned to its cores, malloc as the launcher sets it."""
     from suite.environments.environment import resolve  # not in a framework's environment
 
+    variables = {**os.environ, **thread_variables(cores), "PYTHONPATH": str(PROJECT)}
+    if framework in MALLOC_TUNABLES:
+        variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
+    pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]
+    command = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"]).command(*words)
+    done = subprocess.run([*pin, *command], capture_output=True, text=True, env=variables)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def run(kind: Kind, framework: str, precision: str, model: str, args: argparse.Namespace) -> Figures:
+    """One model's figures, in a process of its own."""
     name = kind.workload.name
     if model == SUITE:
         words = [str(Path(sys.argv[0]).resolve()), "--worker", framework, "--size", args.size, "--linear", args.linear]
@@ -208,16 +228,7 @@ def run(kind: Kind, framework: str, precision: str, model: str, args: argparse.N
     else:
         words = [str(PROJECT / "benchmarks" / "bare" / f"{name}_{framework}.py"), model, precision, args.size]
         words += [str(getattr(args, part)) for part in SIZES]
-    variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": str(PROJECT)}
-    if framework in MALLOC_TUNABLES:
-        variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
-    pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[: args.cores])]
-    command = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"]).command(*words)
-    done = subprocess.run([*pin, *command], capture_output=True, text=True, env=variables)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
-    found: Figures = json.loads(done.stdout.strip().splitlines()[-1])
-    return found
+    return process(framework, words, args.cores)
 
 
 def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
@@ -274,10 +285,16 @@ def main(kind: Kind, description: str, batch: int, length: int) -> None:
                     print(f"{framework} {precision} {number} {model}: {last:.2f} CPU s a step", file=sys.stderr)
             results[f"{framework} {precision}"] = summary(rounds)
     told = {name: getattr(args, name) for name in ("size", "batch", "length", "cores", "rounds", "steps", "linear")}
-    conditions = {
-        "device": f"{args.cores} cores of {cpu_model()}", "date": time.strftime("%Y-%m-%d", time.gmtime(begin)),
-        "load_average": {"before": round(load, 2), "after": round(os.getloadavg()[0], 2)}, "git": git_state(),
-    }  # fmt: skip
-    seconds = round(time.time() - begin)
-    head = {"benchmark": f"{kind.workload.name}_step", **told, **conditions, "seconds": seconds}
+    head = {"benchmark": f"{kind.workload.name}_step", **told, **conditions(args.cores, begin, load)}
     print(json.dumps({**head, "results": results}, indent=1))
+
+
+def conditions(cores: int, begin: float, load: float) -> dict[str, Any]:
+    """What a reader of the figures must know; `begin` in seconds of the epoch, and the load average then."""
+    return {
+        "device": f"{cores} cores of {cpu_model()}",
+        "date": time.strftime("%Y-%m-%d", time.gmtime(begin)),
+        "load_average": {"before": round(load, 2), "after": round(os.getloadavg()[0], 2)},
+        "git": git_state(),
+        "seconds": round(time.time() - begin),
+    }
