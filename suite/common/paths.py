@@ -1,4 +1,4 @@
-"""Where things are: the checkout, data, logs and environments."""
+"""Where things are: the checkout, data, logs, environments and what was measured once."""
 
 import os
 from pathlib import Path
@@ -20,6 +20,11 @@ def log_root() -> Path:
 def env_root() -> Path:
     """Framework environments: $SUITE_ENV_DIR, else `.envs` in the repository."""
     return _root("SUITE_ENV_DIR", ".envs")
+
+
+def cache_root() -> Path:
+    """What was measured once on this machine: $SUITE_CACHE_DIR, else `.cache` in the repository."""
+    return _root("SUITE_CACHE_DIR", ".cache")
 
 
 def _root(variable: str, folder: str) -> Path:

@@ -24,6 +24,11 @@ class FrameworkConfig:
     """`framework.*`."""
 
     name: str = option("???", "the framework's name")
+    linear: str = option(
+        "auto",
+        "library of linear layers in fp32 on CPU cores (PyTorch); auto: measured once on each kind of machine",
+        choices=("auto", "mkl", "onednn"),
+    )
 
 
 @dataclass

@@ -38,6 +38,9 @@ class Framework:
     """Devices of a host to the number of its worker processes."""
     commands: Callable[[RunSpec, str, Cluster, Host], list[Command]]
     """(run, path of run.json as the host's workers see it, cluster, host) to the processes to start on that host."""
+    linear_module: str = ""
+    """Module that measures, in the framework's environment, which library multiplies matrices faster on this machine. It prints
+    JSON: `library` (`mkl` or `onednn`) and `gain`. Empty: linear layers have one library."""
 
     def hosts_of_processes(self, hosts: Sequence[Host]) -> tuple[Host, ...]:
         """The host of every worker process of a run, in process order."""

@@ -39,4 +39,5 @@ PYTORCH = Framework(
     packages=("torch",),
     processes=lambda devices: devices,
     commands=_commands,
+    linear_module="workloads.frameworks.pytorch.linear_choice",
 )

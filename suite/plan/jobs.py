@@ -18,6 +18,7 @@ from suite.environments.plugins import Plugin, check_trainer, equip
 from suite.launch.base import Framework
 from suite.machine import devices
 from suite.plan.capacity import check_memory
+from suite.plan.linear import chosen_library
 from suite.plan.settings import Config, resolve_settings
 from workloads.api import Facts, Settings, Workload
 
@@ -106,6 +107,7 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path) -> Job:
     found = environment.installed_versions(env, packages)
     versions = {"suite": __version__, **{name: version for name, version in found.items() if version is not None}}
     framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
+    settings = replace(settings, linear=chosen_library(settings.linear, framework, env, framework_version))
     hardware = devices.hardware()
     runs_required = workload.official_runs
     if config["runs"] == "official" and not runs_required:

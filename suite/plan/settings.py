@@ -65,6 +65,7 @@ def resolve_settings(config: Config, workload: type[Workload], framework: Framew
         "device": device,
         "cores_per_device": cores_per_device,
         "precision": precision,
+        "linear": _linear(config, workload, framework, device, precision),
         "batch_size_global": values.batch_size,
         "lr_scaling": values.lr_scaling,
         "stop": _stop(config, profile, targets),
@@ -123,6 +124,18 @@ def _precision(config: Config, workload: type[Workload], framework: Framework, d
     if device == "cpu" and precision in ("tf32", "fp16"):
         raise ValueError(f"precision={precision}: GPUs alone have it; type precision=fp32 or bf16, or device=cuda")
     return precision
+
+
+def _linear(config: Config, workload: type[Workload], framework: Framework, device: str, precision: str) -> str:
+    """`auto`, `mkl` or `onednn`; empty where there is nothing to choose. Raises ValueError where it was typed nevertheless."""
+    typed = str(config["framework"]["linear"])
+    offered = framework.name in workload.linear_choice and framework.linear_module
+    if offered and (device, precision) == ("cpu", "fp32"):
+        return typed
+    if typed != "auto":
+        where = f"{workload.name} in {framework.name}, device={device} precision={precision}"
+        raise ValueError(f"framework.linear={typed}: {where} has nothing to choose there; leave it out")
+    return ""
 
 
 def _stop(config: Config, profile: str, targets: Mapping[str, float]) -> str:

@@ -1,6 +1,7 @@
 """Run inside a framework's environment: what the Transformer's trainers compute from synthetic weights and batches."""
 
 import functools
+import unittest.mock
 
 import numpy as np
 
@@ -170,9 +171,9 @@ def library():
         label_smoothing=workload.hyperparameters.label_smoothing,
     ) / batch.weight_global  # fmt: skip
     loss.backward()
-    ours, _, _ = trainer.logits(trainer.model, batch, None)
+    ours, own_labels, _ = trainer.logits(trainer.model, batch, None)
     return {
-        "logits": logits[labels != 0].detach().numpy(), "found/logits": ours.detach().numpy(),
+        "logits": logits[labels != 0].detach().numpy(), "found/logits": ours[own_labels != 0].detach().numpy(),
         "loss": loss.item(), "found/loss": trainer.loss(batch).item(),
         **under("gradient", library_gradients(model)),
         **under("found/gradient", pytorch_gradients(trainer, batch)),
@@ -267,3 +268,30 @@ def drawn_by_the_kernel():
     trainer.model.device_draws = True
     torch.manual_seed(1)
     return {"by_hash": by_hash, "losses": np.array([trainer.loss(batch).item() for _ in range(40)])}
+
+
+def filled(multiple):
+    """`loss` and `gradient/…` of a batch with rows filled up to a multiple of so many; `rows` of both sides, `counting`
+    those that are no padding; `of_empty`: which of two sequences, the first empty, filled rows belong to."""
+    from workloads.frameworks.pytorch import rows
+
+    with unittest.mock.patch.object(rows, "MULTIPLE", multiple):  # the process serves other tests too
+        return _filled(rows)
+
+
+def _filled(rows):
+    workload = synthetic_transformer.workload("dropout", "pytorch")
+    trainer = load_trainer("transformer", "pytorch")(workload, place_here(1))
+    trainer.setup(synthetic_transformer.weights(workload).items(), False)
+    batch = synthetic_transformer.batch(workload, 0)
+    sides = [
+        rows.Rows.of(batch.arrays[f"{side}_length"], batch.arrays[side].shape[1], trainer.device)
+        for side in ("source", "target")
+    ]
+    empty = rows.Rows.of(np.array([0, 2]), 4, trainer.device)
+    lengths = [int(batch.arrays[f"{side}_length"].sum()) for side in ("source", "target")]
+    return {
+        "rows": np.array([len(one.sequence) for one in sides]), "counting": np.array(lengths),
+        "of_empty": np.array(empty.sequence), "loss": trainer.loss(batch).item(),
+        **under("gradient", pytorch_gradients(trainer, batch)),
+    }  # fmt: skip

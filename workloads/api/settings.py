@@ -139,6 +139,8 @@ class LoggedSettings:
     """`none`, `linear`, `sqrt`, or `set` (as the hyperparameter set says)."""
     precision: str = setting("", typed="precision")
     """`fp32`, `tf32`, `bf16` or `fp16`."""
+    linear: str = setting("", typed="framework.linear")
+    """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`Workload.linear_choice`)."""
     hyperparameter_set: str = setting("", typed="workload.hyperparameter_set")
     rules: str = setting("", typed="rules")
     """Name of the rules: `v0.5`, `v0.7`."""

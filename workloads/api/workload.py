@@ -38,6 +38,8 @@ class Workload(ABC):
     default_rules: ClassVar[str]
     precisions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Framework name to the precisions that its trainer offers."""
+    linear_choice: ClassVar[tuple[str, ...]] = ()
+    """Frameworks whose trainer, in fp32 on CPU cores, computes linear layers with the library that `Settings.linear` names."""
     rules: ClassVar[Mapping[str, Round]] = {}
     """Name of a round (`v0.5`, `v0.7`) to its closed rules. Under a round that is not here every run is open."""
     official_runs: ClassVar[int] = 0

@@ -45,6 +45,7 @@ class GNMT(TranslationWorkload):
         "tensorflow": ("fp32", "tf32"),
         "mxnet": ("fp32",),
     }
+    linear_choice = ("pytorch",)
     rules = ROUNDS
     official_runs = 10
     fp16_scaling = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)

@@ -46,6 +46,7 @@ class MaskRCNN(ImageWorkload):
         "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
         "mxnet": ("fp32",),
     }
+    linear_choice = ("pytorch",)
     rules = ROUNDS
     official_runs = 5
     measure_threads = 2

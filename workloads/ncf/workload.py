@@ -46,6 +46,7 @@ class NCF(Workload):
         "tensorflow": ("fp32", "bf16"),
         "mxnet": ("fp32",),
     }
+    linear_choice = ("pytorch",)
     rules = ROUNDS
     official_runs = 100
     Options = NCFOptions

@@ -275,10 +275,11 @@ class TransformerTrainer(ModelTrainer):
         logits, labels, _ = self.logits(self.called, batch, keys)
         on_label, on_mean = workload.label_shares
         entropy = smoothed_entropy(logits, labels, on_label, on_mean, PAD)
-        return (entropy - workload.least_loss * len(labels)) / batch.weight_global
+        tokens = int(batch.arrays["target_length"].sum())
+        return (entropy - workload.least_loss * tokens) / batch.weight_global
 
     def logits(self, model: Any, batch: Batch, keys: Array | None) -> tuple[torch.Tensor, torch.Tensor, Rows]:
-        """Logits (R_t, V), labels (R_t,) and the rows of a batch's target tokens; padding has none. Keys (B,): of dropout."""
+        """Logits (R_t, V), labels (R_t,) and the rows of a batch's targets. Keys (B,): of dropout."""
         arrays = batch.arrays
         sides = {"source": "source_length", "target": "target_length"}
         source, target = (Rows.of(arrays[length], arrays[side].shape[1], self.device) for side, length in sides.items())
@@ -301,6 +302,6 @@ class TransformerTrainer(ModelTrainer):
     def _losses(self, batch: Batch) -> torch.Tensor:
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""
         logits, labels, rows = self.logits(self.model, batch, None)
-        entropy = F.cross_entropy(logits.float(), labels, reduction="none")
+        entropy = F.cross_entropy(logits.float(), labels, ignore_index=PAD, reduction="none")
         owners = torch.from_numpy(rows.sequence).to(self.device)
         return entropy.new_zeros(rows.sequences).index_add_(0, owners, entropy)

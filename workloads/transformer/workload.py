@@ -52,6 +52,7 @@ class Transformer(TranslationWorkload):
         "pytorch": ("fp32", "tf32", "bf16", "fp16"),
         "tensorflow": ("fp32", "tf32"),
     }
+    linear_choice = ("pytorch",)
     rules = ROUNDS
     official_runs = 10
     fp16_scaling = LossScaling("dynamic", start=128.0, growth_interval=2_000)

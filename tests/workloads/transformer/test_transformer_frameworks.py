@@ -121,6 +121,18 @@ def test_somebody_elses_transformer():
         assert relative(found[f"found/gradient/{name}"], gradient) <= CLOSE, name
 
 
+def test_rows_that_only_fill_up_change_nothing():
+    """Shapes are fewer with them. No row is taken from an empty sequence, where attention gives no number."""
+    bare, filled = (probe("pytorch", "probes.transformer_trainers.filled", multiple) for multiple in (1, 8))
+    np.testing.assert_array_equal(bare["rows"], bare["counting"])
+    assert not (filled["rows"] % 8).any()
+    assert (filled["rows"] > filled["counting"]).any()
+    assert set(filled["of_empty"].tolist()) == {1}
+    assert filled["loss"] == pytest.approx(float(bare["loss"]), rel=1e-6)
+    for name, gradient in below(bare, "gradient/").items():
+        assert relative(filled[f"gradient/{name}"], gradient) <= CLOSE, name
+
+
 def test_masks_that_the_fused_kernel_draws():
     """As on a GPU: other masks of attention weights each time, the same loss in the mean."""
     found = probe("pytorch", "probes.transformer_trainers.drawn_by_the_kernel")

@@ -1,7 +1,8 @@
-"""A linear layer, with or without ReLU, that takes the fast library on a CPU.
+"""A linear layer, with or without ReLU, that takes the library that is fast on this CPU: MKL or oneDNN.
 
 PyTorch multiplies fp32 matrices through MKL, which leaves AVX-512 unused on AMD processors: 2 to 4 times slower there than
-oneDNN, which PyTorch also carries (it serves convolutions and bf16). Same sums in another order: equal to about 1e-7.
+oneDNN, which PyTorch also carries (it serves convolutions and bf16). On Intel processors MKL may be the faster one. Same sums
+in another order: equal to about 1e-7.
 """
 
 from __future__ import annotations
@@ -21,6 +22,21 @@ def _find() -> Any:
 
 
 _FUSED = _find()
+_library = "onednn" if _FUSED is not None else "mkl"
+
+
+def choose(library: str) -> None:
+    """Take `mkl` or `onednn` from now on in this process; the empty text: oneDNN where this build has it.
+
+    Raises ValueError for a library that it lacks.
+    """
+    global _library  # layers lie deep in models, and a process has one trainer
+    if library == "onednn" and _FUSED is None:
+        raise ValueError(
+            "framework.linear=onednn: this build of PyTorch has no such operator; type framework.linear=mkl"
+        )
+    assert library in ("", "mkl", "onednn"), library
+    _library = library or ("onednn" if _FUSED is not None else "mkl")
 
 
 class _Linear(torch.autograd.Function):
@@ -45,7 +61,7 @@ class _Linear(torch.autograd.Function):
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, relu: bool = False) -> torch.Tensor:
     """x (…, inputs) · weightᵀ + bias if there is one, then ReLU if asked; weight (outputs, inputs)."""
-    if _FUSED is None or x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
+    if _library == "mkl" or x.device.type != "cpu" or x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):
         y = F.linear(x, weight, bias)
         return F.relu(y) if relu else y
     flat = x.reshape(-1, x.shape[-1])

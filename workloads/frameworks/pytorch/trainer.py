@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
+from workloads.frameworks.pytorch import linear
 
 CHECK_STEPS = 50
 """Steps between two looks at the loss; the copy to the host is asynchronous and read one interval later."""
@@ -29,6 +30,7 @@ class PyTorchTrainer(Trainer):
             torch.backends.cudnn.allow_tf32 = self.settings.precision == "tf32"
         else:
             torch.set_num_threads(place.cores_per_device)
+        linear.choose(self.settings.linear)
         if not dist.is_initialized():
             os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
             dist.init_process_group("cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo")

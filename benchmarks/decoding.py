@@ -1,0 +1,185 @@
+"""Beam search of GNMT and the Transformer in PyTorch on CPU cores: tokens per second, the host's share, the key/value cache.
+
+    python benchmarks/decoding.py [--workloads gnmt,transformer] [--size full|demo] [--sentences 16] [--batches 1] [--cores 1]
+                                  [--linear onednn|mkl]
+
+Random weights, which end no sentence by themselves, so every translation is as long as its source and 2 tokens more. 3,003
+lengths are drawn as newstest2014's are spread (log-normal, median 22 subwords, at most 96), sorted and cut into batches of
+`--sentences`; `--batches` of them, evenly spaced, are decoded, and `..._extrapolated` is all of them by their lengths.
+`host_share`: the part of the CPU seconds that is spent outside the model. `anew` (Transformer): without a cache, every step
+decodes all words so far. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import gnmt_step
+import numpy as np
+import transformer_step
+from translation_step import Figures, conditions, process, trainer_of
+
+from workloads.api import Batch
+
+KINDS = {"gnmt": gnmt_step.KIND, "transformer": transformer_step.KIND}
+SENTENCES, LOG_MEDIAN, LOG_DEVIATION, LONGEST = 3_003, 3.1, 0.54, 96
+"""newstest2014: 2.85 and 0.54 in words (counted), 1.3 subwords a word."""
+MORE = 2
+"""Tokens that a translation has more than its source."""
+
+
+class Timed:
+    """A decoder, and the CPU seconds that its calls took."""
+
+    def __init__(self, decoder: Any) -> None:
+        self.decoder, self.seconds = decoder, 0.0
+
+    def start(self, batch: Batch) -> Any:
+        """The decoder's."""
+        return self._timed(self.decoder.start, batch)
+
+    def step(self, *given: Any) -> Any:
+        """The decoder's."""
+        return self._timed(self.decoder.step, *given)
+
+    def _timed(self, call: Any, *given: Any) -> Any:
+        begin = time.process_time()
+        found = call(*given)
+        self.seconds += time.process_time() - begin
+        return found
+
+
+def anew(trainer: Any) -> Any:
+    """A decoder of the Transformer without a cache, on the trainer's model."""
+    import torch
+
+    from workloads.common.text.beam import Candidates
+    from workloads.frameworks.pytorch.rows import Rows
+
+    model, width, device = trainer.model, trainer.workload.beam.width, trainer.device
+
+    class Anew:
+        def start(self, batch: Batch) -> Any:
+            source, lengths = batch.arrays["source"], batch.arrays["source_length"]
+            rows = Rows.of(lengths, source.shape[1], device)
+            words = torch.from_numpy(source[rows.sequence, rows.position]).long()
+            memory = rows.padded(model.encode(model.placed(model.embed(words), rows, "source", None), rows, None))
+            of_all = Rows.of(np.repeat(lengths, width), source.shape[1], device)
+            return of_all, of_all.packed(memory.repeat_interleave(width, 0)), None
+
+        def step(self, state: Any, tokens: Any, parents: Any) -> Any:
+            others, memory, said = state
+            new = torch.from_numpy(tokens).long()[:, None]
+            said = new if said is None else torch.cat([said[torch.from_numpy(parents)], new], 1)
+            rows = Rows.of(np.full(len(said), said.shape[1]), said.shape[1], device)
+            x = model.placed(model.embed(said.flatten()), rows, "target", None)
+            for name, layer in model.layers("decoder"):
+                x = model.attended(x, layer.self_attention, f"{name}/self", rows, rows, None, None)
+                x = model.attended(x, layer.cross_attention, f"{name}/cross", rows, others, memory, None)
+                x = model.fed_forward(x, layer, name, rows, None)
+            scores = model.classify(rows.padded(x)[:, -1]).log_softmax(-1)
+            best = scores.topk(2 * width)
+            return Candidates(best.values.numpy(), best.indices.int().numpy()), (others, memory, said)
+
+    return Anew()
+
+
+def lengths() -> Any:
+    """(3,003,) subwords of every source, EOS included, sorted."""
+    drawn = np.exp(np.random.default_rng(1).normal(LOG_MEDIAN, LOG_DEVIATION, SENTENCES))
+    return np.sort(np.clip(drawn.round(), 2, LONGEST)).astype(np.int32)
+
+
+def chosen(made: Any, count: int, batches: int) -> list[Batch]:
+    """So many batches of so many neighbours in length, evenly spaced, padded to an evaluation shape."""
+    every, found = lengths(), []
+    starts = range(0, SENTENCES - count + 1, count)
+    for number in range(batches):
+        start = starts[(2 * number + 1) * len(starts) // (2 * batches)]
+        mine = every[start : start + count]
+        edge = next(one for one in made.batching.evaluation_edges if one >= mine.max())
+        words = np.random.default_rng(number).integers(4, made.vocabulary_size, (count, edge)).astype(np.int32)
+        words[np.arange(count), mine - 1] = made.end
+        source = np.where(np.arange(edge) < mine[:, None], words, 0).astype(np.int32)
+        arrays = {"source": source, "source_length": mine, "number": np.arange(count), "valid": np.ones(count, bool)}
+        found.append(Batch(arrays, float(count), float(count), count))
+    return found
+
+
+def decoded(made: Any, decoder: Any, batches: list[Batch]) -> tuple[Figures, list[Any]]:
+    """Figures of a decoder, and the tokens that it said; the first batch is decoded once more, before the clock."""
+    import torch
+
+    with torch.inference_mode():
+        made.translated(decoder, batches[0])
+        timed, begin, used = Timed(decoder), time.perf_counter(), time.process_time()
+        outputs = [made.translated(timed, batch) for batch in batches]
+        seconds, cpu = time.perf_counter() - begin, time.process_time() - used
+    tokens = sum(int(one["token_count"].sum()) for one in outputs)
+    share = (lengths() + MORE).sum() / sum((batch.arrays["source_length"] + MORE).sum() for batch in batches)
+    figures = {
+        "tokens": tokens, "tokens_per_second": tokens / seconds, "tokens_per_cpu_second": tokens / cpu,
+        "host_share": 1 - timed.seconds / cpu, "cpu_seconds_extrapolated": cpu * share,
+        "seconds_extrapolated": seconds * share,
+    }  # fmt: skip
+    return {name: round(float(value), 3) for name, value in figures.items()}, [one["tokens"] for one in outputs]
+
+
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    """In PyTorch's environment: of one workload with its cache, and of the Transformer without."""
+    kind = KINDS[args.worker]
+    made: Any = kind.made("pytorch", "fp32", argparse.Namespace(**vars(args), batch=32, length=25))
+    made.longest_translation = lambda batch: batch.arrays["source_length"] + MORE
+    trainer = trainer_of(made)
+    trainer.model.eval()
+    batches = chosen(made, args.sentences, args.batches)
+    if args.worker == "gnmt":
+        from workloads.gnmt.pytorch import Decoder
+
+        found = {"suite": decoded(made, Decoder(trainer), batches)[0]}
+    else:
+        from workloads.transformer.pytorch import Search
+
+        cached, said = decoded(made, Search(trainer), batches)
+        plain, same = decoded(made, anew(trainer), batches)
+        equal = np.mean([np.array_equal(one, other) for one, other in zip(said, same, strict=True)])
+        gain = {"cache_gain_cpu": plain["cpu_seconds_extrapolated"] / cached["cpu_seconds_extrapolated"]}
+        found = {"suite": {**cached, **gain, "batches_equal_to_anew": float(equal)}, "anew": plain}
+    trainer.close()
+    return found
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--workloads", default="gnmt,transformer")
+    parser.add_argument("--size", default="full", choices=("full", "demo"))
+    parser.add_argument("--sentences", type=int, default=16, help="of a batch")
+    parser.add_argument("--batches", type=int, default=1)
+    parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--linear", default="onednn", choices=("mkl", "onednn"))
+    args = parser.parse_args()
+    if args.worker:
+        print(json.dumps(measure(args)))
+        return
+    begin, load = time.time(), os.getloadavg()[0]
+    told = {name: getattr(args, name) for name in ("size", "sentences", "batches", "cores", "linear")}
+    words = [str(Path(__file__).resolve())]
+    for name, value in told.items():
+        words += [f"--{name}", str(value)]
+    results = {name: process("pytorch", [*words, "--worker", name], args.cores) for name in args.workloads.split(",")}
+    print(
+        json.dumps(
+            {"benchmark": "decoding", **told, **conditions(args.cores, begin, load), "results": results}, indent=1
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""The Transformer's training step against matrix products, a plain loop and the framework's own model, on CPU cores.
+
+    python benchmarks/transformer_step.py [--frameworks pytorch] [--precisions fp32,bf16] [--size full|demo]
+                                          [--models suite,bare,bare_onednn,stock] [--batch 128] [--length 32] [--cores 2]
+                                          [--rounds 3] [--steps 2]
+
+What is measured: translation_step.py. `stock` is torch.nn.Transformer with the same sizes (biases in its attention).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from translation_step import Case, Kind, main
+
+from workloads.transformer import network
+from workloads.transformer.settings import SETS
+from workloads.transformer.workload import REFERENCE_VOCABULARY, Transformer
+
+
+def products(sizes: Any, batch: int, length: int) -> list[Case]:
+    """The matrix products of a forward pass, the classifier's by the embedding's table; attention's own left out."""
+    return [(batch * length, shape[1], shape[0]) for shape in network.shapes(sizes).values() if len(shape) == 2]
+
+
+KIND = Kind(
+    workload=Transformer,
+    sets=SETS,
+    dataset="wmt17-en-de",
+    sizes={"full": ("synthetic", "reference", REFERENCE_VOCABULARY), "demo": ("demo", "demo", 1_253)},
+    changed=lambda length: {"max_sequence_length": length, "bucket_first": length},
+    tokens=True,
+    products=products,
+    others={"pytorch": ("bare", "bare_onednn", "stock")},
+)
+
+if __name__ == "__main__":
+    main(KIND, __doc__.splitlines()[0], batch=128, length=32)

@@ -1,0 +1,300 @@
+"""What gnmt_step.py and transformer_step.py share: a training step against the framework's own matrix products, a plain loop
+and the framework's own model, on CPU cores.
+
+Synthetic batches of full sentences, lying ready. The suite's process steps, then multiplies: of every layer the three products
+of a step (forward, gradient by the input, gradient by the weight), all positions at once. `gemm_share` is products' seconds ÷
+step's seconds; `..._cpu` the same of the process's CPU seconds, which a busy machine disturbs less. `bare`: a plain loop as one
+would write it (benchmarks/bare/), `bare_onednn` the same with linear layers through oneDNN, `stock` the framework's own model.
+`suite_to_...`: rate of the suite ÷ theirs. Medians over rounds; the shortest of `--steps`. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.common import registry
+from suite.common.git_state import git_state
+from suite.launch import mxnet, pytorch
+from suite.launch.base import free_ports, thread_variables
+from suite.machine.devices import cpu_model
+from workloads.api import Batch, Facts, Place, Settings
+from workloads.common.text.workload import TranslationWorkload
+
+MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
+PROJECT = Path(__file__).resolve().parent.parent
+SUITE = "suite"
+NO_BF16 = ("tensorflow", "mxnet")
+"""Frameworks whose trainer has fp32 alone on a CPU."""
+SIZES = ("batch", "length", "cores", "steps")
+"""What every process is told."""
+Case = tuple[int, int, int]
+"""Rows, inputs and outputs of a product."""
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A workload to measure."""
+
+    workload: type[TranslationWorkload]
+    sets: Mapping[str, Mapping[str, Any]]
+    dataset: str
+    sizes: Mapping[str, tuple[str, str, int]]
+    """Size to profile, hyperparameter set and words."""
+    changed: Callable[[int], Mapping[str, Any]]
+    """Hyperparameters for one bucket of this length."""
+    tokens: bool
+    """Whether its batch is one of tokens, not of sentences."""
+    products: Callable[[Any, int, int], list[Case]]
+    """(network, sentences, their length) to the products of a forward pass."""
+    others: Mapping[str, tuple[str, ...]]
+    """Framework to the models beside the suite's: what benchmarks/bare/NAME_FRAMEWORK.py knows."""
+
+    def made(self, framework: str, precision: str, args: argparse.Namespace) -> TranslationWorkload:
+        """Of one CPU device, with a bucket that is `args.length` long."""
+        profile, chosen, words = self.sizes[args.size]
+        values = {
+            name: value.value
+            for name, value in self.sets[chosen].items()
+            if name not in ("batch_size_global", "lr_scaling")
+        }
+        model = self.workload.defaults(profile, "v0.7", {}).model
+        settings = Settings(
+            workload=self.workload.name, framework=framework, profile=profile, rules="v0.7", clock="v0.7", device="cpu",
+            devices=1, nodes=1, cores_per_device=args.cores, precision=precision,
+            batch_size_global=args.batch * (args.length if self.tokens else 1), batch_rule="set", lr_scaling="none",
+            stop="steps:10", dataset=self.dataset, model=model, hyperparameter_set=chosen,
+            hyperparameters={**values, **self.changed(args.length)}, linear=args.linear if framework == "pytorch" else "",
+        )  # fmt: skip
+        sizes = {"vocabulary": words, "dev": 200, "pairs": 100_000, "dev_longest": 100, "test_longest": 100}
+        return self.workload(settings, Facts(100_000, 200, sizes, "synthetic"))
+
+
+def batches(made: TranslationWorkload) -> Iterator[list[Batch]]:
+    """The same random words again and again."""
+    (specs,) = made.shapes()
+    batch = made.dummy_batch(specs)
+    generator = np.random.default_rng(1)
+    for name in ("source", "target", "label"):
+        batch.arrays[name][:] = generator.integers(4, made.vocabulary_size, batch.arrays[name].shape)
+    while True:
+        yield [batch]
+
+
+def shortest(run: Callable[[], object], times: int) -> tuple[float, float]:
+    """Seconds and CPU seconds of the shortest of `times`, after one that does not count."""
+    run()
+    found = []
+    for _ in range(times):
+        begin, used = time.perf_counter(), time.process_time()
+        run()
+        found.append((time.perf_counter() - begin, time.process_time() - used))
+    return min(one for one, _ in found), min(other for _, other in found)
+
+
+def pytorch_products(cases: list[Case], precision: str) -> Callable[[], object]:
+    """All three of each, through the library that linear layers take here."""
+    import torch
+
+    from workloads.frameworks.pytorch.linear import linear
+
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    pairs = []
+    for (rows, inputs, outputs), count in Counter(cases).items():
+        x, y, w = torch.randn(rows, inputs), torch.randn(rows, outputs), torch.randn(outputs, inputs)
+        of_case = [(x, w), (y, w.t().contiguous()), (y.t().contiguous(), x.t().contiguous())]
+        pairs += [(a.to(dtype), b.to(dtype)) for a, b in of_case] * count
+
+    def run() -> None:
+        with torch.no_grad():
+            for a, b in pairs:
+                linear(a, b, None)
+
+    return run
+
+
+def tensorflow_products(cases: list[Case], precision: str) -> Callable[[], object]:
+    """The same by tf.matmul, waited for."""
+    import tensorflow as tf
+
+    pairs: list[Any] = []
+    for (rows, inputs, outputs), count in Counter(cases).items():
+        x, y, w = (tf.random.normal(size) for size in ((rows, inputs), (rows, outputs), (outputs, inputs)))
+        pairs += [(x, w, False, True), (y, w, False, False), (y, x, True, False)] * count
+
+    def run() -> None:
+        for a, b, first, second in pairs:
+            tf.matmul(a, b, transpose_a=first, transpose_b=second)[0, 0].numpy()
+
+    return run
+
+
+def mxnet_products(cases: list[Case], precision: str) -> Callable[[], object]:
+    """The same by FullyConnected, which goes through oneDNN."""
+    import mxnet as mx
+
+    pairs: list[Any] = []
+    for (rows, inputs, outputs), count in Counter(cases).items():
+        shapes = (
+            ((rows, inputs), (outputs, inputs)),
+            ((rows, outputs), (inputs, outputs)),
+            ((outputs, rows), (inputs, rows)),
+        )
+        pairs += [tuple(mx.nd.random.normal(shape=shape) for shape in pair) for pair in shapes] * count
+
+    def run() -> None:
+        for a, b in pairs:
+            mx.nd.FullyConnected(a, b, num_hidden=b.shape[0], no_bias=True)
+        mx.nd.waitall()
+
+    return run
+
+
+PRODUCTS = {"pytorch": pytorch_products, "tensorflow": tensorflow_products, "mxnet": mxnet_products}
+
+
+def trainer_of(made: TranslationWorkload) -> Any:
+    """Its trainer on one device, ready."""
+    os.environ.update({"MASTER_PORT": str(free_ports(1)[0]), "RANK": "0", "WORLD_SIZE": "1"})
+    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=made.settings.cores_per_device)
+    trainer = registry.load_trainer(made.settings.workload, made.settings.framework)(made, place)
+    trainer.setup(made.initial_weights(1), warm_up=False)
+    return trainer
+
+
+def suite_step(made: TranslationWorkload, args: argparse.Namespace) -> tuple[float, float]:
+    """Seconds and CPU seconds of a step."""
+    trainer = trainer_of(made)
+    ready = batches(made)
+    found = shortest(lambda: trainer.train([next(ready)], 1_000), args.steps)
+    trainer.close()
+    return found
+
+
+def measure(kind: Kind, args: argparse.Namespace, framework: str, precision: str) -> Figures:
+    """In the framework's environment: a step of the suite's, and the products."""
+    made: Any = kind.made(framework, precision, args)
+    step, step_cpu = suite_step(made, args)
+    cases = kind.products(made.network, args.batch, args.length)
+    gemm, gemm_cpu = shortest(PRODUCTS[framework](cases, precision), args.steps)
+    operations = 6 * sum(math.prod(case) for case in cases)
+    return {
+        "step_seconds": step, "step_cpu_seconds": step_cpu, "gemm_seconds": gemm, "gemm_cpu_seconds": gemm_cpu,
+        "gemm_share": gemm / step, "gemm_share_cpu": gemm_cpu / step_cpu,
+        "tokens_per_second": 2 * args.batch * args.length / step, "sentences_per_second": args.batch / step,
+        "step_gflops": operations / step / 1e9, "gemm_gflops": operations / gemm / 1e9,
+        "step_gflops_per_cpu_second": operations / step_cpu / 1e9, "gemm_gflops_per_cpu_second": operations / gemm_cpu / 1e9,
+    }  # fmt: skip
+
+
+def process(framework: str, words: list[str], cores: int) -> dict[str, Any]:
+    """The JSON that a script prints in the framework's environment, pinned to its cores, malloc as the launcher sets it."""
+    from suite.environments.environment import resolve  # not in a framework's environment
+
+    variables = {**os.environ, **thread_variables(cores), "PYTHONPATH": str(PROJECT)}
+    if framework in MALLOC_TUNABLES:
+        variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
+    pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]
+    command = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"]).command(*words)
+    done = subprocess.run([*pin, *command], capture_output=True, text=True, env=variables)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def run(kind: Kind, framework: str, precision: str, model: str, args: argparse.Namespace) -> Figures:
+    """One model's figures, in a process of its own."""
+    name = kind.workload.name
+    if model == SUITE:
+        words = [str(Path(sys.argv[0]).resolve()), "--worker", framework, "--size", args.size, "--linear", args.linear]
+        for part in SIZES:
+            words += [f"--{part}", str(getattr(args, part))]
+        words += ["--precisions", precision]
+    else:
+        words = [str(PROJECT / "benchmarks" / "bare" / f"{name}_{framework}.py"), model, precision, args.size]
+        words += [str(getattr(args, part)) for part in SIZES]
+    return process(framework, words, args.cores)
+
+
+def summary(rounds: Mapping[str, list[Figures]]) -> dict[str, Figures]:
+    """Of every model the median of each figure; the suite's ratios to the others are medians of ratios within a round."""
+    found = {
+        model: {name: round(statistics.median(one[name] for one in of_model), 4) for name in of_model[0]}
+        for model, of_model in rounds.items()
+    }
+    for model in list(rounds)[1:]:
+        for name, short in (("step_seconds", ""), ("step_cpu_seconds", "_cpu")):
+            ratios = [other[name] / ours[name] for ours, other in zip(rounds[SUITE], rounds[model], strict=True)]
+            found[SUITE][f"suite_to_{model}{short}"] = round(statistics.median(ratios), 3)
+    return found
+
+
+def options(kind: Kind, description: str, batch: int, length: int) -> argparse.Namespace:
+    """What can be told."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--frameworks", default="pytorch,tensorflow,mxnet")
+    parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (PyTorch alone has bf16)")
+    parser.add_argument(
+        "--models", default="", help="suite, and of bare, bare_onednn, stock those wanted; all by default"
+    )
+    parser.add_argument("--linear", default="onednn", choices=("mkl", "onednn"), help="library of the suite in PyTorch")
+    parser.add_argument("--size", default="full", choices=sorted(kind.sizes))
+    parser.add_argument("--batch", type=int, default=batch)
+    parser.add_argument("--length", type=int, default=length)
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=2)
+    return parser.parse_args()
+
+
+def main(kind: Kind, description: str, batch: int, length: int) -> None:
+    """Measure and print."""
+    args = options(kind, description, batch, length)
+    if args.worker:
+        print(json.dumps(measure(kind, args, args.worker, args.precisions)))
+        return
+    begin, load = time.time(), os.getloadavg()[0]
+    results = {}
+    for precision in args.precisions.split(","):
+        for framework in args.frameworks.split(","):
+            if precision != "fp32" and framework in NO_BF16:
+                continue
+            models = [SUITE, *kind.others.get(framework, ())]
+            models = [model for model in models if not args.models or model in args.models.split(",")]
+            rounds: dict[str, list[Figures]] = {model: [] for model in models}
+            for number in range(args.rounds):
+                for model in models:
+                    rounds[model].append(run(kind, framework, precision, model, args))
+                    last = rounds[model][-1]["step_cpu_seconds"]
+                    print(f"{framework} {precision} {number} {model}: {last:.2f} CPU s a step", file=sys.stderr)
+            results[f"{framework} {precision}"] = summary(rounds)
+    told = {name: getattr(args, name) for name in ("size", "batch", "length", "cores", "rounds", "steps", "linear")}
+    head = {"benchmark": f"{kind.workload.name}_step", **told, **conditions(args.cores, begin, load)}
+    print(json.dumps({**head, "results": results}, indent=1))
+
+
+def conditions(cores: int, begin: float, load: float) -> dict[str, Any]:
+    """What a reader of the figures must know; `begin` in seconds of the epoch, and the load average then."""
+    return {
+        "device": f"{cores} cores of {cpu_model()}",
+        "date": time.strftime("%Y-%m-%d", time.gmtime(begin)),
+        "load_average": {"before": round(load, 2), "after": round(os.getloadavg()[0], 2)},
+        "git": git_state(),
+        "seconds": round(time.time() - begin),
+    }

@@ -1,0 +1,59 @@
+"""Run inside PyTorch's environment: linear layers by either library."""
+
+from unittest import mock
+
+import torch
+import torch.nn.functional as F
+
+from suite.common.registry import load_trainer
+from tests.probes.image_trainers import place_here
+from tests.workloads.transformer import synthetic_transformer
+from workloads.frameworks.pytorch import linear, linear_choice
+
+
+def both():
+    """Values and gradients of a layer with ReLU: `plain/…` by PyTorch's own, `mkl/…`, `onednn/…`; `calls` of oneDNN's operator
+    that each made."""
+    torch.manual_seed(1)
+    x, weight, bias = (torch.randn(size, requires_grad=True) for size in ((3, 5, 24), (16, 24), (16,)))
+    found, calls = {}, []
+
+    def keep(name, y):
+        parts = (y, *torch.autograd.grad(y.sum(), (x, weight, bias)))
+        for part, value in zip(("y", "x", "weight", "bias"), parts, strict=True):
+            found[f"{name}/{part}"] = value.detach().numpy()
+
+    keep("plain", F.relu(F.linear(x, weight, bias)))
+    for library in ("mkl", "onednn"):
+        with mock.patch.object(linear, "_FUSED", mock.Mock(wraps=linear._FUSED)) as operator:
+            linear.choose(library)
+            keep(library, linear.linear(x, weight, bias, relu=True))
+            calls.append(operator.call_count)
+    linear.choose("")
+    return {**found, "calls": calls}
+
+
+def of_trainers():
+    """oneDNN's calls in a step of trainers whose settings name no library, `mkl` and `onednn`."""
+    calls = []
+    for library in ("", "mkl", "onednn"):
+        workload = synthetic_transformer.workload("steps", "pytorch", linear=library)
+        trainer = load_trainer("transformer", "pytorch")(workload, place_here(1))
+        trainer.setup(synthetic_transformer.weights(workload).items(), False)
+        with mock.patch.object(linear, "_FUSED", mock.Mock(wraps=linear._FUSED)) as operator:
+            trainer.loss(synthetic_transformer.batch(workload, 0))
+            calls.append(operator.call_count)
+    linear.choose("")
+    return {"calls": calls}
+
+
+def measured():
+    """What the measurement says, and on a build without oneDNN's operator."""
+    threads = torch.get_num_threads()
+    with mock.patch.object(linear_choice, "BUDGET_SECONDS", 0.05):
+        found = linear_choice.measure()
+    with mock.patch.object(linear, "_FUSED", None):
+        without = linear_choice.measure()
+    linear.choose("")
+    torch.set_num_threads(threads)
+    return {"library": found["library"], "gain": found["gain"], "without": without["library"]}

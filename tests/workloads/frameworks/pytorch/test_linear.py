@@ -1,0 +1,28 @@
+"""Linear layers by MKL and by oneDNN."""
+
+import numpy as np
+
+from tests.frameworks_probe import below, probe
+
+
+def test_mkl_is_pytorchs_own_and_onednn_agrees():
+    found = probe("pytorch", "probes.pytorch_linear.both")
+    plain = below(found, "plain/")
+    assert len(plain) == 4
+    for name, value in plain.items():
+        np.testing.assert_array_equal(found[f"mkl/{name}"], value)
+        np.testing.assert_allclose(found[f"onednn/{name}"], value, rtol=1e-5, atol=1e-5)
+    assert found["calls"].tolist() == [0, 3]
+
+
+def test_trainers_take_the_library_that_settings_name():
+    none, mkl, onednn = probe("pytorch", "probes.pytorch_linear.of_trainers")["calls"].tolist()
+    assert (mkl, none) == (0, onednn)
+    assert onednn == 2 * 4 + 2 * 7 + 1
+
+
+def test_the_measurement_names_a_library():
+    found = probe("pytorch", "probes.pytorch_linear.measured")
+    assert str(found["library"]) in ("mkl", "onednn")
+    assert float(found["gain"]) > 0
+    assert str(found["without"]) == "mkl"
