@@ -48,7 +48,10 @@ class Transformer(TranslationWorkload):
     log_name = "transformer"
     default_rules = "v0.7"
     batch_unit = "tokens"
-    precisions = {"pytorch": ("fp32", "tf32", "bf16", "fp16")}
+    precisions = {
+        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
+        "mxnet": ("fp32",),
+    }
     rules = ROUNDS
     official_runs = 10
     fp16_scaling = LossScaling("dynamic", start=128.0, growth_interval=2_000)

@@ -9,7 +9,7 @@ import pytest
 from tests.frameworks_probe import begin_chosen, below, probe, probe_together, relative
 from tests.workloads.transformer import synthetic_transformer
 
-FRAMEWORKS = ("pytorch",)
+FRAMEWORKS = ("pytorch", "mxnet")
 TRAINED = "probes.transformer_trainers.trained"
 CASES = tuple(synthetic_transformer.CASES)
 CLOSE = 1e-5

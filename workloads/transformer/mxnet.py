@@ -1,0 +1,386 @@
+"""The Transformer in MXNet: graphs of fixed shapes on padded sentences.
+
+Shapes: see network.py; L positions with padding of either side, N = B · K rows of a beam search. Parameters carry the names of
+network.py. Padding is computed with and counts nothing: no key, no label.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+
+import mxnet as mx
+import numpy as np
+
+from workloads.api import Array, Arrays, Batch
+from workloads.common import dropout
+from workloads.common.text import beam
+from workloads.common.text.vocabulary import PAD
+from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model, Tensor
+from workloads.frameworks.mxnet.model import ModelTrainer, Replica
+from workloads.frameworks.mxnet.norms import layer_norm
+from workloads.transformer import network
+from workloads.transformer.workload import Transformer
+
+MASKED_SCORE = -1e9
+"""Added to scores of keys that may not be seen (reference model/model_utils.py)."""
+PLACES = 16
+"""Words that a beam search has room for at first; where they are full there are twice as many."""
+
+
+class Layers(Model):
+    """The network's parts."""
+
+    def __init__(self, sizes: network.Network, longest: int) -> None:
+        """`longest`: positions that there can be."""
+        self.sizes, self.longest, self.shapes = sizes, longest, network.shapes(sizes)
+
+    def constants(self) -> dict[str, Array]:
+        """`positions` (longest, d), and `later` (longest, longest), which is added to scores where nothing looks ahead."""
+        later = np.triu(np.full((self.longest, self.longest), MASKED_SCORE, np.float32), 1)
+        return {"positions": network.positions(self.longest, self.sizes.hidden), "later": later}
+
+    def layers(self, side: str) -> list[str]:
+        """Names of those of the `encoder` or the `decoder`."""
+        return [f"{side}{number}" for number in range(1, self.sizes.layers + 1)]
+
+    def linear(self, F: ModuleType, inputs: Inputs, name: str, x: Tensor) -> Tensor:
+        """x (…, inputs) to (…, outputs), by the layer of that name."""
+        arrays = [x, inputs[f"{name}.weight"]]
+        biased = f"{name}.bias" in self.shapes
+        arrays += [inputs[f"{name}.bias"]] if biased else []
+        outputs = self.shapes[f"{name}.weight"][0]
+        return F.FullyConnected(*arrays, num_hidden=outputs, no_bias=not biased, flatten=False)
+
+    def norm(self, F: ModuleType, inputs: Inputs, name: str, x: Tensor) -> Tensor:
+        """x (…, d) after the layer norm of that name."""
+        arrays = F.reshape(x, (-1, self.sizes.hidden)), inputs[f"{name}.weight"], inputs[f"{name}.bias"]
+        return F.reshape_like(layer_norm(F, *arrays, self.sizes.hidden, network.EPSILON), x)
+
+    # -- whole sentences ------------------------------------------------------------------------------------------
+
+    def embed(self, F: ModuleType, inputs: Inputs, words: Tensor) -> Tensor:
+        """Words (…) to (…, d); padding, which stands before a target's first word, is embedded as zeros."""
+        sizes = {"input_dim": self.sizes.vocabulary, "output_dim": self.sizes.hidden}
+        found = F.Embedding(words, inputs["embedding.weight"], **sizes)
+        factors = F.cast(words != PAD, "float32") * self.sizes.scale
+        return F.broadcast_mul(found, F.BlockGrad(F.expand_dims(factors, -1)))
+
+    def placed(self, F: ModuleType, inputs: Inputs, words: Tensor, side: str) -> Tensor:
+        """Words (B, L) to (B, L, d), embedded, with their positions, after dropout."""
+        x = self.embed(F, inputs, words)
+        places = F.expand_dims(inputs["positions"], 0)
+        x = F.broadcast_add(x, F.slice_like(places, x, axes=(1,)))
+        return self.dropped(inputs, x, f"{side}/embedding")
+
+    def encode(self, F: ModuleType, inputs: Inputs) -> Tensor:
+        """`source` and its `padding` (B, S) to the memory (B, S, d)."""
+        x = self.placed(F, inputs, inputs["source"], "source")
+        hidden = self.beyond(F, inputs, inputs["source"])
+        for name in self.layers("encoder"):
+            x = self.attended(F, inputs, x, name, hidden)
+            x = self.fed_forward(F, inputs, x, name)
+        return self.norm(F, inputs, "encoder_norm", x)
+
+    def decode(self, F: ModuleType, inputs: Inputs, memory: Tensor) -> Tensor:
+        """A memory and `target` to what is classified (B, T, d)."""
+        target = inputs["target"]
+        x = self.placed(F, inputs, target, "target")
+        beyond, later = self.beyond(F, inputs, target), self.later(F, inputs, target)
+        for name in self.layers("decoder"):
+            x = self.attended(F, inputs, x, name, later)
+            x = self.attended(F, inputs, x, name, beyond, memory)
+            x = self.fed_forward(F, inputs, x, name)
+        return self.norm(F, inputs, "decoder_norm", x)
+
+    def beyond(self, F: ModuleType, inputs: Inputs, words: Tensor) -> Tensor:
+        """What is added to the scores (B · H, T, S) that `words` (B, T) give a source's padding."""
+        found = F.reshape(inputs["padding"], (0, 1, 1, -1))
+        return self.of_heads(F, F.broadcast_like(found, words, lhs_axes=(2,), rhs_axes=(1,)))
+
+    def later(self, F: ModuleType, inputs: Inputs, words: Tensor) -> Tensor:
+        """What is added to the scores (B · H, T, T) of words (B, T) that come later. Padding stands after all that counts."""
+        found = F.slice_like(F.slice_like(inputs["later"], F.transpose(words), axes=(0,)), words, axes=(1,))
+        found = F.expand_dims(F.expand_dims(found, 0), 0)
+        return self.of_heads(F, F.broadcast_like(found, words, lhs_axes=(0,), rhs_axes=(0,)))
+
+    def of_heads(self, F: ModuleType, mask: Tensor) -> Tensor:
+        """(B, 1, T, S) to (B · H, T, S), once for all layers: a sum with gradient that broadcasts takes many times as long."""
+        return F.reshape(F.broadcast_axis(mask, axis=1, size=self.sizes.heads), (-3, 0, 0))
+
+    def attended(
+        self, F: ModuleType, inputs: Inputs, x: Tensor, layer: str, mask: Tensor, memory: Tensor | None = None
+    ) -> Tensor:
+        """x (B, T, d) after a sub-layer that attends to itself, or, with a memory (B, S, d), to that."""
+        kind = "self" if memory is None else "cross"
+        name, label = f"{layer}.{kind}_attention", f"{layer}/{kind}"
+        normed = self.norm(F, inputs, f"{name}.norm", x)
+        if memory is None:
+            query, key, value = self.split(F, self.linear(F, inputs, f"{name}.query_key_value", normed), 3)
+        else:
+            (query,) = self.split(F, self.linear(F, inputs, f"{name}.query", normed), 1)
+            key, value = self.split(F, self.linear(F, inputs, f"{name}.key_value", memory), 2)
+        y = self.attend(F, query, key, value, mask, inputs.get(f"{label}/weights"))
+        y = self.linear(F, inputs, f"{name}.output", self.joined(F, y))
+        return x + self.dropped(inputs, y, label)
+
+    def attend(
+        self, F: ModuleType, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropped: Tensor | None = None
+    ) -> Tensor:
+        """Queries (B · H, T, e), keys and values (B · H, S, e) to (B · H, T, e); `mask` is added to scores (B · H, T, S)."""
+        size = self.sizes.hidden // self.sizes.heads
+        scores = F.batch_dot(query * size**-0.5, key, transpose_b=True) + mask
+        weights = F.softmax(scores, axis=-1)
+        return F.batch_dot(weights if dropped is None else weights * F.reshape(dropped, (-3, 0, 0)), value)
+
+    def fed_forward(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: str) -> Tensor:
+        """x (…, d) after the feed-forward sub-layer."""
+        name = f"{layer}.feed_forward"
+        inner = self.linear(F, inputs, f"{name}.inner", self.norm(F, inputs, f"{name}.norm", x))
+        inner = self.dropped(inputs, F.Activation(inner, act_type="relu"), f"{layer}/relu")
+        return x + self.dropped(inputs, self.linear(F, inputs, f"{name}.outer", inner), f"{layer}/feed_forward")
+
+    def dropped(self, inputs: Inputs, x: Tensor, label: str) -> Tensor:
+        """x after dropout, if there is a mask of that name."""
+        return x * inputs[label] if label in inputs else x
+
+    def split(self, F: ModuleType, x: Tensor, parts: int) -> list[Tensor]:
+        """(B, L, parts · d) to as many (B · H, L, e)."""
+        heads = self.sizes.heads
+        x = F.transpose(F.reshape(x, (0, 0, parts * heads, -1)), (0, 2, 1, 3))
+        found = F.split(x, axis=1, num_outputs=parts) if parts > 1 else [x]
+        return [F.reshape(one, (-3, 0, 0)) for one in found]
+
+    def joined(self, F: ModuleType, x: Tensor) -> Tensor:
+        """(B · H, L, e) to (B, L, d)."""
+        x = F.reshape(x, (-4, -1, self.sizes.heads, 0, 0))
+        return F.reshape(F.transpose(x, (0, 2, 1, 3)), (0, 0, -1))
+
+    def classify(self, F: ModuleType, inputs: Inputs, x: Tensor) -> Tensor:
+        """The decoder's outputs (…, d) to logits (…, V), by the embedding's table."""
+        words = self.sizes.vocabulary
+        return F.FullyConnected(x, inputs["embedding.weight"], num_hidden=words, no_bias=True, flatten=False)
+
+
+class Translator(Layers):
+    """The loss in training; of a batch with labels each sentence's in evaluation."""
+
+    inputs = ("source", "padding", "target", "label")
+    results = ("loss",)
+
+    def __init__(self, sizes: network.Network, longest: int, shares: tuple[float, float], least: float) -> None:
+        """`shares` of the label and of the mean over all words in a token's loss, `least`: what is taken off it."""
+        super().__init__(sizes, longest)
+        self.shares, self.least = shares, least
+        self.masks = mask_widths(sizes) if sizes.dropout else {}
+        self.targets = tuple(self.masks)
+
+    def constants(self) -> dict[str, Array]:
+        """Beside the others `share` (1, V): what all log p are multiplied by, of which `mean` takes many times as long."""
+        words = self.sizes.vocabulary
+        return {**super().constants(), "share": np.full((1, words), self.shares[1] / words, np.float32)}
+
+    def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
+        """Sum over tokens of the smoothed cross-entropy (1,)."""
+        logarithms, label = self._logarithms(F, inputs), inputs["label"]
+        smooth = F.FullyConnected(logarithms, inputs["share"], num_hidden=1, no_bias=True, flatten=False)
+        terms = self.shares[0] * F.pick(logarithms, label, axis=2) + F.reshape(smooth, (0, -1))
+        return -F.sum((terms + self.least) * F.cast(label != PAD, "float32"))
+
+    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """Sum over each sentence's tokens of -log p (B,), without smoothing."""
+        inputs = {name: value for name, value in inputs.items() if name not in self.masks}
+        logarithms, label = self._logarithms(F, inputs), inputs["label"]
+        return [-F.sum(F.pick(logarithms, label, axis=2) * F.cast(label != PAD, "float32"), axis=1)]
+
+    def _logarithms(self, F: ModuleType, inputs: Inputs) -> Tensor:
+        """log p of every word (B, T, V)."""
+        x = self.decode(F, inputs, self.encode(F, inputs))
+        return F.log_softmax(self.classify(F, inputs, x), axis=2)
+
+
+def mask_widths(sizes: network.Network) -> dict[str, int | None]:
+    """Labels of all dropout masks, with the values of a position; None: attention weights."""
+    found: dict[str, int | None] = {"source/embedding": sizes.hidden, "target/embedding": sizes.hidden}
+    for side, attentions in (("encoder", ("self",)), ("decoder", ("self", "cross"))):
+        for number in range(1, sizes.layers + 1):
+            layer = f"{side}{number}"
+            for kind in attentions:
+                found |= {f"{layer}/{kind}/weights": None, f"{layer}/{kind}": sizes.hidden}
+            found |= {f"{layer}/relu": sizes.feed_forward, f"{layer}/feed_forward": sizes.hidden}
+    return found
+
+
+class Encoder(Layers):
+    """What a beam search begins with."""
+
+    inputs = ("source", "padding")
+
+    def __init__(self, sizes: network.Network, longest: int) -> None:
+        super().__init__(sizes, longest)
+        self.results = tuple(f"{layer}/{kind}" for layer in self.layers("decoder") for kind in ("key", "value"))
+
+    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """Of each layer of the decoder, keys and values (B · H, S, e) of the source."""
+        memory, found = self.encode(F, inputs), []
+        for layer in self.layers("decoder"):
+            found += self.split(F, self.linear(F, inputs, f"{layer}.cross_attention.key_value", memory), 2)
+        return found
+
+
+class Step(Layers):
+    """One word for each row of a beam search.
+
+    What was said lies in arrays (N, 2H, P, e) of keys, then values, whose P places end with the last word: many steps have
+    one shape.
+    """
+
+    def __init__(self, sizes: network.Network, longest: int, width: int) -> None:
+        super().__init__(sizes, longest)
+        self.width = width
+        self.memory = Encoder(sizes, longest).results
+        self.said = tuple(f"{layer}/said" for layer in self.layers("decoder"))
+        self.inputs = ("tokens", "parents", "number", "unused", "padding", *self.memory, *self.said)
+        self.results = ("scores", "ids", *self.said)
+
+    def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """The best words' log p and ids (N, m), then what was said, this word included."""
+        x = self.embed(F, inputs, inputs["tokens"])
+        x = F.broadcast_add(x, F.take(inputs["positions"], inputs["number"]))
+        padding = F.expand_dims(inputs["padding"], 1)
+        padding = self.of_heads(F, F.expand_dims(F.broadcast_axis(padding, axis=1, size=self.width), 1))
+        said = []
+        for layer in self.layers("decoder"):
+            x, kept = self._attended_said(F, inputs, x, layer)
+            said.append(kept)
+            name = f"{layer}.cross_attention"
+            query = self.linear(F, inputs, f"{name}.query", self.norm(F, inputs, f"{name}.norm", x))
+            # A sentence's hypotheses stand side by side: they are the queries of one attention to it.
+            (query,) = self.split(F, F.reshape(query, (-4, -1, self.width, 0)), 1)
+            y = self.attend(F, query, inputs[f"{layer}/key"], inputs[f"{layer}/value"], padding)
+            x = x + self.linear(F, inputs, f"{name}.output", F.reshape(self.joined(F, y), (-3, 0)))
+            x = self.fed_forward(F, inputs, x, layer)
+        logits = self.classify(F, inputs, self.norm(F, inputs, "decoder_norm", x))
+        logarithms = F.log_softmax(logits, axis=1)
+        count = min(2 * self.width, self.sizes.vocabulary)
+        scores, ids = F.topk(logarithms, axis=1, k=count, ret_typ="both", dtype="int32")
+        return [scores, ids, *said]
+
+    def _attended_said(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: str) -> tuple[Tensor, Tensor]:
+        """x (N, d) after attending to itself and what its row said before, and that with this word."""
+        name, hidden, heads = f"{layer}.self_attention", self.sizes.hidden, self.sizes.heads
+        found = self.linear(F, inputs, f"{name}.query_key_value", self.norm(F, inputs, f"{name}.norm", x))
+        query = F.reshape(F.slice_axis(found, axis=1, begin=0, end=hidden), (-1, 1, hidden // heads))
+        new = F.reshape(F.slice_axis(found, axis=1, begin=hidden, end=3 * hidden), (0, 2 * heads, 1, -1))
+        before = F.take(F.slice_axis(inputs[f"{layer}/said"], axis=2, begin=1, end=None), inputs["parents"], axis=0)
+        said = F.concat(before, new, dim=2)
+        key, value = (F.reshape(one, (-3, 0, 0)) for one in F.split(said, axis=1, num_outputs=2))
+        y = self.attend(
+            F, query, key, value, F.broadcast_like(F.reshape(inputs["unused"], (1, 1, -1)), query, (0,), (0,))
+        )
+        return x + self.linear(F, inputs, f"{name}.output", F.reshape(y, (-1, hidden))), said
+
+
+@dataclass
+class State:
+    """Of a beam search, on its context."""
+
+    memory: Inputs
+    """Keys and values of the source, and `padding`."""
+    said: list[mx.nd.NDArray]
+    """(N, 2H, P, e) each, as `Step.said` names them."""
+    count: int
+    """Words said."""
+
+
+class Decoder:
+    """`workloads.common.text.beam.Decoder` on one context."""
+
+    def __init__(self, trainer: TransformerTrainer, replica: Replica) -> None:
+        self.trainer, self.replica = trainer, replica
+
+    def start(self, batch: Batch) -> State:
+        """Encode the batch."""
+        model, sizes = self.trainer.step_model, self.trainer.step_model.sizes
+        padding = self._there(padding_of(batch.arrays))
+        data = {"source": self._there(batch.arrays["source"]), "padding": padding}
+        found = self.trainer.encoder(False, self.replica.arguments(False), data)
+        shape = (padding.shape[0] * model.width, 2 * sizes.heads, PLACES, sizes.hidden // sizes.heads)
+        empty = mx.nd.zeros(shape, ctx=self.replica.context)
+        memory = dict(zip(model.memory, found, strict=True))
+        return State({"padding": padding, **memory}, [empty] * len(model.said), 0)
+
+    def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
+        """One word for each row."""
+        model, said = self.trainer.step_model, state.said
+        if state.count == said[0].shape[2]:
+            said = [mx.nd.concat(mx.nd.zeros_like(one), one, dim=2) for one in said]
+        places = said[0].shape[2]
+        unused = np.where(np.arange(places) < places - 1 - state.count, MASKED_SCORE, 0.0).astype(np.float32)
+        host = {
+            "tokens": tokens, "parents": parents.astype(np.int32), "number": np.array([state.count], np.int32),
+            "unused": unused,
+        }  # fmt: skip
+        data = {name: self._there(array) for name, array in host.items()} | dict(zip(model.said, said, strict=True))
+        found = self.trainer.stepper(False, self.replica.arguments(False), {**data, **state.memory})
+        candidates = beam.Candidates(*(array.asnumpy() for array in found[:2]))
+        return candidates, State(state.memory, found[2:], state.count + 1)
+
+    def _there(self, array: Array) -> mx.nd.NDArray:
+        return self.trainer.to_device(array, self.replica.context)
+
+
+def padding_of(arrays: Arrays) -> Array:
+    """(B, S) float32: what is added to scores of the source."""
+    places = np.arange(arrays["source"].shape[1])
+    return np.where(places >= arrays["source_length"][:, None], MASKED_SCORE, 0.0).astype(np.float32)
+
+
+class TransformerTrainer(ModelTrainer):
+    """The Transformer on every device of this process."""
+
+    workload: Transformer
+
+    def build_model(self, half: bool, on_cpu: bool) -> Translator:
+        """The workload's network, in fp32."""
+        workload = self.workload
+        return Translator(workload.network, workload.longest, workload.label_shares, workload.least_loss)
+
+    def build(self) -> None:
+        """The same, and the graphs of a beam search."""
+        super().build()
+        sizes, longest = self.workload.network, self.workload.longest
+        self.encoder = Graphs(Encoder(sizes, longest), self.graphs.compiled)
+        self.step_model = Step(sizes, longest, self.workload.beam.width)
+        self.stepper = Graphs(self.step_model, self.graphs.compiled)
+
+    def host_arrays(self, batch: Batch, training: bool) -> Arrays:
+        """A batch's arrays, what is added to scores of padding, and dropout masks (workloads/common/dropout.py)."""
+        found = {name: batch.arrays[name] for name in ("source", "target", "label")}
+        found["padding"] = padding_of(batch.arrays)
+        if training and self.workload.network.dropout:
+            found |= self._masks(batch.arrays)
+        return found
+
+    def _masks(self, arrays: Arrays) -> Arrays:
+        """(B, L, width) each, (B, H, T, S) of attention weights: drawn as S · H values of each query."""
+        sizes, found = self.workload.network, {}
+        keys = arrays["dropout_key"][:, None]
+        lengths = {side: np.arange(arrays[side].shape[1]) for side in ("source", "target")}
+        for label, width in mask_widths(sizes).items():
+            queries = lengths["source" if label.startswith(("source", "encoder")) else "target"]
+            if width is not None:
+                found[label] = dropout.multipliers_at(keys, queries, label, width, sizes.dropout)
+                continue
+            others = lengths["target" if label.startswith("decoder") and "/self/" in label else "source"]
+            drawn = dropout.multipliers_at(keys, queries, label, len(others) * sizes.heads, sizes.dropout)
+            drawn = drawn.reshape(len(keys), len(queries), len(others), sizes.heads)
+            found[label] = np.ascontiguousarray(drawn.transpose(0, 3, 1, 2))
+        return found
+
+    def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:
+        """Translations, `tokens` (B, T) and `token_count` (B,); of a batch with labels each sentence's `loss` (B,)."""
+        if "label" in batch.arrays:
+            return super().outputs(batch, replica)
+        found = self.workload.translated(Decoder(self, self.replicas[replica]), batch)
+        return {name: [mx.nd.from_numpy(np.ascontiguousarray(value))] for name, value in found.items()}
