@@ -363,19 +363,21 @@ class TransformerTrainer(ModelTrainer):
         return found
 
     def _masks(self, arrays: Arrays) -> Arrays:
-        """(B, L, width) each, (B, H, T, S) of attention weights: drawn as S · H values of each query."""
-        sizes, found = self.workload.network, {}
-        keys = arrays["dropout_key"][:, None]
-        lengths = {side: np.arange(arrays[side].shape[1]) for side in ("source", "target")}
+        """(B, L, width) each, (B, H, T, S) of attention weights: drawn as S · H values of each query. Zeros at padding."""
+        sizes, keys, found = self.workload.network, arrays["dropout_key"], {}
+        edge = {side: arrays[side].shape[1] for side in ("source", "target")}
+        counts = {side: np.arange(edge[side]) < arrays[f"{side}_length"][:, None] for side in edge}
+        rows = {side: np.nonzero(places) for side, places in counts.items()}
         for label, width in mask_widths(sizes).items():
-            queries = lengths["source" if label.startswith(("source", "encoder")) else "target"]
-            if width is not None:
-                found[label] = dropout.multipliers_at(keys, queries, label, width, sizes.dropout)
-                continue
-            others = lengths["target" if label.startswith("decoder") and "/self/" in label else "source"]
-            drawn = dropout.multipliers_at(keys, queries, label, len(others) * sizes.heads, sizes.dropout)
-            drawn = drawn.reshape(len(keys), len(queries), len(others), sizes.heads)
-            found[label] = np.ascontiguousarray(drawn.transpose(0, 3, 1, 2))
+            side = "source" if label.startswith(("source", "encoder")) else "target"
+            others = edge["source" if "/cross/" in label else side]
+            values = others * sizes.heads if width is None else width
+            sentence, position = rows[side]
+            mask = np.zeros((len(keys), edge[side], values), np.float32)
+            mask[counts[side]] = dropout.multipliers_at(keys[sentence], position, label, values, sizes.dropout)
+            if width is None:
+                mask = np.ascontiguousarray(mask.reshape(*mask.shape[:2], others, sizes.heads).transpose(0, 3, 1, 2))
+            found[label] = mask
         return found
 
     def outputs(self, batch: Batch, replica: int) -> dict[str, list[mx.nd.NDArray]]:

@@ -90,6 +90,14 @@ def test_warm_up_leaves_no_trace_and_state_comes_back(framework, case):
     assert digests[0] != digests[2]
 
 
+def test_mxnet_compiles_each_shape_once():
+    """Two edges of training, one of evaluation; of the words said, one graph for every 16, 32, … of them."""
+    found = trained("mxnet", "dropout")
+    *others, said = found["graphs"].tolist()
+    assert others == [len(synthetic_transformer.EDGES), 1, 1]
+    assert said == (1 if found["tokens"].shape[1] <= 16 else 2)
+
+
 def test_pytorch_in_float64():
     """No rounding hides a wrong gradient."""
     found = below(probe("pytorch", "probes.transformer_trainers.in_double", "dropout"), "gradient/")
