@@ -76,9 +76,9 @@ class Layers(Model):
     def encode(self, F: ModuleType, inputs: Inputs) -> Tensor:
         """`source` and its `padding` (B, S) to the memory (B, S, d)."""
         x = self.placed(F, inputs, inputs["source"], "source")
-        hidden = self.beyond(F, inputs, inputs["source"])
+        beyond = F.reshape(inputs["padding"], (0, 1, 1, -1))
         for name in self.layers("encoder"):
-            x = self.attended(F, inputs, x, name, hidden)
+            x = self.attended(F, inputs, x, name, beyond)
             x = self.fed_forward(F, inputs, x, name)
         return self.norm(F, inputs, "encoder_norm", x)
 
@@ -86,27 +86,17 @@ class Layers(Model):
         """A memory and `target` to what is classified (B, T, d)."""
         target = inputs["target"]
         x = self.placed(F, inputs, target, "target")
-        beyond, later = self.beyond(F, inputs, target), self.later(F, inputs, target)
+        beyond, later = F.reshape(inputs["padding"], (0, 1, 1, -1)), self.later(F, inputs, target)
         for name in self.layers("decoder"):
             x = self.attended(F, inputs, x, name, later)
             x = self.attended(F, inputs, x, name, beyond, memory)
             x = self.fed_forward(F, inputs, x, name)
         return self.norm(F, inputs, "decoder_norm", x)
 
-    def beyond(self, F: ModuleType, inputs: Inputs, words: Tensor) -> Tensor:
-        """What is added to the scores (B · H, T, S) that `words` (B, T) give a source's padding."""
-        found = F.reshape(inputs["padding"], (0, 1, 1, -1))
-        return self.of_heads(F, F.broadcast_like(found, words, lhs_axes=(2,), rhs_axes=(1,)))
-
     def later(self, F: ModuleType, inputs: Inputs, words: Tensor) -> Tensor:
-        """What is added to the scores (B · H, T, T) of words (B, T) that come later. Padding stands after all that counts."""
+        """What is added to the scores of words (B, T) that come later (1, 1, T, T). Padding stands after all that counts."""
         found = F.slice_like(F.slice_like(inputs["later"], F.transpose(words), axes=(0,)), words, axes=(1,))
-        found = F.expand_dims(F.expand_dims(found, 0), 0)
-        return self.of_heads(F, F.broadcast_like(found, words, lhs_axes=(0,), rhs_axes=(0,)))
-
-    def of_heads(self, F: ModuleType, mask: Tensor) -> Tensor:
-        """(B, 1, T, S) to (B · H, T, S), once for all layers: a sum with gradient that broadcasts takes many times as long."""
-        return F.reshape(F.broadcast_axis(mask, axis=1, size=self.sizes.heads), (-3, 0, 0))
+        return F.expand_dims(F.expand_dims(found, 0), 0)
 
     def attended(
         self, F: ModuleType, inputs: Inputs, x: Tensor, layer: str, mask: Tensor, memory: Tensor | None = None
@@ -127,11 +117,14 @@ class Layers(Model):
     def attend(
         self, F: ModuleType, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, dropped: Tensor | None = None
     ) -> Tensor:
-        """Queries (B · H, T, e), keys and values (B · H, S, e) to (B · H, T, e); `mask` is added to scores (B · H, T, S)."""
-        size = self.sizes.hidden // self.sizes.heads
-        scores = F.batch_dot(query * size**-0.5, key, transpose_b=True) + mask
-        weights = F.softmax(scores, axis=-1)
-        return F.batch_dot(weights if dropped is None else weights * F.reshape(dropped, (-3, 0, 0)), value)
+        """Queries (B · H, T, e), keys and values (B · H, S, e) to (B · H, T, e).
+
+        `mask` is added to scores (B, H, T, S), along which it may be copied; `dropped` multiplies the weights (B, H, T, S).
+        """
+        heads = self.sizes.heads
+        scores = F.batch_dot(query * (self.sizes.hidden // heads) ** -0.5, key, transpose_b=True)
+        weights = F.softmax(F.broadcast_add(F.reshape(scores, (-4, -1, heads, 0, 0)), mask), axis=-1)
+        return F.batch_dot(F.reshape(weights if dropped is None else weights * dropped, (-3, 0, 0)), value)
 
     def fed_forward(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: str) -> Tensor:
         """x (…, d) after the feed-forward sub-layer."""
@@ -175,16 +168,11 @@ class Translator(Layers):
         self.masks = mask_widths(sizes) if sizes.dropout else {}
         self.targets = tuple(self.masks)
 
-    def constants(self) -> dict[str, Array]:
-        """Beside the others `share` (1, V): what all log p are multiplied by, of which `mean` takes many times as long."""
-        words = self.sizes.vocabulary
-        return {**super().constants(), "share": np.full((1, words), self.shares[1] / words, np.float32)}
-
     def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
         """Sum over tokens of the smoothed cross-entropy (1,)."""
         logarithms, label = self._logarithms(F, inputs), inputs["label"]
-        smooth = F.FullyConnected(logarithms, inputs["share"], num_hidden=1, no_bias=True, flatten=False)
-        terms = self.shares[0] * F.pick(logarithms, label, axis=2) + F.reshape(smooth, (0, -1))
+        on_label, on_mean = self.shares
+        terms = on_label * F.pick(logarithms, label, axis=2) + on_mean * F.mean(logarithms, axis=2)
         return -F.sum((terms + self.least) * F.cast(label != PAD, "float32"))
 
     def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
@@ -247,8 +235,7 @@ class Step(Layers):
         """The best words' log p and ids (N, m), then what was said, this word included."""
         x = self.embed(F, inputs, inputs["tokens"])
         x = F.broadcast_add(x, F.take(inputs["positions"], inputs["number"]))
-        padding = F.expand_dims(inputs["padding"], 1)
-        padding = self.of_heads(F, F.expand_dims(F.broadcast_axis(padding, axis=1, size=self.width), 1))
+        beyond = F.reshape(inputs["padding"], (0, 1, 1, -1))
         said = []
         for layer in self.layers("decoder"):
             x, kept = self._attended_said(F, inputs, x, layer)
@@ -257,7 +244,7 @@ class Step(Layers):
             query = self.linear(F, inputs, f"{name}.query", self.norm(F, inputs, f"{name}.norm", x))
             # A sentence's hypotheses stand side by side: they are the queries of one attention to it.
             (query,) = self.split(F, F.reshape(query, (-4, -1, self.width, 0)), 1)
-            y = self.attend(F, query, inputs[f"{layer}/key"], inputs[f"{layer}/value"], padding)
+            y = self.attend(F, query, inputs[f"{layer}/key"], inputs[f"{layer}/value"], beyond)
             x = x + self.linear(F, inputs, f"{name}.output", F.reshape(self.joined(F, y), (-3, 0)))
             x = self.fed_forward(F, inputs, x, layer)
         logits = self.classify(F, inputs, self.norm(F, inputs, "decoder_norm", x))
@@ -275,9 +262,7 @@ class Step(Layers):
         before = F.take(F.slice_axis(inputs[f"{layer}/said"], axis=2, begin=1, end=None), inputs["parents"], axis=0)
         said = F.concat(before, new, dim=2)
         key, value = (F.reshape(one, (-3, 0, 0)) for one in F.split(said, axis=1, num_outputs=2))
-        y = self.attend(
-            F, query, key, value, F.broadcast_like(F.reshape(inputs["unused"], (1, 1, -1)), query, (0,), (0,))
-        )
+        y = self.attend(F, query, key, value, F.reshape(inputs["unused"], (1, 1, 1, -1)))
         return x + self.linear(F, inputs, f"{name}.output", F.reshape(y, (-1, hidden))), said
 
 
