@@ -161,30 +161,37 @@ class Translator(Layers):
     inputs = ("source", "padding", "target", "label")
     results = ("loss",)
 
-    def __init__(self, sizes: network.Network, longest: int, shares: tuple[float, float], least: float) -> None:
-        """`shares` of the label and of the mean over all words in a token's loss, `least`: what is taken off it."""
+    def __init__(self, sizes: network.Network, longest: int, on_mean: float, least: float) -> None:
+        """`on_mean`: what the mean over all words of -log p counts in a token's loss; `least`: what is taken off the loss."""
         super().__init__(sizes, longest)
-        self.shares, self.least = shares, least
+        self.on_mean, self.least = on_mean, least
         self.masks = mask_widths(sizes) if sizes.dropout else {}
         self.targets = tuple(self.masks)
 
+    def constants(self) -> dict[str, Array]:
+        """Beside the others `share` (1, V): what the rows of the table are multiplied by in their mean."""
+        words = self.sizes.vocabulary
+        return {**super().constants(), "share": np.full((1, words), 1 / words, np.float32)}
+
     def loss(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """Sum over tokens of the smoothed cross-entropy (1,)."""
-        logarithms, label = self._logarithms(F, inputs), inputs["label"]
-        on_label, on_mean = self.shares
-        terms = on_label * F.pick(logarithms, label, axis=2) + on_mean * F.mean(logarithms, axis=2)
-        return -F.sum((terms + self.least) * F.cast(label != PAD, "float32"))
+        """Sum over tokens of the smoothed cross-entropy (1,).
+
+        The shares add up to 1, so a token's is -log p of the label, less on_mean times how far the logits' mean is above the
+        label's logit: a product of x with rows of the table, where nothing is as large as the logits.
+        """
+        x, table, label = self.decode(F, inputs, self.encode(F, inputs)), inputs["embedding.weight"], inputs["label"]
+        likely = F.pick(F.log_softmax(self.classify(F, inputs, x), axis=2), label, axis=2)
+        mean = F.FullyConnected(x, F.dot(inputs["share"], table), num_hidden=1, no_bias=True, flatten=False)
+        sizes = {"input_dim": self.sizes.vocabulary, "output_dim": self.sizes.hidden}
+        above = F.reshape(mean, (0, -1)) - F.sum(x * F.Embedding(label, table, **sizes), axis=2)
+        return -F.sum((likely + self.on_mean * above + self.least) * F.cast(label != PAD, "float32"))
 
     def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""
         inputs = {name: value for name, value in inputs.items() if name not in self.masks}
-        logarithms, label = self._logarithms(F, inputs), inputs["label"]
-        return [-F.sum(F.pick(logarithms, label, axis=2) * F.cast(label != PAD, "float32"), axis=1)]
-
-    def _logarithms(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """log p of every word (B, T, V)."""
-        x = self.decode(F, inputs, self.encode(F, inputs))
-        return F.log_softmax(self.classify(F, inputs, x), axis=2)
+        x, label = self.decode(F, inputs, self.encode(F, inputs)), inputs["label"]
+        likely = F.pick(F.log_softmax(self.classify(F, inputs, x), axis=2), label, axis=2)
+        return [-F.sum(likely * F.cast(label != PAD, "float32"), axis=1)]
 
 
 def mask_widths(sizes: network.Network) -> dict[str, int | None]:
@@ -329,7 +336,8 @@ class TransformerTrainer(ModelTrainer):
     def build_model(self, half: bool, on_cpu: bool) -> Translator:
         """The workload's network, in fp32."""
         workload = self.workload
-        return Translator(workload.network, workload.longest, workload.label_shares, workload.least_loss)
+        _, on_mean = workload.label_shares
+        return Translator(workload.network, workload.longest, on_mean, workload.least_loss)
 
     def build(self) -> None:
         """The same, and the graphs of a beam search."""
