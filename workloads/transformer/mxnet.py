@@ -59,34 +59,36 @@ class Layers(Model):
 
     # -- whole sentences ------------------------------------------------------------------------------------------
 
-    def embed(self, F: ModuleType, inputs: Inputs, words: Tensor) -> Tensor:
-        """Words (…) to (…, d); padding, which stands before a target's first word, is embedded as zeros."""
+    def look_up(self, F: ModuleType, inputs: Inputs, words: Tensor) -> Tensor:
+        """Words (…) to their rows of the table (…, d)."""
         sizes = {"input_dim": self.sizes.vocabulary, "output_dim": self.sizes.hidden}
-        found = F.Embedding(words, inputs["embedding.weight"], **sizes)
+        return F.Embedding(words, inputs["embedding.weight"], **sizes)
+
+    def embed(self, F: ModuleType, words: Tensor, found: Tensor) -> Tensor:
+        """Words (…) and their rows (…, d) to (…, d); padding, which stands before a target's first word, gives zeros."""
         factors = F.cast(words != PAD, "float32") * self.sizes.scale
         return F.broadcast_mul(found, F.BlockGrad(F.expand_dims(factors, -1)))
 
-    def placed(self, F: ModuleType, inputs: Inputs, words: Tensor, side: str) -> Tensor:
-        """Words (B, L) to (B, L, d), embedded, with their positions, after dropout."""
-        x = self.embed(F, inputs, words)
+    def placed(self, F: ModuleType, inputs: Inputs, side: str, found: Tensor) -> Tensor:
+        """A side's rows of the table (B, L, d) with their positions, after dropout."""
+        x = self.embed(F, inputs[side], found)
         places = F.expand_dims(inputs["positions"], 0)
         x = F.broadcast_add(x, F.slice_like(places, x, axes=(1,)))
         return self.dropped(inputs, x, f"{side}/embedding")
 
-    def encode(self, F: ModuleType, inputs: Inputs) -> Tensor:
-        """`source` and its `padding` (B, S) to the memory (B, S, d)."""
-        x = self.placed(F, inputs, inputs["source"], "source")
+    def encode(self, F: ModuleType, inputs: Inputs, found: Tensor) -> Tensor:
+        """`source`, its `padding` (B, S) and its rows of the table (B, S, d) to the memory (B, S, d)."""
+        x = self.placed(F, inputs, "source", found)
         beyond = F.reshape(inputs["padding"], (0, 1, 1, -1))
         for name in self.layers("encoder"):
             x = self.attended(F, inputs, x, name, beyond)
             x = self.fed_forward(F, inputs, x, name)
         return self.norm(F, inputs, "encoder_norm", x)
 
-    def decode(self, F: ModuleType, inputs: Inputs, memory: Tensor) -> Tensor:
-        """A memory and `target` to what is classified (B, T, d)."""
-        target = inputs["target"]
-        x = self.placed(F, inputs, target, "target")
-        beyond, later = F.reshape(inputs["padding"], (0, 1, 1, -1)), self.later(F, inputs, target)
+    def decode(self, F: ModuleType, inputs: Inputs, memory: Tensor, found: Tensor) -> Tensor:
+        """A memory, `target` and its rows of the table (B, T, d) to what is classified (B, T, d)."""
+        x = self.placed(F, inputs, "target", found)
+        beyond, later = F.reshape(inputs["padding"], (0, 1, 1, -1)), self.later(F, inputs, inputs["target"])
         for name in self.layers("decoder"):
             x = self.attended(F, inputs, x, name, later)
             x = self.attended(F, inputs, x, name, beyond, memory)
@@ -179,19 +181,31 @@ class Translator(Layers):
         The shares add up to 1, so a token's is -log p of the label, less on_mean times how far the logits' mean is above the
         label's logit: a product of x with rows of the table, where nothing is as large as the logits.
         """
-        x, table, label = self.decode(F, inputs, self.encode(F, inputs)), inputs["embedding.weight"], inputs["label"]
-        likely = F.pick(F.log_softmax(self.classify(F, inputs, x), axis=2), label, axis=2)
-        mean = F.FullyConnected(x, F.dot(inputs["share"], table), num_hidden=1, no_bias=True, flatten=False)
-        sizes = {"input_dim": self.sizes.vocabulary, "output_dim": self.sizes.hidden}
-        above = F.reshape(mean, (0, -1)) - F.sum(x * F.Embedding(label, table, **sizes), axis=2)
-        return -F.sum((likely + self.on_mean * above + self.least) * F.cast(label != PAD, "float32"))
+        x, rows = self._decoded(F, inputs)
+        likely = self._likely(F, inputs, x)
+        mean = F.dot(inputs["share"], inputs["embedding.weight"])
+        above = F.reshape(F.FullyConnected(x, mean, num_hidden=1, no_bias=True, flatten=False), (0, -1))
+        above = above - F.sum(x * rows, axis=2)
+        return -F.sum((likely + self.on_mean * above + self.least) * F.cast(inputs["label"] != PAD, "float32"))
 
     def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""
         inputs = {name: value for name, value in inputs.items() if name not in self.masks}
-        x, label = self.decode(F, inputs, self.encode(F, inputs)), inputs["label"]
-        likely = F.pick(F.log_softmax(self.classify(F, inputs, x), axis=2), label, axis=2)
-        return [-F.sum(likely * F.cast(label != PAD, "float32"), axis=1)]
+        x, _ = self._decoded(F, inputs)
+        return [-F.sum(self._likely(F, inputs, x) * F.cast(inputs["label"] != PAD, "float32"), axis=1)]
+
+    def _decoded(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
+        """What is classified (B, L, d), and the labels' rows of the table (B, L, d).
+
+        One look-up for all, of one padded length: its gradient is one array as large as the table.
+        """
+        words = F.stack(*(inputs[name] for name in ("source", "target", "label")))
+        source, target, label = F.split(self.look_up(F, inputs, words), axis=0, num_outputs=3, squeeze_axis=True)
+        return [self.decode(F, inputs, self.encode(F, inputs, source), target), label]
+
+    def _likely(self, F: ModuleType, inputs: Inputs, x: Tensor) -> Tensor:
+        """log p of the labels (B, T)."""
+        return F.pick(F.log_softmax(self.classify(F, inputs, x), axis=2), inputs["label"], axis=2)
 
 
 def mask_widths(sizes: network.Network) -> dict[str, int | None]:
@@ -217,7 +231,7 @@ class Encoder(Layers):
 
     def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
         """Of each layer of the decoder, keys and values (B · H, S, e) of the source."""
-        memory, found = self.encode(F, inputs), []
+        memory, found = self.encode(F, inputs, self.look_up(F, inputs, inputs["source"])), []
         for layer in self.layers("decoder"):
             found += self.split(F, self.linear(F, inputs, f"{layer}.cross_attention.key_value", memory), 2)
         return found
@@ -240,7 +254,7 @@ class Step(Layers):
 
     def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
         """The best words' log p and ids (N, m), then what was said, this word included."""
-        x = self.embed(F, inputs, inputs["tokens"])
+        x = self.embed(F, inputs["tokens"], self.look_up(F, inputs, inputs["tokens"]))
         x = F.broadcast_add(x, F.take(inputs["positions"], inputs["number"]))
         beyond = F.reshape(inputs["padding"], (0, 1, 1, -1))
         said = []
