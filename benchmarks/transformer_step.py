@@ -31,7 +31,7 @@ KIND = Kind(
     changed=lambda length: {"max_sequence_length": length, "bucket_first": length},
     tokens=True,
     products=products,
-    others={"pytorch": ("bare", "bare_onednn", "stock")},
+    others={"pytorch": ("bare", "bare_onednn", "stock"), "tensorflow": ("bare",), "mxnet": ("bare",)},
 )
 
 if __name__ == "__main__":

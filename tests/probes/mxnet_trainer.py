@@ -247,6 +247,9 @@ def made():
     from workloads.ssd import mxnet as ssd
     from workloads.ssd import settings as of_ssd
     from workloads.ssd import workload as ssd_workload
+    from workloads.transformer import mxnet as transformer
+    from workloads.transformer import settings as of_transformer
+    from workloads.transformer import workload as transformer_workload
 
     maskrcnn_sizes = {"classes": 5, "objects_per_image_most": 3}
     text = {"vocabulary": 50, "dev": 9, "dev_longest": 20, "test_longest": 20, "pairs": 5_000}
@@ -256,14 +259,16 @@ def made():
         "resnet50": (resnet_workload.ResNet50, resnet.ResNetTrainer, of_resnet, {"classes": 10}),
         "ssd": (ssd_workload.SSD, ssd.SSDTrainer, of_ssd, {"classes": 5}),
         "maskrcnn": (maskrcnn_workload.MaskRCNN, maskrcnn.MaskRCNNTrainer, of_maskrcnn, maskrcnn_sizes),
+        "transformer": (transformer_workload.Transformer, transformer.TransformerTrainer, of_transformer, text),
     }
     for name, (workload, trainer, module, sizes) in cases.items():
         values = {key: item.value for key, item in module.SETS["demo"].items()}
         for key in ("batch_size_global", "lr_scaling"):
             values.pop(key)
+        batch_size = 1_024 if name == "transformer" else 4  # tokens; or samples
         settings = Settings(
             workload=name, framework="mxnet", profile="demo", rules="v0.7", device="cpu", devices=2, nodes=1,
-            cores_per_device=1, batch_size_global=4, precision="fp32", model=module.DEMO_MODEL, hyperparameters=values,
+            cores_per_device=1, batch_size_global=batch_size, precision="fp32", model=module.DEMO_MODEL, hyperparameters=values,
         )  # fmt: skip
         yield name, trainer, workload(settings, Facts(64, 64, sizes, "synthetic"))
 

@@ -19,7 +19,8 @@ def trained(framework, case, devices=1):
 
     `tokens`, `token_count` of a batch with the initial weights, `loss` of each sentence; `training_loss` of a step's batch;
     `losses` of ten steps and `state/…` after them; `gradient/…` of the first batch, where one device trains; `digests` of the
-    state after setup without and with warm-up, after the steps, and after load_state(state()); `traces`, if counted.
+    state after setup without and with warm-up, after the steps, and after load_state(state()); `traces`, if counted; `graphs`
+    that MXNet has compiled: by ten steps, and by evaluation for the loss of sentences, to encode, to say a word.
     """
     place = place_here(devices)
     workload = synthetic_transformer.workload(case, framework, devices)
@@ -31,10 +32,12 @@ def trained(framework, case, devices=1):
     translated, scored = (dict(outputs) for outputs in evaluated(trainer, workload))
     steps = [[synthetic_transformer.batch(workload, step, one) for one in place.replicas] for step in range(STEPS)]
     found = {**translated, **scored, "training_loss": np.array(trainer.forward(steps[:1]).loss)}
+    evaluating = graphs(trainer, False) if framework == "mxnet" else []
     if devices == 1:
         found |= under("gradient", GRADIENTS[framework](trainer, steps[0][0]))
         trainer.setup(weights.items(), False)
     losses = [trainer.train([step], number).loss for number, step in enumerate(steps)]
+    found["graphs"] = np.array([*graphs(trainer, True)[:1], *evaluating] if framework == "mxnet" else [])
     state = trainer.state()
     trainer.setup(weights.items(), False)
     trainer.load_state(state)
@@ -42,6 +45,12 @@ def trained(framework, case, devices=1):
     found |= {"losses": np.array(losses), "digests": np.array(digests), "traces": getattr(trainer, "traces", -1)}
     trainer.close()
     return {**found, **under("state", state)}
+
+
+def graphs(trainer, training):
+    """How many MXNet's trainer has compiled: to train or for the loss of sentences, then to encode and to say a word."""
+    programs = [key for key in trainer.graphs.programs if key[0] == training]
+    return [len(programs), len(trainer.encoder.programs), len(trainer.stepper.programs)]
 
 
 def evaluated(trainer, workload):

@@ -51,6 +51,7 @@ class Transformer(TranslationWorkload):
     precisions = {
         "pytorch": ("fp32", "tf32", "bf16", "fp16"),
         "tensorflow": ("fp32", "tf32"),
+        "mxnet": ("fp32",),
     }
     linear_choice = ("pytorch",)
     rules = ROUNDS

@@ -9,7 +9,7 @@ import pytest
 from tests.frameworks_probe import begin_chosen, below, probe, probe_together, relative
 from tests.workloads.transformer import synthetic_transformer
 
-FRAMEWORKS = ("pytorch", "tensorflow")
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED = "probes.transformer_trainers.trained"
 CASES = tuple(synthetic_transformer.CASES)
 CLOSE = 1e-5
@@ -101,6 +101,14 @@ def test_tensorflow_under_xla():
     assert found["training_loss"] == pytest.approx(wanted["losses"][0], rel=CLOSE)
     for name, gradient in below(wanted, "gradient/").items():
         assert relative(found[f"gradient/{name}"], gradient) <= CLOSE, name
+
+
+def test_mxnet_compiles_each_shape_once():
+    """Two edges of training, one of evaluation; of the words said, one graph for every 16, 32, … of them."""
+    found = trained("mxnet", "dropout")
+    *others, said = found["graphs"].tolist()
+    assert others == [len(synthetic_transformer.EDGES), 1, 1]
+    assert said == (1 if found["tokens"].shape[1] <= 16 else 2)
 
 
 def test_pytorch_in_float64():

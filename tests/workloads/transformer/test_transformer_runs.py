@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers import events, only, run_suite, status, suite
 
-FRAMEWORKS = ("pytorch", "tensorflow")
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 
 
 @pytest.fixture(scope="module")

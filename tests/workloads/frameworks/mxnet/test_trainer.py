@@ -77,7 +77,7 @@ def test_running_variances_are_unbiased_by_each_steps_own_size(devices, pieces):
     assert found["no_trace"]
 
 
-@pytest.mark.parametrize("workload", ["gnmt", "maskrcnn", "ncf", "resnet50", "ssd"])
+@pytest.mark.parametrize("workload", ["gnmt", "maskrcnn", "ncf", "resnet50", "ssd", "transformer"])
 def test_constructors_allocate_nothing(workload):
     by_constructor, after_setup = probe_json("mxnet", "probes.mxnet_trainer.cases")["build"][workload]
     assert by_constructor == 0
