@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _MASK_RCNN = {"BBOX": 0.377, "SEGM": 0.339}
 _V06 = {
@@ -35,3 +35,22 @@ QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "m
 
 RUNS_REQUIRED: Mapping[str, int] = {"resnet": 5, "ssd": 5, "maskrcnn": 5, "gnmt": 10, "transformer": 10, "ncf": 100}
 """Benchmark to the number of runs that a result needs (v0.5 to v0.7 rules)."""
+
+BLEU_WORKLOADS = ("gnmt", "transformer")
+"""Some logs hold BLEU as a fraction, some in points; it is shown in points."""
+
+
+def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) -> float:
+    """What to multiply values of `metric` by to show them: 100 for BLEU as a fraction, else 1.
+
+    The target decides; where there is none, the largest of `values`.
+    """
+    if "bleu" not in metric.lower():
+        return 1.0
+    known = target if target is not None else max(values, default=0.0)
+    return 100.0 if 0.0 < known <= 1.0 else 1.0
+
+
+def targets_text(targets: Mapping[str, float]) -> str:
+    """Targets as text, BLEU in points: `top1 0.759`, `bleu 24`."""
+    return ", ".join(f"{metric} {value * bleu_scale(metric, value):.6g}" for metric, value in targets.items())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from suite.results.html.charts import (
@@ -15,20 +16,26 @@ from suite.results.html.charts import (
     downsample_mean,
     evenly_chosen,
     finite_points,
+    slots_and_styles,
 )
+from suite.results.html.theme import framework_slots
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import telemetry
 from suite.results.names import workload_name
+from suite.results.score.condition import BUSY
 from suite.results.score.groups import Group, Row
+from suite.results.targets import bleu_scale
 from suite.results.text import clean, devices_text
 from workloads.api import field_names
 
 _TELEMETRY_RUNS = 3
 """Runs of a series whose telemetry is drawn."""
-_SHORT_SECONDS = 180.0
-"""Runs up to this long are drawn in seconds, longer ones in minutes."""
+SHORT_SECONDS = 120.0
+"""Shorter runs are drawn in seconds, longer ones in minutes."""
 _PREFERRED_FIELDS = (
+    "system",
+    "rules",
     "framework",
     "devices",
     "batch_size_global",
@@ -51,6 +58,8 @@ def row_labels(rows: Sequence[Row]) -> list[str]:
     known = [_known_values(row.group) for row in rows]
     all_names = list(dict.fromkeys(name for values in known for name in values))
     names: list[str] = [name for name in ("framework", "devices") if name in all_names]
+    if not rows[0].group.profile:  # logs of other programs: one system each
+        names = [name for name in names if len({values.get(name) for values in known}) > 1]
     texts = [_label(values, names) for values in known]
     for name in (*_PREFERRED_FIELDS, *all_names):
         if len(set(texts)) == len(texts):
@@ -72,7 +81,7 @@ def _known_values(group: Group) -> dict[str, object]:
 
 
 def _label(values: Mapping[str, object], names: Sequence[str]) -> str:
-    return clean(", ".join(_value_text(name, values[name]) for name in names if name in values), 60)
+    return clean(", ".join(_value_text(name, values[name]) for name in names if name in values), 400)
 
 
 def _value_text(name: str, value: object) -> str:
@@ -86,7 +95,7 @@ def _value_text(name: str, value: object) -> str:
 
 
 def _numbered_duplicates(texts: Sequence[str]) -> list[str]:
-    """The texts, with a number appended to repeated ones: labels are cut, and may differ only after the cut."""
+    """The texts, with a number appended to repeated ones: settings that are not told may differ."""
     seen: dict[str, int] = {}
     result = []
     for text in texts:
@@ -97,8 +106,15 @@ def _numbered_duplicates(texts: Sequence[str]) -> list[str]:
 
 def run_labels(rows: Sequence[Row]) -> tuple[str, ...]:
     """The labels of all rows together, to show with every number of the table."""
-    labels = {label for row in rows for label in row.labels}
-    return tuple(clean(label, 60) for label in sorted(labels)[:6])
+    return shown_labels(label for row in rows for label in row.labels)
+
+
+def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
+    """Each label once. What made the machine busy differs from run to run and stands in the table: several such are one."""
+    known = set(labels)
+    busy = {label for label in known if label.startswith(BUSY)}
+    shown = (known - busy) | ({BUSY} if len(busy) > 1 else busy)
+    return tuple(clean(label, 60) for label in sorted(shown)[:6])
 
 
 def file_name(*parts: str) -> str:
@@ -107,36 +123,53 @@ def file_name(*parts: str) -> str:
     return "-".join(word for word in words if word) or "figure"
 
 
-def table_charts(table: Sequence[Row], number: int) -> list[Chart]:
-    """All charts of one table; what was not recorded has none. `number` of the table makes file names unique."""
-    names = row_labels(table)
+@dataclass(frozen=True)
+class _Curve:
+    """How the runs of a row are drawn."""
+
+    name: str
+    slot: int
+    style: int
+
+
+def table_charts(table: Sequence[Row], number: int, slots: Mapping[str, int] | None = None) -> list[Chart]:
+    """All charts of one table; what was not recorded has none. `number` of the table makes file names unique.
+
+    `slots`: the colour of each framework on the page (theme.framework_slots).
+    """
+    frameworks = [row.group.framework for row in table]
+    placed = slots_and_styles(frameworks, framework_slots(frameworks) if slots is None else slots)
+    curves = [_Curve(name, slot, style) for name, (slot, style) in zip(row_labels(table), placed, strict=True)]
     return [
-        *_quality_charts(table, names, number),
-        *_rate_charts(table, names, number),
-        *_telemetry_charts(table, names, number),
+        *_quality_charts(table, curves, number),
+        *_rate_charts(table, curves, number),
+        *_telemetry_charts(table, curves, number),
     ]
 
 
 # --- quality ------------------------------------------------------------------------------------------------------------
 
 
-def _quality_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Iterator[Chart]:
+def _quality_charts(table: Sequence[Row], curves: Sequence[_Curve], number: int) -> Iterator[Chart]:
     unit, scale = _time_unit(table)
     for metric in _metrics(table):
 
         def over_epochs(record: RunRecord, metric: str = metric) -> Points:
-            return finite_points(
-                (_epoch(record, index), item.values.get(metric)) for index, item in enumerate(record.evaluations)
-            )
+            values = _shown_values(record, metric)
+            return finite_points((_epoch(record, index), value) for index, value in enumerate(values))
 
         def over_time(record: RunRecord, metric: str = metric) -> Points:
-            return finite_points((item.seconds / scale, item.values.get(metric)) for item in record.evaluations)
+            values = _shown_values(record, metric)
+            return finite_points(
+                (item.seconds / scale, value) for item, value in zip(record.evaluations, values, strict=True)
+            )
 
-        targets = {dict(row.group.targets).get(metric) for row in table}
+        logged = [dict(row.group.targets).get(metric) for row in table]
+        targets = {None if value is None else value * bleu_scale(metric, value) for value in logged}
         target = next(iter(targets)) if len(targets) == 1 else None
         shown = finite_points([(0.0, target)])
         for x_label, points in (("epochs", over_epochs), (unit, over_time)):
-            series, note = _series(table, names, points)
+            series, note = _series(table, curves, points)
             if series:
                 yield Chart(
                     name=file_name(f"{number:02d}", _workload(table), clean(metric, 30), "over", x_label),
@@ -146,9 +179,16 @@ def _quality_charts(table: Sequence[Row], names: Sequence[str], number: int) -> 
                     y_label=clean(metric, 30),
                     series=series,
                     target=shown[0][1] if shown else None,
-                    target_label=f"target {target:g}" if target is not None else "",
+                    target_label=f"target {target:.6g}" if target is not None else "",
                     note=note,
                 )
+
+
+def _shown_values(record: RunRecord, metric: str) -> list[float | None]:
+    """The values of all evaluations, BLEU in points."""
+    values = [item.values.get(metric) for item in record.evaluations]
+    scale = bleu_scale(metric, record.targets.get(metric), [value for value in values if value is not None])
+    return [None if value is None else value * scale for value in values]
 
 
 def _metrics(table: Sequence[Row]) -> list[str]:
@@ -178,20 +218,20 @@ def _records(table: Sequence[Row]) -> list[RunRecord]:
 
 def _time_unit(table: Sequence[Row]) -> tuple[str, float]:
     longest = max((item.seconds for record in _records(table) for item in record.evaluations), default=0.0)
-    return ("seconds", 1.0) if longest <= _SHORT_SECONDS else ("minutes", 60.0)
+    return ("seconds", 1.0) if longest < SHORT_SECONDS else ("minutes", 60.0)
 
 
 def _series(
-    table: Sequence[Row], names: Sequence[str], points: Callable[[RunRecord], Points]
+    table: Sequence[Row], curves: Sequence[_Curve], points: Callable[[RunRecord], Points]
 ) -> tuple[tuple[Series, ...], str]:
     """(one series for each row that has a curve, a note on curves left out)."""
     series, left_out = [], 0
-    for slot, (row, name) in enumerate(zip(table, names, strict=True)):
+    for row, curve in zip(table, curves, strict=True):
         paths = [downsample(points(run.reading.record)) for run in row.attempts if run.reading is not None]
         drawn = evenly_chosen(paths)
         left_out += sum(1 for path in paths if path) - len(drawn)
         if drawn:
-            series.append(Series(name, slot, drawn))
+            series.append(Series(curve.name, curve.slot, drawn, style=curve.style))
     return tuple(series), _left_out(left_out)
 
 
@@ -202,7 +242,7 @@ def _left_out(count: int) -> str:
 # --- throughput and waiting ---------------------------------------------------------------------------------------------
 
 
-def _rate_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Iterator[Chart]:
+def _rate_charts(table: Sequence[Row], curves: Sequence[_Curve], number: int) -> Iterator[Chart]:
     unit, scale = _time_unit(table)
     sample_unit = clean(table[0].group.sample_unit or "samples", 30)
 
@@ -219,7 +259,7 @@ def _rate_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Ite
         ("data wait", "% of training time", waits),
     )
     for title, y_label, points in kinds:
-        series, note = _series(table, names, points)
+        series, note = _series(table, curves, points)
         if series:
             yield Chart(
                 name=file_name(f"{number:02d}", _workload(table), title),
@@ -256,18 +296,18 @@ def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
 # --- the machine --------------------------------------------------------------------------------------------------------
 
 
-def _telemetry_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Iterator[Chart]:
+def _telemetry_charts(table: Sequence[Row], curves: Sequence[_Curve], number: int) -> Iterator[Chart]:
     recorded: dict[str, list[Series]] = {sensor: [] for sensor in _SENSORS}
     unit, scale = _time_unit(table)
     left_out = 0
-    for slot, (row, name) in enumerate(zip(table, names, strict=True)):
+    for row, curve in zip(table, curves, strict=True):
         recordings = [
             recording for run in _evenly_chosen_runs(row.attempts) if (recording := telemetry(_folder(run))) is not None
         ]
         left_out += max(0, len(row.attempts) - _TELEMETRY_RUNS) if recordings else 0
         for sensor in _SENSORS:
             size = 1e9 if sensor.endswith("_bytes") else 1.0
-            curves = [
+            paths = [
                 downsample_mean(
                     finite_points(
                         (second / scale, _divided(value, size))
@@ -277,8 +317,9 @@ def _telemetry_charts(table: Sequence[Row], names: Sequence[str], number: int) -
                 for one in recordings
                 if (values := one.series.get(sensor)) is not None
             ]
-            if any(curves):
-                recorded[sensor].append(Series(name, slot, evenly_chosen(curves)))
+            if any(paths):
+                drawn = evenly_chosen(paths)
+                recorded[sensor].append(Series(curve.name, curve.slot, drawn, style=curve.style))
     for sensor, series in recorded.items():
         title, y_label = _SENSORS[sensor]
         if series:

@@ -115,7 +115,7 @@ def test_time_over_devices_and_speedup(tmp_path):
     for devices, seconds in ((1, 8.0), (2, 4.0), (4, 2.5)):
         write_run(tmp_path, f"{devices}", qualities=(0.65,), seconds_per_epoch=seconds, devices=devices)
     (found,) = scaling_charts(measurements(rows(collect([tmp_path]))))
-    assert found.times[0].paths[0] == ((1.0, 8 / 60), (2.0, 4 / 60), (4.0, 2.5 / 60))
+    assert (found.unit, found.times[0].paths[0]) == ("seconds", ((1.0, 8.0), (2.0, 4.0), (4.0, 2.5)))
     assert found.speedups[0].paths[0] == ((1.0, 1.0), (2.0, 2.0), (4.0, 3.2))
     assert found.labels == ("cpu", "demo")
 

@@ -84,6 +84,7 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     found = page(root, tmp_path)
     headings = re.findall(r"<h2>([^<]*)</h2>", found.source)
     assert headings == [
+        "Overview: time to target, demo, ncf",
         "Recommendation (NCF)",
         "Time to target over devices",
         "ncf on laptop (demo)",
@@ -91,7 +92,7 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
         "All runs",
     ]
     assert "10 runs · 9 finished as asked · 1 without success · 1 workload · pytorch · 2023-11-14" in found.text
-    assert "0.034 minutes" in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
+    assert "2.0 s Fastest" in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
     assert "3.00 times the speed of 1 device" in found.text
     assert "3.0× = 2.0× faster epochs × 1.50× fewer epochs" in found.text
     titles = [
@@ -141,13 +142,13 @@ def test_labels_and_reservation_stand_at_every_table_and_in_every_figure(tmp_pat
     for svg in re.findall(r"<svg.*?</svg>", found.source, re.DOTALL):
         assert "cpu · demo · oversubscribed · Not verified by MLCommons Association" in svg
     tables = found.tags.count("table")
-    assert tables == 3
+    assert tables == 5  # overview, the article's overview, published results beside ours, results, speedups
     below = re.findall(r'<div class="below">.*?</div>', found.source)
     assert len(below) == tables
     assert all("Not verified by MLCommons Association" in text for text in below)
     assert (
-        sum('<span class="badge">oversubscribed</span>' in text for text in below) == 2
-    )  # ours alone; the other says it in cells
+        sum('<span class="badge">oversubscribed</span>' in text for text in below) == 3
+    )  # ours alone; the table beside published results says it in cells
     assert "ours (demo, cpu, oversubscribed): pytorch on laptop" in found.text
 
 
@@ -167,7 +168,7 @@ def test_strong_and_weak_scaling_have_titles_and_curves_of_their_own(tmp_path):
         write_run(root, f"weak-{devices}", devices=devices, batch_rule="per_device:64", batch_size_global=64 * devices)
     found = page(root, tmp_path)
     headings = re.findall(r"<h2>([^<]*)</h2>", found.source)
-    assert headings[2:4] == ["ncf on laptop (demo), batch per_device:64", "ncf on laptop (demo), batch set"]
+    assert headings[3:5] == ["ncf on laptop (demo), batch per_device:64", "ncf on laptop (demo), batch set"]
     scaling = found.source.split("</svg>")[0]
     assert ">batch set<" in scaling
     assert ">batch per_device:64<" in scaling
