@@ -10,8 +10,8 @@ EMPTY = "–"
 """A cell without content."""
 WIDTH = 120
 """Most characters of a line of a table."""
-_LONG_CELL = 28
-"""Where a table is too wide, longer cells are cut and written in full below it."""
+_LONG_CELLS = (28, 20, 14)
+"""Where a table is too wide, longer cells are cut and written in full below it; shorter ones only if its keys leave no room."""
 _BROKEN_ESCAPE = re.compile(r"(\\|&[a-z]{0,3})$")
 
 
@@ -23,8 +23,13 @@ def markdown_table(
     In a table of more than WIDTH characters long texts are cut, each with a number and the whole text below; if that is not
     enough, its columns go on in further tables, which repeat the first `keys` columns and leave out rows without content.
     """
-    cells, notes = _cut_cells(header, body, right_aligned)
-    parts = _parts(_widths(header, cells), min(keys, len(header)))
+    keys = min(keys, len(header))
+    for limit in _LONG_CELLS:
+        cells, notes = _cut_cells(header, body, right_aligned, limit)
+        widths = _widths(header, cells)
+        if _total([*widths[:keys], max(widths[keys:], default=0)]) <= WIDTH:
+            break
+    parts = _parts(widths, keys)
     tables = []
     for part in parts:
         rows = [[row[i] for i in part] for row in cells]
@@ -48,7 +53,7 @@ def _wrapped_line(line: str) -> list[str]:
 
 def fits(header: Sequence[str], body: Sequence[Sequence[str]], right_aligned: Sequence[bool]) -> bool:
     """True if one table, with long texts cut, is narrow enough."""
-    return _total(_widths(header, _cut_cells(header, body, right_aligned)[0])) <= WIDTH
+    return _total(_widths(header, _cut_cells(header, body, right_aligned, _LONG_CELLS[0])[0])) <= WIDTH
 
 
 def _widths(header: Sequence[str], body: Sequence[Sequence[str]]) -> list[int]:
@@ -60,21 +65,21 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _cut_cells(
-    header: Sequence[str], body: Sequence[Sequence[str]], right_aligned: Sequence[bool]
+    header: Sequence[str], body: Sequence[Sequence[str]], right_aligned: Sequence[bool], limit: int
 ) -> tuple[list[list[str]], list[str]]:
-    """(the cells, texts cut in the widest columns as far as needed, the whole texts with their numbers)."""
+    """(the cells, texts of more than `limit` letters cut in the widest columns as far as needed, the whole texts with their numbers)."""
     cells, whole = [list(row) for row in body], list[str]()
     widths = _widths(header, cells)
     texts = (column for column in range(len(header)) if not right_aligned[column])
     for column in sorted(texts, key=lambda index: -widths[index]):
-        if _total(widths) <= WIDTH or widths[column] <= _LONG_CELL:
+        if _total(widths) <= WIDTH or widths[column] <= limit:
             break
         for row in cells:
-            if len(row[column]) > _LONG_CELL:
+            if len(row[column]) > limit:
                 if row[column] not in whole:
                     whole.append(row[column])
                 mark = f"… ({whole.index(row[column]) + 1})"
-                row[column] = _BROKEN_ESCAPE.sub("", row[column][: _LONG_CELL - len(mark)]).rstrip() + mark
+                row[column] = _BROKEN_ESCAPE.sub("", row[column][: limit - len(mark)]).rstrip() + mark
         widths = _widths(header, cells)
     notes = [
         line

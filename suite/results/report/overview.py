@@ -1,7 +1,7 @@
 """The overview that stands first in a report: a matrix of systems and workloads, or of frameworks and devices.
 
 Each cell is the best result of its place with its speedup, its cost where a price is given, and its trust labels. Profiles
-never share a matrix, nor do times to target and throughput of fixed length.
+never share a matrix, nor do times to target, and throughput of runs of fixed length in each mode.
 """
 
 from __future__ import annotations
@@ -85,18 +85,16 @@ Namer = Callable[[Measurement], tuple[str, ...]]
 def overview(rows: Sequence[Row], prices: Prices | None = None) -> list[Matrix]:
     """The matrices of the rows of a report; none for fewer than two results, which need no overview."""
     kept = [(row, item) for row in rows for item in measurements([row])]
-    ours = [_our_result(row, item) for row, item in kept if row.group.profile]
+    ours: dict[tuple[int, str, bool, str], list[Result]] = {}
+    for row, item in kept:
+        if row.group.profile and (item.to_target or item.score.samples_per_second):
+            mode = "" if item.to_target else row.group.mode
+            key = (_PROFILES.get(item.profile, 3), item.profile, not item.to_target, mode)
+            ours.setdefault(key, []).append(_our_result(row, item))
     foreign = [Result(item, None, _incomplete(row)) for row, item in kept if not row.group.profile]
     matrices = []
-    keys = {(one.measurement.profile, one.measurement.to_target) for one in ours}
-    for profile, to_target in sorted(keys, key=lambda key: (_PROFILES.get(key[0], 3), key[0], not key[1])):
-        members = [
-            one
-            for one in ours
-            if (one.measurement.profile, one.measurement.to_target) == (profile, to_target)
-            and (to_target or one.measurement.score.samples_per_second)
-        ]
-        what = "time to target" if to_target else "throughput"
+    for (_, profile, fixed_length, mode), members in sorted(ours.items()):
+        what = f"throughput ({clean(mode, 40)})" if fixed_length else "time to target"
         matrices.append(_ours_matrix(f"Overview: {what}, {clean(profile, 40)}", members, prices))
     if foreign:
         columns = ("round", "system", "accelerator", "devices")
@@ -267,7 +265,8 @@ def _matrix(
     several = any(len(members) > 1 for members in places.values())
     footer = [note for note in notes if note[0] != "×" or any(cell and cell.speedup for row in cells for cell in row)]
     footer += ["A cell shows the fastest of several settings or systems."] if several else []
-    footer += ["cost = devices × hours to target × price of a device for an hour."] if prices is not None else []
+    if any(cell is not None and cell.cost for row in cells for cell in row):
+        footer.append("cost = devices × hours to target × price of a device for an hour.")
     return Matrix(
         title=title,
         names=tuple(headings[i] for i in kept),
