@@ -51,6 +51,23 @@ def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) 
     return 100.0 if 0.0 < known <= 1.0 else 1.0
 
 
-def targets_text(targets: Mapping[str, float]) -> str:
-    """Targets as text, BLEU in points: `top1 0.759`, `bleu 24`."""
-    return ", ".join(f"{metric} {value * bleu_scale(metric, value):.6g}" for metric, value in targets.items())
+METRIC_NAMES: Mapping[str, str] = {
+    "resnet50": "top1",
+    "ssd": "map",
+    "maskrcnn": "BBOX",
+    "gnmt": "bleu",
+    "transformer": "bleu",
+    "ncf": "hr_at_10",
+}
+"""Workload to the name of its (first) metric."""
+
+
+def metric_name(metric: str, workload: str) -> str:
+    """The name of a metric: logs of v0.5 call every metric `quality`."""
+    return METRIC_NAMES.get(workload, metric) if metric == "quality" else metric
+
+
+def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
+    """Targets as text, BLEU in points: `top1 0.759`, `bleu 24`; with the suite's name of the workload also those of v0.5."""
+    named = {metric_name(metric, workload): value for metric, value in targets.items()}
+    return ", ".join(f"{metric} {value * bleu_scale(metric, value):.6g}" for metric, value in named.items())

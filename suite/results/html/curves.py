@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,32 +18,20 @@ from suite.results.html.charts import (
     finite_points,
     slots_and_styles,
 )
+from suite.results.html.labels import row_labels, run_labels
 from suite.results.html.theme import framework_slots
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import telemetry
 from suite.results.names import workload_name
-from suite.results.score.condition import BUSY
-from suite.results.score.groups import Group, Row
-from suite.results.targets import bleu_scale
-from suite.results.text import clean, devices_text
-from workloads.api import field_names
+from suite.results.score.groups import Row
+from suite.results.targets import bleu_scale, metric_name
+from suite.results.text import clean
 
 _TELEMETRY_RUNS = 3
 """Runs of a series whose telemetry is drawn."""
 SHORT_SECONDS = 120.0
 """Shorter runs are drawn in seconds, longer ones in minutes."""
-_PREFERRED_FIELDS = (
-    "system",
-    "rules",
-    "framework",
-    "devices",
-    "batch_size_global",
-    "precision",
-    "lr_scaling",
-    "hyperparameter_set",
-    "batch_rule",
-)
 _SENSORS: Mapping[str, tuple[str, str]] = {
     "run_cpu_percent": ("CPU used by the run", "% of all CPUs"),
     "gpu_percent": ("GPU in use", "% of time, mean over devices"),
@@ -51,70 +39,6 @@ _SENSORS: Mapping[str, tuple[str, str]] = {
     "gpu_memory_bytes": ("GPU memory in use", "GB, all devices"),
 }
 """Sensor (docs/telemetry.md) to title and unit of its figure."""
-
-
-def row_labels(rows: Sequence[Row]) -> list[str]:
-    """One short label for each row, made of the fields in which it differs from the others: `pytorch, 2 devices`."""
-    known = [_known_values(row.group) for row in rows]
-    all_names = list(dict.fromkeys(name for values in known for name in values))
-    names: list[str] = [name for name in ("framework", "devices") if name in all_names]
-    if not rows[0].group.profile:  # logs of other programs: one system each
-        names = [name for name in names if len({values.get(name) for values in known}) > 1]
-    texts = [_label(values, names) for values in known]
-    for name in (*_PREFERRED_FIELDS, *all_names):
-        if len(set(texts)) == len(texts):
-            break
-        if name not in names and len({values.get(name) for values in known}) > 1:
-            names.append(name)
-            texts = [_label(values, names) for values in known]
-    return _numbered_duplicates(
-        [text or clean(row.group.system, 40) or "runs" for row, text in zip(rows, texts, strict=True)]
-    )
-
-
-def _known_values(group: Group) -> dict[str, object]:
-    """The known fields of a row; each hyperparameter is a field of its own."""
-    values = {name: getattr(group, name) for name in field_names(Group, row=True) if name != "hyperparameters"}
-    return {name: value for name, value in values.items() if value not in (None, "", (), {})} | dict(
-        group.hyperparameters
-    )
-
-
-def _label(values: Mapping[str, object], names: Sequence[str]) -> str:
-    return clean(", ".join(_value_text(name, values[name]) for name in names if name in values), 400)
-
-
-def _value_text(name: str, value: object) -> str:
-    if name == "devices" and isinstance(value, int):
-        return devices_text(value)
-    if name == "batch_size_global":
-        return f"batch {value:,}"
-    if name.startswith(("opt_", "model_")):
-        return f"{name.split('_', 1)[1]} {value}"
-    return value if isinstance(value, str) else clean(repr(value), 20)
-
-
-def _numbered_duplicates(texts: Sequence[str]) -> list[str]:
-    """The texts, with a number appended to repeated ones: settings that are not told may differ."""
-    seen: dict[str, int] = {}
-    result = []
-    for text in texts:
-        seen[text] = seen.get(text, 0) + 1
-        result.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
-    return result
-
-
-def run_labels(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The labels of all rows together, to show with every number of the table."""
-    return shown_labels(label for row in rows for label in row.labels)
-
-
-def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """Each label once. What made the machine busy differs from run to run and stands in the table: several such are one."""
-    known = set(labels)
-    busy = {label for label in known if label.startswith(BUSY)}
-    shown = (known - busy) | ({BUSY} if len(busy) > 1 else busy)
-    return tuple(clean(label, 60) for label in sorted(shown)[:6])
 
 
 def file_name(*parts: str) -> str:
@@ -164,7 +88,7 @@ def _quality_charts(table: Sequence[Row], curves: Sequence[_Curve], number: int)
                 (item.seconds / scale, value) for item, value in zip(record.evaluations, values, strict=True)
             )
 
-        logged = [dict(row.group.targets).get(metric) for row in table]
+        logged = [_by_metric(row.group.targets, row.group.workload).get(metric) for row in table]
         targets = {None if value is None else value * bleu_scale(metric, value) for value in logged}
         target = next(iter(targets)) if len(targets) == 1 else None
         shown = finite_points([(0.0, target)])
@@ -186,9 +110,14 @@ def _quality_charts(table: Sequence[Row], curves: Sequence[_Curve], number: int)
 
 def _shown_values(record: RunRecord, metric: str) -> list[float | None]:
     """The values of all evaluations, BLEU in points."""
-    values = [item.values.get(metric) for item in record.evaluations]
-    scale = bleu_scale(metric, record.targets.get(metric), [value for value in values if value is not None])
+    values = [_by_metric(item.values, record.benchmark).get(metric) for item in record.evaluations]
+    target = _by_metric(record.targets, record.benchmark).get(metric)
+    scale = bleu_scale(metric, target, [value for value in values if value is not None])
     return [None if value is None else value * scale for value in values]
+
+
+def _by_metric(values: Mapping[str, float], workload: str) -> dict[str, float]:
+    return {metric_name(metric, workload_name(workload)): value for metric, value in values.items()}
 
 
 def _metrics(table: Sequence[Row]) -> list[str]:
@@ -200,7 +129,8 @@ def _metrics(table: Sequence[Row]) -> list[str]:
     scores = dict.fromkeys(
         metric for record in _records(table) for evaluation in record.evaluations[:3] for metric in evaluation.scores
     )
-    return list({**{name: None for name in targets if name in logged}, **({} if targets else logged), **scores})[:3]
+    names = {**{name: None for name in targets if name in logged}, **({} if targets else logged), **scores}
+    return list(dict.fromkeys(metric_name(name, _workload(table)) for name in names))[:3]
 
 
 def _epoch(record: RunRecord, index: int) -> float | None:

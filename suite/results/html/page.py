@@ -11,9 +11,10 @@ from markupsafe import Markup
 
 from suite import __version__
 from suite.results.html.charts import AnyChart, Chart, ScalingChart
-from suite.results.html.curves import run_labels, table_charts
+from suite.results.html.curves import table_charts
 from suite.results.html.export import inline_svg, write_files
 from suite.results.html.figures import draw, matplotlib_settings
+from suite.results.html.labels import run_labels
 from suite.results.html.runs import run_views
 from suite.results.html.scaling_curves import scaling_charts
 from suite.results.html.sections import cards, published_table, run_counts, speedups, without_empty

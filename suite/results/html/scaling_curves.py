@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.results.html.charts import ScalingChart, Series, finite_points, slots_and_styles
-from suite.results.html.curves import SHORT_SECONDS, file_name, shown_labels
+from suite.results.html.curves import SHORT_SECONDS, file_name
+from suite.results.html.labels import shown_labels
 from suite.results.html.theme import OTHER_SLOT, framework_slots
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.text import clean

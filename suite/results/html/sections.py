@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from suite.results.compare.differences import differences
 from suite.results.compare.entries import Entry
-from suite.results.html.curves import run_labels
+from suite.results.html.labels import run_labels
 from suite.results.logs.collect import Run
 from suite.results.names import WORKLOAD_TITLES, workload_name
 from suite.results.report.tables import DASH, Footnotes, Table, rate_text, row_cost_text, two_decimals
@@ -123,7 +123,7 @@ def cost_sentence(row: Row, prices: Prices | None) -> str:
 
 
 def _best_time_text(best: Row) -> str:
-    targets = clean(targets_text(dict(list(best.group.targets.items())[:3])), 90)
+    targets = clean(targets_text(dict(list(best.group.targets.items())[:3]), workload_name(best.group.workload)), 90)
     count = best.score.epochs
     epochs = "" if count is None else f", in {count:.3g} epoch{'' if count == 1 else 's'}"
     mean = f"{best.score.method} of {best.score.runs_retained}" if best.score.runs_successful > 1 else "one run"
@@ -243,7 +243,7 @@ def _published_row(item: Measurement, mark: str) -> tuple[str, ...]:
         str(item.devices),
         DASH if item.score.seconds is None else time_text(item.score.seconds),
         DASH if item.score.epochs is None else f"{item.score.epochs:.3g}",
-        clean(targets_text(item.targets), 60) or DASH,
+        clean(targets_text(item.targets, item.workload), 60) or DASH,
         DASH if item.batch_size_global is None else f"{item.batch_size_global:,}",
         clean(item.clock, 20) or DASH,
         clean(item.hardware, 60) or DASH,

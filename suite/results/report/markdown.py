@@ -24,12 +24,8 @@ def markdown_table(
     enough, its columns go on in further tables, which repeat the first `keys` columns and leave out rows without content.
     """
     keys = min(keys, len(header))
-    for limit in _LONG_CELLS:
-        cells, notes = _cut_cells(header, body, right_aligned, limit)
-        widths = _widths(header, cells)
-        if _total([*widths[:keys], max(widths[keys:], default=0)]) <= WIDTH:
-            break
-    parts = _parts(widths, keys)
+    cells, notes = _fitting_cells(header, body, right_aligned, keys)
+    parts = _parts(_widths(header, cells), keys)
     tables = []
     for part in parts:
         rows = [[row[i] for i in part] for row in cells]
@@ -64,10 +60,29 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + 3 * len(widths) + 1
 
 
+def _fitting_cells(
+    header: Sequence[str], body: Sequence[Sequence[str]], right_aligned: Sequence[bool], keys: int
+) -> tuple[list[list[str]], list[str]]:
+    """(the cells, cut only where that makes one table of several or where a table has no room beside its keys, notes)."""
+    whole = [list(row) for row in body]
+    if not fits(header, body, right_aligned) and _has_room(_widths(header, whole), keys):
+        return whole, []
+    for limit in _LONG_CELLS:
+        cells, notes = _cut_cells(header, body, right_aligned, limit)
+        if _has_room(_widths(header, cells), keys):
+            break
+    return cells, notes
+
+
+def _has_room(widths: Sequence[int], keys: int) -> bool:
+    """True if every column fits beside the keys."""
+    return _total([*widths[:keys], *([max(widths[keys:])] if len(widths) > keys else [])]) <= WIDTH
+
+
 def _cut_cells(
     header: Sequence[str], body: Sequence[Sequence[str]], right_aligned: Sequence[bool], limit: int
 ) -> tuple[list[list[str]], list[str]]:
-    """(the cells, texts of more than `limit` letters cut in the widest columns as far as needed, the whole texts with their numbers)."""
+    """(the cells, texts longer than `limit` cut in the widest columns as far as needed, the whole texts with their numbers)."""
     cells, whole = [list(row) for row in body], list[str]()
     widths = _widths(header, cells)
     texts = (column for column in range(len(header)) if not right_aligned[column])

@@ -144,7 +144,7 @@ def published_overview(items: Sequence[Measurement], prices: Prices | None = Non
 
 
 def published_glance(items: Sequence[Measurement], prices: Prices | None = None) -> list[Matrix]:
-    """The fastest result of each kind of accelerator in each round, on the number of them that most kinds have."""
+    """The fastest result of each kind of accelerator in each round, on eight of them (else on the number that most have)."""
     timed = [Result(item, None, ()) for item in items if item.to_target and item.devices > 0 and item.origin != ARTICLE]
     kinds: dict[int, set[tuple[str, str]]] = {}
     for one in timed:
@@ -152,7 +152,8 @@ def published_glance(items: Sequence[Measurement], prices: Prices | None = None)
         kinds.setdefault(item.devices, set()).add((item.origin, accelerator_name(item.hardware)))
     if not kinds:
         return []
-    count = max(kinds, key=lambda devices: (len(kinds[devices]), devices == _USUAL_COUNT, -devices))
+    usual = len(kinds.get(_USUAL_COUNT, ())) > 1
+    count = _USUAL_COUNT if usual else max(kinds, key=lambda devices: (len(kinds[devices]), -devices))
     if len(kinds[count]) < 2:
         return []
     best: dict[tuple[str, str, str], Result] = {}

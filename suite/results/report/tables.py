@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from suite.results.names import workload_name
 from suite.results.report.markdown import EMPTY, markdown_table
 from suite.results.score.family_labels import differing_values
 from suite.results.score.groups import Group, Row
@@ -118,7 +119,7 @@ def _field_text(group: Group, name: str) -> str:
     if value is None or value in ("", (), {}):
         return DASH
     if name == "targets":
-        return clean(targets_text(group.targets), 80)
+        return clean(targets_text(group.targets, workload_name(group.workload)), 80)
     if name == "data_fingerprint":
         return clean(value, 12)
     return f"{value:,}" if isinstance(value, int) else clean(str(value), 80)
