@@ -63,7 +63,7 @@ def workload_charts(items: Sequence[Measurement]) -> list[ScatterChart]:
     for workload in dict.fromkeys(item.workload for item in items):
         members = [item for item in items if item.workload == workload and item.devices > 0 and item.to_target]
         series = [_series(members, name, slots) for name in sorted({_framework(item) for item in members})]
-        if series:
+        if len(members) > 1:
             title = WORKLOAD_TITLES.get(workload, clean(workload, 40))
             charts.append(ScatterChart(file_name("00", workload), title, ("published",), tuple(series)))
     return charts

@@ -206,17 +206,20 @@ def _published_labels(one: Result) -> tuple[str, ...]:
 
 
 def _against_slowest(results: Sequence[Result]) -> list[Result]:
-    """With how many times as fast as the slowest of the same workload, round, target and number of devices."""
+    """With how many times as fast as the slowest of the same workload, round, target and number of devices.
+
+    Systems without devices (CPUs alone) may be of any size and are not compared.
+    """
     slowest: dict[object, float] = {}
     for one in results:
         key = _comparable(one.measurement)
         slowest[key] = max(slowest.get(key, 0.0), one.measurement.score.seconds or 0.0)
-    return [
-        replace(one, speedup=slowest[_comparable(one.measurement)] / one.measurement.score.seconds)
-        if one.measurement.score.seconds and slowest[_comparable(one.measurement)] > one.measurement.score.seconds
-        else one
-        for one in results
-    ]
+    compared = []
+    for one in results:
+        seconds, longest = one.measurement.score.seconds, slowest[_comparable(one.measurement)]
+        faster = one.measurement.devices > 0 and seconds and longest > seconds
+        compared.append(replace(one, speedup=longest / seconds) if faster and seconds else one)
+    return compared
 
 
 def _comparable(item: Measurement) -> tuple[object, ...]:
