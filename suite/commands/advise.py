@@ -27,6 +27,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--devices", type=_count, metavar="N", help="devices of the machine (default: the most measured)"
     )
     parser.add_argument("--deadline", metavar="TIME", help="2h, 90m, 3600s: the cheapest device count that meets it")
+    parser.add_argument(
+        "--price-per-device-hour",
+        metavar="PRICE",
+        help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
+    )
     parser.add_argument("--format", choices=("text", "csv", "json"), default="text", help="text (default), csv or json")
 
 
@@ -40,12 +45,16 @@ def run(args: argparse.Namespace) -> int:
     """Print the advice; 0. Raises ValueError if there are no measurements."""
     from suite.results.advise.advise import advise, parse_deadline
     from suite.results.advise.render import advice_csv, advice_json, advice_text
+    from suite.results.score.price import parse_prices
 
+    prices = None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
     deadline = None if args.deadline is None else parse_deadline(args.deadline)
     items = _measurements(args.paths, args.published)
     if args.workload is not None:
         items = _select_workload(items, args.workload)
-    advice = advise(items, args.devices, deadline)
+    if prices is not None:
+        prices.refuse_unknown_names(items)
+    advice = advise(items, args.devices, deadline, prices)
     print({"text": advice_text, "csv": advice_csv, "json": advice_json}[args.format](advice), end="")
     return 0
 

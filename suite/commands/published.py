@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suite.results.report.published_list import Filters
+    from suite.results.score.price import Prices
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,12 +32,34 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="results of rounds and of the DGX-1 article (default), throughput of other articles, or that article's speedups",
     )
     listed.add_argument("--format", choices=("table", "csv"), default="table", help="table (default) or csv")
+    listed.add_argument(
+        "--html", type=Path, metavar="OUT", help="one page with an overview and every column, readable offline"
+    )
+    listed.add_argument(
+        "--price-per-device-hour",
+        metavar="PRICE",
+        help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the list; 0. Raises ValueError (one line) for a value that matches nothing."""
     from suite.results.report.published_list import Filters, listing
+    from suite.results.score.price import parse_prices
 
+    prices = None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
     filters = Filters(**{item.name: getattr(args, item.name) for item in fields(Filters)})
-    print(listing(args.kind, filters, args.format), end="")
+    if args.html is not None:
+        return _html(args, filters, prices)
+    print(listing(args.kind, filters, args.format, prices), end="")
+    return 0
+
+
+def _html(args: argparse.Namespace, filters: Filters, prices: Prices | None) -> int:
+    if args.kind != "results" or args.format != "table":
+        raise ValueError("--html is a page of results: leave out --kind and --format")
+    from suite.results.html.published_page import write_published_html
+
+    write_published_html(args.html, filters, prices)
+    print(args.html)
     return 0

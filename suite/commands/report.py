@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suite.results.score.price import Prices
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,17 +28,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--figures", type=Path, metavar="FOLDER", help="with --html: the figures as SVG and PNG in a new folder"
     )
+    parser.add_argument(
+        "--price-per-device-hour",
+        metavar="PRICE",
+        help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print or write the report; 0. Raises ValueError for a folder without logs or an output that cannot be written."""
+    from suite.results.score.price import parse_prices
+
+    prices = None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
     if args.html is not None:
-        return _html(args)
+        return _html(args, prices)
     if args.to is not None or args.figures is not None:
         raise ValueError("--to and --figures need --html OUT")
     from suite.results.report.report import report_csv, report_text
 
-    text = report_csv(args.paths) if args.format == "csv" else report_text(args.paths)
+    text = report_csv(args.paths, prices) if args.format == "csv" else report_text(args.paths, prices)
     if args.output is None:
         print(text, end="")
         return 0
@@ -47,13 +59,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _html(args: argparse.Namespace) -> int:
+def _html(args: argparse.Namespace, prices: Prices | None) -> int:
     if args.format is not None or args.output is not None:
         raise ValueError("--html writes a page of its own: leave out --format and --output, or call suite report twice")
     from suite.results.html.page import write_html  # matplotlib: only here
     from suite.results.published.csv_files import find_published_results
 
     published = [] if args.to is None else [item.measurement for item in find_published_results(args.to)]
-    write_html(args.paths, args.html, published, args.figures)
+    write_html(args.paths, args.html, published, args.figures, prices)
     print(args.html)
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer", "ncf")
@@ -41,3 +42,24 @@ def framework_name(text: str, system: str = "") -> str:
         if len(named) == 1:
             return named[0]
     return text
+
+
+_ACCELERATORS = re.compile(
+    r"(?P<tpu>tpu)[ -]?(?P<version>v\d)?"
+    r"|(?P<name>gaudi ?\d?|ascend ?\d+|gc200|rtx ?a\d{4}|[vahlpt]\d{1,3}(?=\b|[sx]\b))",
+    re.IGNORECASE,
+)
+
+
+def accelerator_name(hardware: str) -> str:
+    """The kind of accelerator in a submitter's description: `V100` of `Tesla V100-SXM2-16GB`, `TPU v3` of `tpuv3-8`.
+
+    A description without a known name is returned as it is.
+    """
+    match = _ACCELERATORS.search(hardware)
+    if match is None:
+        return "CPU" if "none (cpu)" in hardware.lower() else hardware
+    if match["tpu"]:
+        return f"TPU {match['version'].lower()}" if match["version"] else "TPU"
+    name = match["name"]
+    return name.capitalize() if name.lower().startswith(("gaudi", "ascend")) else name.upper()

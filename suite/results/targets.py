@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 _MASK_RCNN = {"BBOX": 0.377, "SEGM": 0.339}
 _V06 = {
@@ -35,3 +35,39 @@ QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "m
 
 RUNS_REQUIRED: Mapping[str, int] = {"resnet": 5, "ssd": 5, "maskrcnn": 5, "gnmt": 10, "transformer": 10, "ncf": 100}
 """Benchmark to the number of runs that a result needs (v0.5 to v0.7 rules)."""
+
+BLEU_WORKLOADS = ("gnmt", "transformer")
+"""Some logs hold BLEU as a fraction, some in points; it is shown in points."""
+
+
+def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) -> float:
+    """What to multiply values of `metric` by to show them: 100 for BLEU as a fraction, else 1.
+
+    The target decides; where there is none, the largest of `values`.
+    """
+    if "bleu" not in metric.lower():
+        return 1.0
+    known = target if target is not None else max(values, default=0.0)
+    return 100.0 if 0.0 < known <= 1.0 else 1.0
+
+
+METRIC_NAMES: Mapping[str, str] = {
+    "resnet50": "top1",
+    "ssd": "map",
+    "maskrcnn": "BBOX",
+    "gnmt": "bleu",
+    "transformer": "bleu",
+    "ncf": "hr_at_10",
+}
+"""Workload to the name of its (first) metric."""
+
+
+def metric_name(metric: str, workload: str) -> str:
+    """The name of a metric: logs of v0.5 call every metric `quality`."""
+    return METRIC_NAMES.get(workload, metric) if metric == "quality" else metric
+
+
+def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
+    """Targets as text, BLEU in points: `top1 0.759`, `bleu 24`; with the suite's name of the workload also those of v0.5."""
+    named = {metric_name(metric, workload): value for metric, value in targets.items()}
+    return ", ".join(f"{metric} {value * bleu_scale(metric, value):.6g}" for metric, value in named.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 """Unicode categories that would move the cursor, reorder the line, or cannot be encoded."""
@@ -34,3 +35,44 @@ def csv_cell(text: str) -> str:
 def devices_text(devices: int) -> str:
     """A number of devices as text: `1 device`, `8 devices`."""
     return f"{devices} device" if devices == 1 else f"{devices} devices"
+
+
+def time_text(seconds: float) -> str:
+    """A time to target: seconds below two minutes, else minutes with two decimals: `4.6 s`, `20.41 min`."""
+    number, unit = _time_in(seconds, seconds)
+    return f"{number} {unit}"
+
+
+def time_range_text(low: float, high: float, deviation: float) -> str:
+    """Fastest, slowest and standard deviation in one unit, all in seconds: `4.5–4.7 ±0.1 s`."""
+    unit = _time_in(high, high)[1]
+    return f"{_time_in(low, high)[0]}–{_time_in(high, high)[0]} ±{_time_in(deviation, high)[0]} {unit}"
+
+
+def _time_in(seconds: float, size: float) -> tuple[str, str]:
+    """`seconds` as text in the unit that suits a time of `size` seconds, and that unit."""
+    if size >= 120:
+        return f"{seconds / 60:,.2f}", "min"
+    return (f"{seconds:.1f}" if size >= 1 else f"{seconds:.3g}"), "s"
+
+
+def shortened(texts: Sequence[str], limit: int) -> list[str]:
+    """Each text in at most `limit` characters; different ones stay different: where ends differ the middle is left out."""
+    distinct = list(dict.fromkeys(texts))
+    for tail in (0, limit // 3, limit // 2, 2 * limit // 3):
+        cut = [_without_middle(text, limit, tail) for text in distinct]
+        if len(set(cut)) == len(cut):
+            break
+    else:
+        cut = [
+            f"{text[: limit - len(mark)]}{mark}"
+            for text, mark in zip(distinct, (f" ({number})" for number in range(1, len(distinct) + 1)), strict=True)
+        ]
+    short = dict(zip(distinct, cut, strict=True))
+    return [short[text] for text in texts]
+
+
+def _without_middle(text: str, limit: int, tail: int) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit - 1 - tail].rstrip()}…{text[-tail:].lstrip() if tail else ''}"

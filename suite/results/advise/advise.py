@@ -13,6 +13,7 @@ from enum import Enum
 
 from suite.results.score.family_labels import family_labels
 from suite.results.score.measurement import Measurement, by_family
+from suite.results.score.price import Prices
 from suite.results.score.scaling import ScalingPair, scaling_pair
 from suite.results.text import devices_text
 
@@ -61,6 +62,8 @@ class DeviceChoice:
     """Device-hours of one job, counting its own devices."""
     energy_joules: float | None
     """Mean energy to target of one job over its runs; None where power was not measured in all of them."""
+    cost: float | None
+    """Cost of one job, counting its own devices; None without a price."""
     runs: int
     failed: int
     measurement: Measurement
@@ -111,6 +114,17 @@ class Advice:
         return min(self.choices, key=lambda choice: (choice.device_hours, choice.seconds))
 
     @property
+    def lowest_cost(self) -> DeviceChoice | None:
+        """The choice with the lowest cost per job; None without a price."""
+        priced = [choice for choice in self.choices if choice.cost is not None]
+        return min(priced, key=lambda choice: (choice.cost or 0.0, choice.seconds), default=None)
+
+    @property
+    def nothing_to_choose(self) -> bool:
+        """True if one number of devices was measured, and nothing else was asked that this number answers."""
+        return len(self.choices) == 1 and self.deadline is None and not self.extrapolated
+
+    @property
     def least_energy(self) -> DeviceChoice | None:
         """The choice with the least energy per job; None if power was never measured."""
         measured = [choice for choice in self.choices if choice.energy_joules is not None]
@@ -130,7 +144,10 @@ def parse_deadline(text: str) -> float:
 
 
 def advise(
-    items: Sequence[Measurement], devices: int | None = None, deadline_seconds: float | None = None
+    items: Sequence[Measurement],
+    devices: int | None = None,
+    deadline_seconds: float | None = None,
+    prices: Prices | None = None,
 ) -> list[Advice]:
     """Advice for each workload and family with a time to target, for a machine of `devices` (None: the most measured).
 
@@ -151,7 +168,7 @@ def advise(
             f"--devices {devices}: the fewest devices that were measured are {fewest}; give {fewest} or more"
         )
     advice = [
-        _advice(family, settings, devices, deadline_seconds)
+        _advice(family, settings, devices, deadline_seconds, prices)
         for family, settings in zip(fitting, _settings(fitting), strict=True)
     ]
     return sorted(
@@ -171,11 +188,15 @@ def _settings(families: Sequence[Sequence[Measurement]]) -> list[str]:
 
 
 def _advice(
-    family: Sequence[Measurement], settings: str, devices: int | None, deadline_seconds: float | None
+    family: Sequence[Measurement],
+    settings: str,
+    devices: int | None,
+    deadline_seconds: float | None,
+    prices: Prices | None,
 ) -> Advice:
     machine = devices or max(item.devices for item in family)
     best, notes = _fastest_per_device_count(family, machine)
-    choices = tuple(_choice(item, machine) for item in best)
+    choices = tuple(_choice(item, machine, prices) for item in best)
     pair = scaling_pair(best[0], best[-1]) if len(best) > 1 else None
     busiest = max(item.devices for item in family)
     if machine > busiest:
@@ -226,7 +247,7 @@ def _fastest_per_device_count(family: Sequence[Measurement], machine: int) -> tu
     return sorted(best, key=lambda item: item.devices), notes
 
 
-def _choice(item: Measurement, machine: int) -> DeviceChoice:
+def _choice(item: Measurement, machine: int, prices: Prices | None) -> DeviceChoice:
     seconds = item.score.seconds
     assert seconds is not None
     at_once = machine // item.devices
@@ -240,6 +261,7 @@ def _choice(item: Measurement, machine: int) -> DeviceChoice:
         jobs_per_hour=at_once * 3600.0 / seconds,
         device_hours=item.devices * seconds / 3600.0,
         energy_joules=sum(energies) / len(energies) if energies and len(energies) == len(item.runs) else None,
+        cost=None if prices is None else prices.cost(item),
         runs=item.score.runs_successful,
         failed=item.score.runs_failed,
         measurement=item,

@@ -15,9 +15,10 @@ from pathlib import Path
 from suite.results.advise.render import next_run_text
 from suite.results.names import WORKLOAD_TITLES
 from suite.results.published.csv_files import ARTICLE, load_published_results, published_folders
+from suite.results.report.markdown import markdown_table, wrapped
 from suite.results.report.report import NOT_VERIFIED
-from suite.results.report.tables import DASH, Footnotes, markdown_table, two_decimals
-from suite.results.score.family_labels import family_labels
+from suite.results.report.tables import DASH, Footnotes, two_decimals
+from suite.results.score.family_labels import differing_values, family_labels
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.score.scaling import (
     PrintedSpeedup,
@@ -147,7 +148,7 @@ def tables_markdown(tables: ArticleTables) -> str:
     for family in tables.families:
         parts += _workload_table(family)
     parts += _summary(tables)
-    return "\n\n".join(parts) + "\n"
+    return wrapped("\n\n".join(parts)) + "\n"
 
 
 def _title(family: Family) -> str:
@@ -157,64 +158,66 @@ def _title(family: Family) -> str:
 
 def _workload_table(family: Family) -> list[str]:
     footnotes = Footnotes()
-    header = ["devices", "batch", "minutes per epoch", "epochs to target", "total minutes", "precision", "runs"]
-    body = [_workload_cells(item, family.measurements, footnotes) for item in family.measurements]
-    table = markdown_table(header, body, [True, False, True, True, True, False, False])
+    own = [_own_settings(item, family.measurements) for item in family.measurements]
+    header = ["devices", "batch", "time per epoch", "epochs to target", "total time", "precision", "runs"]
+    right = [True, False, True, True, True, False, False]
+    body = [_workload_cells(item, footnotes) for item in family.measurements]
+    if any(own):
+        header, right = [header[0], "differs in", *header[1:]], [right[0], False, *right[1:]]
+        body = [[cells[0], markdown_escape(text) or DASH, *cells[1:]] for cells, text in zip(body, own, strict=True)]
+    table = markdown_table(header, body, right, keys=2 if any(own) else 1)
     below = [markdown_escape(line) for line in footnotes.lines()]
     number = TABLES.get(family.first.workload)
     heading = f"## {f'Table {number}. ' if number else ''}{markdown_escape(_title(family))}"
-    settings = [markdown_escape(family.settings)] if family.settings else []
+    settings = [markdown_escape(text) for text in (family.settings, _batch_unit(family)) if text]
     return [heading, *settings, "\n".join([table, *([""] if below else []), *below])]
 
 
-def _workload_cells(item: Measurement, others: Sequence[Measurement], footnotes: Footnotes) -> list[str]:
+def _workload_cells(item: Measurement, footnotes: Footnotes) -> list[str]:
     score = item.score
     notes = score.notes if item.profile not in ("demo", "synthetic") else ()
-    texts = [*(label for label in item.labels if label == "oversubscribed"), *notes, *_own_settings(item, others)]
+    texts = [*(label for label in item.labels if label == "oversubscribed"), *notes]
     marks = "".join(f" {footnotes.mark(clean(text))}" for text in texts)
     epochs = DASH if score.epochs is None else f"{score.epochs:.4g}"
-    cells = [
-        str(item.devices) + marks,
-        _batch(item),
-        _minutes(score.seconds_per_epoch),
-        epochs,
-        _minutes(score.seconds),
-    ]
+    cells = [str(item.devices) + marks, _batch(item), _time(score.seconds_per_epoch), epochs, _time(score.seconds)]
     return [*cells, markdown_escape(clean(item.precision, 20)) or DASH, _runs(item)]
 
 
-def _own_settings(item: Measurement, others: Sequence[Measurement]) -> list[str]:
+def _own_settings(item: Measurement, others: Sequence[Measurement]) -> str:
     """Logged hyperparameters that distinguish `item` from other measurements on the same number of devices."""
     twins = [other for other in others if other.devices == item.devices]
-    common = set.intersection(*(set(twin.hyperparameters.items()) for twin in twins))
-    own = [f"{key} {value}" for key, value in sorted(item.hyperparameters.items()) if (key, value) not in common]
-    return ["with " + clean(", ".join(own), 200)] if own else []
+    return differing_values(item.hyperparameters, [twin.hyperparameters for twin in twins])
 
 
 def _batch(item: Measurement) -> str:
     """Global batch and batch per device: `16,384 (2,048 per device)`."""
     size = item.batch_size_global
-    if not size:
-        return "unknown"
-    unit = "" if item.batch_unit in ("", "samples") else f" {markdown_escape(clean(item.batch_unit, 20))}"
-    return f"{size:,}{unit} ({size / item.devices:,.10g} per device)"
+    return f"{size:,} ({size / item.devices:,.10g} per device)" if size else "unknown"
+
+
+def _batch_unit(family: Family) -> str:
+    units = {item.batch_unit for item in family.measurements} - {"", "samples"}
+    return clean(f"batch in {' or '.join(sorted(units))}", 80) if units else ""
 
 
 def _runs(item: Measurement) -> str:
     if not item.runs:
         return "figure"
     score = item.score
-    text = f"{score.runs_successful} of {score.runs_required}" if score.runs_required else f"{score.runs_successful}"
+    required = score.runs_required if item.profile not in ("demo", "synthetic") else None
+    text = f"{score.runs_successful} of {required}" if required else f"{score.runs_successful}"
     failed = f", {score.runs_failed} failed" if score.runs_failed else ""
-    return f"{text}{failed} ({score.method} of {score.runs_retained})"
+    return f"{text}{failed}" + (f" ({score.method} of {score.runs_retained})" if score.runs_successful > 1 else "")
 
 
-def _minutes(seconds: float | None) -> str:
-    """Minutes with four significant digits."""
+def _time(seconds: float | None) -> str:
+    """Seconds below two minutes, else minutes, with four significant digits: the article's times are that exact."""
     if seconds is None:
         return DASH
+    if seconds < 120:
+        return f"{seconds:.4g} s"
     value = seconds / 60.0
-    return f"{value:,.1f}" if value >= 1000 else f"{value:.4g}"
+    return f"{value:,.1f} min" if value >= 1000 else f"{value:.4g} min"
 
 
 def _summary(tables: ArticleTables) -> list[str]:
@@ -237,21 +240,19 @@ def _summary(tables: ArticleTables) -> list[str]:
 def _speedups(families: Sequence[Family], printed: Sequence[PrintedSpeedup]) -> str:
     """One row for each family, one column for each pair that begins with its fewest devices."""
     footnotes = Footnotes()
-    flags = {(one.workload, one.devices_from, one.devices_to): one.flag for one in printed if one.flag}
+    printed_flags = {(one.workload, one.devices_from, one.devices_to): one.flag for one in printed}
     columns = sorted({(pair.devices_from, pair.devices_to) for family in families for pair in _from_fewest(family)})
     body = []
     for family in families:
         cells: dict[tuple[int, int], str] = {}
         for pair in _from_fewest(family):
             key = (pair.devices_from, pair.devices_to)
-            article = family.first.origin == ARTICLE
-            texts = [
-                *([flags[(pair.workload, *key)]] if article and (pair.workload, *key) in flags else []),
-                *pair.flags,
-            ]
-            text = two_decimals(pair.total) + "".join(f" {footnotes.mark(clean(one, 300))}" for one in texts)
+            flag = printed_flags.get((pair.workload, *key)) if family.first.origin == ARTICLE else None
+            texts = [*([flag] if flag else []), *(() if pair.settings else pair.flags)]
+            own = f" ({markdown_escape(pair.settings)})" if pair.settings else ""
+            text = two_decimals(pair.total) + own + "".join(f" {footnotes.mark(clean(one, 300))}" for one in texts)
             cells[key] = f"{cells[key]}; {text}" if key in cells else text
-        body.append([_row_name(family, footnotes), *(cells.get(column, DASH) for column in columns)])
+        body.append([_row_name(family), *(cells.get(column, DASH) for column in columns)])
     header = ["workload", *(f"{one} → {other}" for one, other in columns)]
     below = [markdown_escape(line) for line in footnotes.lines()]
     table = markdown_table(header, body, [False, *(True for _ in columns)])
@@ -262,9 +263,9 @@ def _from_fewest(family: Family) -> list[ScalingPair]:
     return [pair for pair in family.pairs if pair.devices_from == family.first.devices]
 
 
-def _row_name(family: Family, footnotes: Footnotes) -> str:
-    mark = f" {footnotes.mark(family.settings)}" if family.settings else ""
-    return markdown_escape(f"{clean(family.first.workload, 40)}: {family.name}") + mark
+def _row_name(family: Family) -> str:
+    settings = f", {family.settings}" if family.settings else ""
+    return markdown_escape(f"{clean(family.first.workload, 40)}: {family.name}{settings}")
 
 
 def _decompositions(families: Sequence[Family]) -> list[str]:
@@ -273,30 +274,30 @@ def _decompositions(families: Sequence[Family]) -> list[str]:
     footnotes = Footnotes()
     body, verdicts = [], []
     for family in families:
-        name = _row_name(family, footnotes)
+        name = _row_name(family)
         for pair in family.pairs:
             body.append([name, *_pair_cells(pair, footnotes)])
-            verdicts.append(f"- {name}, {_devices(pair)}: {markdown_escape(pair.verdict)}{interval_suffix(pair)}")
+            verdicts.append(
+                f"- {name}, {markdown_escape(_devices(pair))}: {markdown_escape(pair.verdict)}{interval_suffix(pair)}"
+            )
     explained = [
         "speedup = throughput (time per epoch) × efficiency (epochs to target); per device: throughput for each device.",
         "batch: global; scaling: strong = same global batch, weak = same batch per device, mixed = neither.",
         *footnotes.lines(),
     ]
-    table = markdown_table([*header, "95 % interval"], body, [False] * 4 + [True] * 4 + [False])
+    table = markdown_table([*header, "95 % interval"], body, [False] * 4 + [True] * 4 + [False], keys=2)
     return ["\n".join([table, "", *(markdown_escape(line) for line in explained)]), "\n".join(verdicts)]
 
 
 def _pair_cells(pair: ScalingPair, footnotes: Footnotes) -> list[str]:
     sizes = [f"{size:,}" if size else DASH for size in (pair.before.batch_size_global, pair.after.batch_size_global)]
-    flags = "".join(f" {footnotes.mark(clean(flag, 300))}" for flag in pair.flags)
+    flags = "".join(f" {footnotes.mark(clean(flag, 300))}" for flag in pair.flags if not pair.settings)
     mark = f" {footnotes.mark(pair.no_interval)}" if pair.interval is None else ""
     ratios = [pair.total, pair.throughput, pair.efficiency, pair.scaling_efficiency]
-    first = [f"{pair.devices_from} → {pair.devices_to}{flags}", " → ".join(sizes), pair.scaling_kind]
+    first = [markdown_escape(_devices(pair)) + flags, " → ".join(sizes), pair.scaling_kind]
     return [*first, *map(two_decimals, ratios), interval_text(pair) + mark]
 
 
 def _devices(pair: ScalingPair) -> str:
-    """Device counts of a pair, `1 → 8`; with the batch if there are several results on one count."""
-    one, other = pair.before.batch_size_global, pair.after.batch_size_global
-    batch = f" with batch {one:,} → {other:,}" if pair.flags and one and other else ""
-    return f"{pair.devices_from} → {pair.devices_to}{batch}"
+    """Device counts of a pair, `1 → 8`, and its own settings if there are several results on one count."""
+    return f"{pair.devices_from} → {pair.devices_to}" + (f", {pair.settings}" if pair.settings else "")

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from suite.results.advise.advise import ASSUMPTION, ROUNDING_TOLERANCE, Advice, DeviceChoice, Placement
 from suite.results.names import WORKLOAD_TITLES
+from suite.results.report.markdown import markdown_table
 from suite.results.report.report import NOT_VERIFIED
-from suite.results.report.tables import DASH, markdown_table, rate_text
+from suite.results.report.tables import DASH, rate_text
 from suite.results.score.measurement import Measurement
+from suite.results.score.price import cost_text
 from suite.results.score.scaling import ratio_text
 from suite.results.text import clean, csv_cell, devices_text, markdown_escape
 
@@ -74,6 +76,16 @@ def recommendation_text(advice: Advice) -> str:
     return f"{name} gives the most jobs on {devices_text(advice.most_jobs.devices)} each; {compared}."
 
 
+def single_choice_text(advice: Advice) -> str:
+    """One line for a workload that was measured on one number of devices: its time, its cost, and what to run next."""
+    name, only = heading_text(advice).split("; machine of ")[0], advice.choices[0]
+    cost = "" if only.cost is None else f", cost {cost_text(only.cost)}"
+    return (
+        f"{name}: {duration_text(only.seconds)}{cost} on {devices_text(only.devices)}, the only count measured, so there is "
+        f"nothing to choose from. {''.join(f'Note: {note}. ' for note in advice.notes)}{next_run_text(only.measurement)}"
+    )
+
+
 def queue_text(choice: DeviceChoice) -> str:
     """How a queue runs: `eight 1-device jobs side by side`, `8-device jobs one after another`."""
     if choice.jobs_at_once == 1:
@@ -120,6 +132,9 @@ def _answer_lines(advice: Advice) -> Iterator[str]:
     if least is not None:
         rest = f" (not measured on {', '.join(map(str, missing))})" if missing else ""
         yield f"least energy (GPUs): {devices_text(least.devices)}, {energy_text(least.energy_joules)} a job{rest}"
+    lowest = advice.lowest_cost
+    if lowest is not None and lowest.cost is not None:
+        yield f"lowest cost: {devices_text(lowest.devices)}, {cost_text(lowest.cost)} a job"
     if advice.deadline is not None:
         yield _deadline(advice)
 
@@ -146,7 +161,8 @@ def device_hours_text(device_hours: float) -> str:
 
 def advice_text(items: Sequence[Advice]) -> str:
     """All advice for a terminal."""
-    parts = ["\n".join((f"{NOT_VERIFIED}", *_wrapped(ASSUMPTION, "")))]
+    assumption = [] if all(advice.nothing_to_choose for advice in items) else _wrapped(ASSUMPTION, "")
+    parts = ["\n".join((f"{NOT_VERIFIED}", *assumption))]
     if len({advice.profile for advice in items}) > 1:
         parts.append("Several profiles were given; each has advice of its own, and they are never mixed.")
     parts += [_advice_section(advice) for advice in items]
@@ -154,14 +170,16 @@ def advice_text(items: Sequence[Advice]) -> str:
 
 
 def _advice_section(advice: Advice) -> str:
+    if advice.nothing_to_choose:
+        return markdown_escape(single_choice_text(advice))
     header = ["devices", "one job", "jobs at once", "jobs/h", "device-hours/job", "energy/job", "runs"]
+    right = [True] * 6 + [False]
     body = [_cells(choice) for choice in advice.choices]
-    lines = [
-        *_wrapped(markdown_escape(heading_text(advice)), ""),
-        "",
-        markdown_table(header, body, [True] * 6 + [False]),
-        "",
-    ]
+    if any(choice.cost is not None for choice in advice.choices):
+        header, right = [*header, "cost/job"], [*right, True]
+        costs = (DASH if choice.cost is None else cost_text(choice.cost) for choice in advice.choices)
+        body = [[*cells, cost] for cells, cost in zip(body, costs, strict=True)]
+    lines = [*_wrapped(markdown_escape(heading_text(advice)), ""), "", markdown_table(header, body, right), ""]
     lines += _wrapped(markdown_escape(recommendation_text(advice)), "")
     points = [*_answer_lines(advice), certainty_text(advice), *advice.notes]
     for text in points:
@@ -199,6 +217,7 @@ _COLUMNS = (
         "jobs_per_hour",
         "device_hours_per_job",
         "energy_joules_per_job",
+        "cost_per_job",
         "runs_successful",
         "runs_failed",
     ),
@@ -231,6 +250,7 @@ def _row(advice: Advice, choice: DeviceChoice) -> dict[str, object]:
         "jobs_per_hour": choice.jobs_per_hour,
         "device_hours_per_job": choice.device_hours,
         "energy_joules_per_job": choice.energy_joules,
+        "cost_per_job": choice.cost,
         "runs_successful": choice.runs,
         "runs_failed": choice.failed,
         "fastest_single_job": choice is advice.fastest,

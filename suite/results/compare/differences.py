@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from suite.results.compare.entries import Entry
 from suite.results.score.measurement import Measurement
+from suite.results.targets import BLEU_WORKLOADS
 from workloads.api import LoggedSettings, field_names
 
-BLEU_WORKLOADS = ("gnmt", "transformer")
-"""Some logs hold BLEU as a fraction, some in points."""
 _TARGET_TOLERANCE = 1e-6
 """Relative difference up to which two targets count as equal: float32 rounding."""
 

@@ -9,9 +9,10 @@ from suite.results.compare.compare import Comparison, Match, Refusal
 from suite.results.compare.convergence import Convergence
 from suite.results.compare.entries import Entry
 from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, EQUAL_TOLERANCE, TIME, Ratio, ratio_summary
+from suite.results.report.markdown import markdown_table
 from suite.results.report.report import NOT_VERIFIED
-from suite.results.report.tables import markdown_table, minutes_text, rate_text
-from suite.results.text import devices_text, markdown_cell
+from suite.results.report.tables import rate_text
+from suite.results.text import devices_text, markdown_cell, time_text
 
 _WIDTH = 118
 _MOST_SOURCES = 5
@@ -141,7 +142,7 @@ def _row(item: Ratio) -> list[str]:
 
 def _value(item: Ratio, value: float) -> str:
     if item.quantity == TIME:
-        return f"{minutes_text(value)} min"
+        return time_text(value)
     if item.quantity == EPOCHS:
         return f"{value:.4g}"
     return f"{rate_text(value)} s" if item.quantity == EPOCH_TIME else f"{rate_text(value)}/s"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from suite.results.html.theme import OTHER_SLOT
 
 Point = tuple[float, float]
 Points = tuple[Point, ...]
@@ -24,12 +26,14 @@ class Series:
 
     label: str
     slot: int
-    """Number that selects its colour and marker (theme.py)."""
+    """Number that selects the colour of its framework (theme.py)."""
     paths: tuple[Points, ...]
     published: bool = False
     """True for results that are not ours: drawn dashed and in grey."""
     ranges: tuple[tuple[float, float, float], ...] = ()
     """(x, lowest, highest) of points with several runs."""
+    style: int = 0
+    """Number that selects marker and dashes: curves of one colour differ in them."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +64,38 @@ class ScalingChart:
     title: str
     labels: tuple[str, ...]
     times: tuple[Series, ...]
-    """Points are (devices, minutes)."""
+    """Points are (devices, time in `unit`)."""
     speedups: tuple[Series, ...]
     """Points are (devices over those of the baseline, speedup)."""
+    unit: str = "minutes"
+    """`seconds` where every time is below two minutes."""
     note: str = ""
+
+
+@dataclass(frozen=True)
+class ScatterChart:
+    """Minutes to target against devices as points, both axes logarithmic; each series is one framework."""
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    series: tuple[Series, ...]
+    """Points are (devices, minutes)."""
+    note: str = ""
+
+
+AnyChart = Chart | ScalingChart | ScatterChart
+
+
+def slots_and_styles(frameworks: Sequence[str], slots: Mapping[str, int]) -> list[tuple[int, int]]:
+    """For each curve the slot of its framework and its number among the curves of that colour."""
+    seen: dict[int, int] = {}
+    placed = []
+    for name in frameworks:
+        slot = slots.get(name, OTHER_SLOT)
+        placed.append((slot, seen.get(slot, 0)))
+        seen[slot] = seen.get(slot, 0) + 1
+    return placed
 
 
 def finite_points(points: Iterable[tuple[float | None, float | None]]) -> Points:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from suite.results.html.charts import (
@@ -15,28 +16,22 @@ from suite.results.html.charts import (
     downsample_mean,
     evenly_chosen,
     finite_points,
+    slots_and_styles,
 )
+from suite.results.html.labels import row_labels, run_labels
+from suite.results.html.theme import framework_slots
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import telemetry
 from suite.results.names import workload_name
-from suite.results.score.groups import Group, Row
-from suite.results.text import clean, devices_text
-from workloads.api import field_names
+from suite.results.score.groups import Row
+from suite.results.targets import bleu_scale, metric_name
+from suite.results.text import clean
 
 _TELEMETRY_RUNS = 3
 """Runs of a series whose telemetry is drawn."""
-_SHORT_SECONDS = 180.0
-"""Runs up to this long are drawn in seconds, longer ones in minutes."""
-_PREFERRED_FIELDS = (
-    "framework",
-    "devices",
-    "batch_size_global",
-    "precision",
-    "lr_scaling",
-    "hyperparameter_set",
-    "batch_rule",
-)
+SHORT_SECONDS = 120.0
+"""Shorter runs are drawn in seconds, longer ones in minutes."""
 _SENSORS: Mapping[str, tuple[str, str]] = {
     "run_cpu_percent": ("CPU used by the run", "% of all CPUs"),
     "gpu_percent": ("GPU in use", "% of time, mean over devices"),
@@ -46,97 +41,59 @@ _SENSORS: Mapping[str, tuple[str, str]] = {
 """Sensor (docs/telemetry.md) to title and unit of its figure."""
 
 
-def row_labels(rows: Sequence[Row]) -> list[str]:
-    """One short label for each row, made of the fields in which it differs from the others: `pytorch, 2 devices`."""
-    known = [_known_values(row.group) for row in rows]
-    all_names = list(dict.fromkeys(name for values in known for name in values))
-    names: list[str] = [name for name in ("framework", "devices") if name in all_names]
-    texts = [_label(values, names) for values in known]
-    for name in (*_PREFERRED_FIELDS, *all_names):
-        if len(set(texts)) == len(texts):
-            break
-        if name not in names and len({values.get(name) for values in known}) > 1:
-            names.append(name)
-            texts = [_label(values, names) for values in known]
-    return _numbered_duplicates(
-        [text or clean(row.group.system, 40) or "runs" for row, text in zip(rows, texts, strict=True)]
-    )
-
-
-def _known_values(group: Group) -> dict[str, object]:
-    """The known fields of a row; each hyperparameter is a field of its own."""
-    values = {name: getattr(group, name) for name in field_names(Group, row=True) if name != "hyperparameters"}
-    return {name: value for name, value in values.items() if value not in (None, "", (), {})} | dict(
-        group.hyperparameters
-    )
-
-
-def _label(values: Mapping[str, object], names: Sequence[str]) -> str:
-    return clean(", ".join(_value_text(name, values[name]) for name in names if name in values), 60)
-
-
-def _value_text(name: str, value: object) -> str:
-    if name == "devices" and isinstance(value, int):
-        return devices_text(value)
-    if name == "batch_size_global":
-        return f"batch {value:,}"
-    if name.startswith(("opt_", "model_")):
-        return f"{name.split('_', 1)[1]} {value}"
-    return value if isinstance(value, str) else clean(repr(value), 20)
-
-
-def _numbered_duplicates(texts: Sequence[str]) -> list[str]:
-    """The texts, with a number appended to repeated ones: labels are cut, and may differ only after the cut."""
-    seen: dict[str, int] = {}
-    result = []
-    for text in texts:
-        seen[text] = seen.get(text, 0) + 1
-        result.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
-    return result
-
-
-def run_labels(rows: Sequence[Row]) -> tuple[str, ...]:
-    """The labels of all rows together, to show with every number of the table."""
-    labels = {label for row in rows for label in row.labels}
-    return tuple(clean(label, 60) for label in sorted(labels)[:6])
-
-
 def file_name(*parts: str) -> str:
     """The stem of a file name: lower-case letters, digits and `-` only, so that no name can lead out of a folder."""
     words = (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-")[:40] for part in parts)
     return "-".join(word for word in words if word) or "figure"
 
 
-def table_charts(table: Sequence[Row], number: int) -> list[Chart]:
-    """All charts of one table; what was not recorded has none. `number` of the table makes file names unique."""
-    names = row_labels(table)
+@dataclass(frozen=True)
+class _Curve:
+    """How the runs of a row are drawn."""
+
+    name: str
+    slot: int
+    style: int
+
+
+def table_charts(table: Sequence[Row], number: int, slots: Mapping[str, int] | None = None) -> list[Chart]:
+    """All charts of one table; what was not recorded has none. `number` of the table makes file names unique.
+
+    `slots`: the colour of each framework on the page (theme.framework_slots).
+    """
+    frameworks = [row.group.framework for row in table]
+    placed = slots_and_styles(frameworks, framework_slots(frameworks) if slots is None else slots)
+    curves = [_Curve(name, slot, style) for name, (slot, style) in zip(row_labels(table), placed, strict=True)]
     return [
-        *_quality_charts(table, names, number),
-        *_rate_charts(table, names, number),
-        *_telemetry_charts(table, names, number),
+        *_quality_charts(table, curves, number),
+        *_rate_charts(table, curves, number),
+        *_telemetry_charts(table, curves, number),
     ]
 
 
 # --- quality ------------------------------------------------------------------------------------------------------------
 
 
-def _quality_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Iterator[Chart]:
+def _quality_charts(table: Sequence[Row], curves: Sequence[_Curve], number: int) -> Iterator[Chart]:
     unit, scale = _time_unit(table)
     for metric in _metrics(table):
 
         def over_epochs(record: RunRecord, metric: str = metric) -> Points:
-            return finite_points(
-                (_epoch(record, index), item.values.get(metric)) for index, item in enumerate(record.evaluations)
-            )
+            values = _shown_values(record, metric)
+            return finite_points((_epoch(record, index), value) for index, value in enumerate(values))
 
         def over_time(record: RunRecord, metric: str = metric) -> Points:
-            return finite_points((item.seconds / scale, item.values.get(metric)) for item in record.evaluations)
+            values = _shown_values(record, metric)
+            return finite_points(
+                (item.seconds / scale, value) for item, value in zip(record.evaluations, values, strict=True)
+            )
 
-        targets = {dict(row.group.targets).get(metric) for row in table}
+        logged = [_by_metric(row.group.targets, row.group.workload).get(metric) for row in table]
+        targets = {None if value is None else value * bleu_scale(metric, value) for value in logged}
         target = next(iter(targets)) if len(targets) == 1 else None
         shown = finite_points([(0.0, target)])
         for x_label, points in (("epochs", over_epochs), (unit, over_time)):
-            series, note = _series(table, names, points)
+            series, note = _series(table, curves, points)
             if series:
                 yield Chart(
                     name=file_name(f"{number:02d}", _workload(table), clean(metric, 30), "over", x_label),
@@ -146,9 +103,21 @@ def _quality_charts(table: Sequence[Row], names: Sequence[str], number: int) -> 
                     y_label=clean(metric, 30),
                     series=series,
                     target=shown[0][1] if shown else None,
-                    target_label=f"target {target:g}" if target is not None else "",
+                    target_label=f"target {target:.6g}" if target is not None else "",
                     note=note,
                 )
+
+
+def _shown_values(record: RunRecord, metric: str) -> list[float | None]:
+    """The values of all evaluations, BLEU in points."""
+    values = [_by_metric(item.values, record.benchmark).get(metric) for item in record.evaluations]
+    target = _by_metric(record.targets, record.benchmark).get(metric)
+    scale = bleu_scale(metric, target, [value for value in values if value is not None])
+    return [None if value is None else value * scale for value in values]
+
+
+def _by_metric(values: Mapping[str, float], workload: str) -> dict[str, float]:
+    return {metric_name(metric, workload_name(workload)): value for metric, value in values.items()}
 
 
 def _metrics(table: Sequence[Row]) -> list[str]:
@@ -160,7 +129,8 @@ def _metrics(table: Sequence[Row]) -> list[str]:
     scores = dict.fromkeys(
         metric for record in _records(table) for evaluation in record.evaluations[:3] for metric in evaluation.scores
     )
-    return list({**{name: None for name in targets if name in logged}, **({} if targets else logged), **scores})[:3]
+    names = {**{name: None for name in targets if name in logged}, **({} if targets else logged), **scores}
+    return list(dict.fromkeys(metric_name(name, _workload(table)) for name in names))[:3]
 
 
 def _epoch(record: RunRecord, index: int) -> float | None:
@@ -178,20 +148,20 @@ def _records(table: Sequence[Row]) -> list[RunRecord]:
 
 def _time_unit(table: Sequence[Row]) -> tuple[str, float]:
     longest = max((item.seconds for record in _records(table) for item in record.evaluations), default=0.0)
-    return ("seconds", 1.0) if longest <= _SHORT_SECONDS else ("minutes", 60.0)
+    return ("seconds", 1.0) if longest < SHORT_SECONDS else ("minutes", 60.0)
 
 
 def _series(
-    table: Sequence[Row], names: Sequence[str], points: Callable[[RunRecord], Points]
+    table: Sequence[Row], curves: Sequence[_Curve], points: Callable[[RunRecord], Points]
 ) -> tuple[tuple[Series, ...], str]:
     """(one series for each row that has a curve, a note on curves left out)."""
     series, left_out = [], 0
-    for slot, (row, name) in enumerate(zip(table, names, strict=True)):
+    for row, curve in zip(table, curves, strict=True):
         paths = [downsample(points(run.reading.record)) for run in row.attempts if run.reading is not None]
         drawn = evenly_chosen(paths)
         left_out += sum(1 for path in paths if path) - len(drawn)
         if drawn:
-            series.append(Series(name, slot, drawn))
+            series.append(Series(curve.name, curve.slot, drawn, style=curve.style))
     return tuple(series), _left_out(left_out)
 
 
@@ -202,7 +172,7 @@ def _left_out(count: int) -> str:
 # --- throughput and waiting ---------------------------------------------------------------------------------------------
 
 
-def _rate_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Iterator[Chart]:
+def _rate_charts(table: Sequence[Row], curves: Sequence[_Curve], number: int) -> Iterator[Chart]:
     unit, scale = _time_unit(table)
     sample_unit = clean(table[0].group.sample_unit or "samples", 30)
 
@@ -219,7 +189,7 @@ def _rate_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Ite
         ("data wait", "% of training time", waits),
     )
     for title, y_label, points in kinds:
-        series, note = _series(table, names, points)
+        series, note = _series(table, curves, points)
         if series:
             yield Chart(
                 name=file_name(f"{number:02d}", _workload(table), title),
@@ -256,18 +226,18 @@ def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
 # --- the machine --------------------------------------------------------------------------------------------------------
 
 
-def _telemetry_charts(table: Sequence[Row], names: Sequence[str], number: int) -> Iterator[Chart]:
+def _telemetry_charts(table: Sequence[Row], curves: Sequence[_Curve], number: int) -> Iterator[Chart]:
     recorded: dict[str, list[Series]] = {sensor: [] for sensor in _SENSORS}
     unit, scale = _time_unit(table)
     left_out = 0
-    for slot, (row, name) in enumerate(zip(table, names, strict=True)):
+    for row, curve in zip(table, curves, strict=True):
         recordings = [
             recording for run in _evenly_chosen_runs(row.attempts) if (recording := telemetry(_folder(run))) is not None
         ]
         left_out += max(0, len(row.attempts) - _TELEMETRY_RUNS) if recordings else 0
         for sensor in _SENSORS:
             size = 1e9 if sensor.endswith("_bytes") else 1.0
-            curves = [
+            paths = [
                 downsample_mean(
                     finite_points(
                         (second / scale, _divided(value, size))
@@ -277,8 +247,9 @@ def _telemetry_charts(table: Sequence[Row], names: Sequence[str], number: int) -
                 for one in recordings
                 if (values := one.series.get(sensor)) is not None
             ]
-            if any(curves):
-                recorded[sensor].append(Series(name, slot, evenly_chosen(curves)))
+            if any(paths):
+                drawn = evenly_chosen(paths)
+                recorded[sensor].append(Series(curve.name, curve.slot, drawn, style=curve.style))
     for sensor, series in recorded.items():
         title, y_label = _SENSORS[sensor]
         if series:

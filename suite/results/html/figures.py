@@ -6,13 +6,14 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from suite.results.html.charts import Chart, Points, ScalingChart, Series
+from suite.results.html.charts import AnyChart, Chart, Points, ScalingChart, ScatterChart, Series
 from suite.results.html.theme import (
     GRID,
     HEIGHT,
@@ -23,8 +24,10 @@ from suite.results.html.theme import (
     TEXT_SIZE,
     WIDTH,
     colour,
+    dashes,
     marker,
 )
+from suite.results.text import shortened
 
 NOT_VERIFIED = "Not verified by MLCommons Association"
 _SMALL = TEXT_SIZE - 1.5
@@ -34,6 +37,10 @@ _LETTER = 0.58
 """Approximate width of a letter of DejaVu Sans over its font size."""
 _LEADER = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
 """Line from the end of a curve to its label."""
+_LABEL_LETTERS = 26
+"""Letters of a label beside the axes."""
+_MOST_LABELS = 30
+"""Labels beside one pair of axes; more curves are counted below."""
 _STEPS = (1, 2, 5, 10)
 """Ticks are multiples of these."""
 _SCALING_WIDTH, _SCALING_HEIGHT = 440.0, 430.0
@@ -49,8 +56,10 @@ def matplotlib_settings() -> Iterator[None]:
         yield
 
 
-def draw(chart: Chart | ScalingChart) -> Figure:
+def draw(chart: AnyChart) -> Figure:
     """A chart as a figure; call this, and save the figure, within `matplotlib_settings()`."""
+    if isinstance(chart, ScatterChart):
+        return _draw_scatter(chart)
     return _draw_scaling(chart) if isinstance(chart, ScalingChart) else _draw_lines(chart)
 
 
@@ -58,10 +67,11 @@ def draw(chart: Chart | ScalingChart) -> Figure:
 
 
 def _draw_lines(chart: Chart) -> Figure:
-    margin = _margin(chart.series)
-    figure, axes = _axes(WIDTH, HEIGHT, left=48, right=margin, top=44, bottom=52)
-    _headings(figure, chart.title, chart.labels, WIDTH, HEIGHT)
-    for series in chart.series:
+    shown = _short_labels(chart.series)
+    margin, height = _margin(shown), _height_for(shown, HEIGHT)
+    figure, axes = _axes(WIDTH, height, left=48, right=margin, top=44, bottom=52)
+    _headings(figure, chart.title, chart.labels, WIDTH, height)
+    for series in shown:
         _plot(axes, series)
     if chart.target is not None:
         axes.axhline(chart.target, color=INK, linewidth=1.0, linestyle=(0, (5, 3)), zorder=1.5)
@@ -73,7 +83,7 @@ def _draw_lines(chart: Chart) -> Figure:
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=_STEPS))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
-    _end_labels(axes, chart.series)
+    _end_labels(axes, shown)
     return figure
 
 
@@ -86,8 +96,19 @@ def _axes(width: float, height: float, left: float, right: float, top: float, bo
 
 def _margin(series: Sequence[Series]) -> float:
     """Pixels on the right that the labels need."""
-    longest = max((len(_cut(one.label)) for one in series), default=0)
+    longest = max((len(one.label) for one in series), default=0)
     return max(24.0, 22 + longest * _LETTER * _SMALL)
+
+
+def _short_labels(series: Sequence[Series]) -> list[Series]:
+    """The series with labels that have room beside the axes, and still differ."""
+    labels = shortened([one.label for one in series], _LABEL_LETTERS)
+    return [replace(one, label=label) for one, label in zip(series, labels, strict=True)]
+
+
+def _height_for(series: Sequence[Series], height: float) -> float:
+    """Height of a figure: more than usual where its labels need it, up to _MOST_LABELS of them."""
+    return max(height, 96 + (min(len(series), _MOST_LABELS) + 1) * _GAP)
 
 
 def _cut(text: str, limit: int = 24) -> str:
@@ -96,8 +117,9 @@ def _cut(text: str, limit: int = 24) -> str:
 
 def _headings(figure: Figure, title: str, labels: Sequence[str], width: float, height: float) -> None:
     """Title above, labels and "not verified" below, so that they stay with the figure wherever it is copied."""
-    figure.text(6 / width, 1 - 5 / height, _cut(title, 44), va="top", fontsize=TEXT_SIZE, fontweight="bold", color=INK)
-    below = " · ".join([*(_cut(label, 24) for label in labels[:4]), NOT_VERIFIED])
+    figure.text(6 / width, 1 - 5 / height, _cut(title, 48), va="top", fontsize=TEXT_SIZE, fontweight="bold", color=INK)
+    kinds = dict.fromkeys(label.split(":")[0] for label in labels)  # what made a machine busy stands in the table
+    below = " · ".join([*shortened(list(kinds)[:4], 24), NOT_VERIFIED])
     figure.text(6 / width, 5 / height, below, va="bottom", fontsize=_SMALL - 1, color=MUTED)
 
 
@@ -118,8 +140,8 @@ def _plot(axes: Axes, series: Series) -> None:
         color=MUTED if series.published else colour(series.slot),
         linewidth=0.7 if many else width,
         alpha=0.65 if many else 1.0,
-        linestyle=(0, (4, 2.5)) if series.published else "-",
-        marker=marker(series.slot) if marked else None,
+        linestyle=(0, (4, 2.5)) if series.published else dashes(series.style),
+        marker=marker(series.style) if marked else None,
         markersize=2.6 if many else 4.2,
         markerfacecolor=PAPER if series.published else colour(series.slot),
         markeredgewidth=1.0 if series.published else 0.0,
@@ -157,7 +179,7 @@ def _end_labels(axes: Axes, series: Sequence[Series]) -> None:
     labels = []
     for one in named:
         end = _last(one.paths)
-        labels.append((_height(axes, end[1]), _cut(one.label), MUTED if one.published else colour(one.slot), end))
+        labels.append((_height(axes, end[1]), one.label, MUTED if one.published else colour(one.slot), end))
     labels.sort(key=lambda item: item[0])
     heights = spread_labels([item[0] * height for item in labels], gap=_GAP, top=height + 6)
     for (_, text, ink, end), place in zip(labels, heights, strict=True):
@@ -215,12 +237,13 @@ def spread_labels(heights: Sequence[float], gap: float, top: float) -> list[floa
 
 
 def _draw_scaling(chart: ScalingChart) -> Figure:
-    width, height, margin = _SCALING_WIDTH, _SCALING_HEIGHT, _margin(chart.times)
+    shown = _short_labels(chart.times)
+    width, height, margin = _SCALING_WIDTH, _height_for(shown, _SCALING_HEIGHT), _margin(shown)
     figure, axes = _axes(width, height, left=48, right=margin, top=44, bottom=52)
     _headings(figure, chart.title, chart.labels, width, height)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    for series in chart.times:
+    for series in shown:
         _ideal(axes, series.paths[0])
         for x, low, high in series.ranges:
             ink = MUTED if series.published else colour(series.slot)
@@ -230,15 +253,43 @@ def _draw_scaling(chart: ScalingChart) -> Figure:
     axes.set_xlim(counts[0] / 1.12, counts[-1] * 1.12)
     _time_limits(axes, chart)
     axes.set_xlabel("devices", labelpad=2)
-    axes.set_title("minutes to target (dotted: ideal)", loc="left", fontsize=_SMALL, color=MUTED, pad=5)
+    axes.set_title(f"{chart.unit} to target (dotted: ideal)", loc="left", fontsize=_SMALL, color=MUTED, pad=5)
     axes.xaxis.set_major_locator(FixedLocator(_readable_ticks(counts)))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     axes.yaxis.set_minor_locator(NullLocator())
-    _end_labels(axes, chart.times)
+    _end_labels(axes, shown)
     if chart.speedups:
         _inset(axes, chart.speedups)
+    return figure
+
+
+def _draw_scatter(chart: ScatterChart) -> Figure:
+    figure, axes = _axes(WIDTH, HEIGHT, left=48, right=24, top=62, bottom=52)
+    _headings(figure, chart.title, chart.labels, WIDTH, HEIGHT)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    for series in chart.series:
+        xs, ys = zip(*(point for path in series.paths for point in path), strict=True)
+        drawn = {"color": colour(series.slot), "linestyle": "", "marker": marker(series.style), "alpha": 0.75}
+        axes.plot(xs, ys, **drawn, markersize=5.0, markeredgewidth=0.0, label=series.label)  # type: ignore[arg-type]
+    axes.set_xlabel("accelerators", labelpad=2)
+    axes.set_title("minutes to target", loc="left", fontsize=_SMALL, color=MUTED, pad=5)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+        axis.set_minor_locator(NullLocator())
+    place = (1.0, 1.0 + 20 / (HEIGHT - 114))
+    axes.legend(
+        loc="lower right",
+        bbox_to_anchor=place,
+        ncols=4,
+        frameon=False,
+        fontsize=_SMALL,
+        handletextpad=0.2,
+        columnspacing=1.0,
+        borderpad=0,
+    )
     return figure
 
 

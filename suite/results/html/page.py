@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,27 +10,32 @@ import jinja2
 from markupsafe import Markup
 
 from suite import __version__
-from suite.results.html.charts import Chart, ScalingChart
-from suite.results.html.curves import run_labels, table_charts
+from suite.results.html.charts import AnyChart, Chart, ScalingChart
+from suite.results.html.curves import table_charts
 from suite.results.html.export import inline_svg, write_files
 from suite.results.html.figures import draw, matplotlib_settings
+from suite.results.html.labels import run_labels
 from suite.results.html.runs import run_views
 from suite.results.html.scaling_curves import scaling_charts
-from suite.results.html.sections import cards, overview, published_table, speedups, without_empty
+from suite.results.html.sections import cards, published_table, run_counts, speedups, without_empty
+from suite.results.html.theme import framework_slots
 from suite.results.logs.collect import Run, collect
 from suite.results.published.other_logs import with_system_details
+from suite.results.report.overview import overview, published_overview
 from suite.results.report.report import (
     NOT_VERIFIED,
     PROFILE_NOTICES,
     failures,
+    priced_rows,
     problems,
     split_into_tables,
     table_constants,
     table_title,
 )
 from suite.results.report.tables import Table, results_table
-from suite.results.score.groups import Row, rows
+from suite.results.score.groups import Row
 from suite.results.score.measurement import Measurement, measurements
+from suite.results.score.price import Prices
 from suite.results.text import clean
 
 MAX_DRAWN_TABLES = 20
@@ -62,28 +67,33 @@ class Section:
 
 
 def write_html(
-    paths: Sequence[Path], out: Path, published: Sequence[Measurement] = (), figures: Path | None = None
+    paths: Sequence[Path],
+    out: Path,
+    published: Sequence[Measurement] = (),
+    figures: Path | None = None,
+    prices: Prices | None = None,
 ) -> None:
     """The report on all runs below `paths` as the new file `out`; its figures also as SVG and PNG in the folder `figures`.
 
+    With `prices` what each result costs.
     Raises ValueError, before anything is written, for a path without logs, an `out` that exists, or a folder that is not empty.
     """
-    _refuse(out, figures)
+    refuse_unwritable(out, figures)
     runs = with_system_details(collect(paths))
     charts: list[Chart | ScalingChart] = []
-    page = _page(runs, published, charts)
+    page = _page(runs, published, charts, prices)
     try:
         if figures is not None:
             figures.mkdir(parents=True, exist_ok=True)
             with matplotlib_settings():
                 for chart in charts:
                     write_files(draw(chart), figures, chart.name)
-        _write_new(out, page)
+        write_new(out, page)
     except OSError as error:
         raise ValueError(f"{error.filename or out} cannot be written ({error.strerror}); give another place") from error
 
 
-def _write_new(out: Path, page: str) -> None:
+def write_new(out: Path, page: str) -> None:
     """Write the whole file or none: half a page would look like a complete report."""
     with open(out, "x", encoding="utf-8") as stream:
         try:
@@ -94,7 +104,8 @@ def _write_new(out: Path, page: str) -> None:
             raise
 
 
-def _refuse(out: Path, figures: Path | None) -> None:
+def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
+    """Raises ValueError for a page that exists or has no folder, or a folder of figures that is not empty."""
     if out.exists() or out.is_symlink():
         raise ValueError(f"--html {out} exists already, and nothing is overwritten; give another name")
     if not out.absolute().parent.is_dir():
@@ -105,24 +116,33 @@ def _refuse(out: Path, figures: Path | None) -> None:
         raise ValueError(f"--figures {figures} exists already and is not an empty folder; give a new one")
 
 
-def _page(runs: Sequence[Run], published: Sequence[Measurement], charts: list[Chart | ScalingChart]) -> str:
+def _page(
+    runs: Sequence[Run],
+    published: Sequence[Measurement],
+    charts: list[Chart | ScalingChart],
+    prices: Prices | None,
+) -> str:
     """The page; all charts on it are added to `charts`."""
-    result_rows = rows(runs)
+    result_rows = priced_rows(runs, prices)
     ours = measurements(result_rows)
-    scaling = scaling_charts(ours, published)
+    slots = framework_slots(row.group.framework for row in result_rows)
+    scaling = scaling_charts(ours, published, slots)
+    beside = [item for item in published if item.workload in {one.workload for one in ours}]
     charts += scaling
     with matplotlib_settings():
-        first = [_draw(chart, f"s{index}") for index, chart in enumerate(scaling, start=1)]
+        first = [draw_inline(chart, f"s{index}") for index, chart in enumerate(scaling, start=1)]
         sections = [
-            _section(*one, index, charts) for index, one in enumerate(_titled(split_into_tables(result_rows)), start=1)
+            _section(*one, index, charts, slots, prices)
+            for index, one in enumerate(_titled(split_into_tables(result_rows)), start=1)
         ]
     shown = run_views(runs)
     failed = failures(runs, 300)
-    return _template().render(
+    return page_template("page.html.j2").render(
         not_verified=NOT_VERIFIED,
         version=__version__,
-        overview=overview(runs),
-        cards=cards(result_rows),
+        overview=run_counts(runs),
+        matrices=[*overview(result_rows, prices), *published_overview(beside, prices)],
+        cards=cards(result_rows, prices),
         scaling=first,
         published_table=published_table(ours, published),
         no_published_match=bool(published) and published_table(ours, published) is None,
@@ -151,8 +171,15 @@ def _titled(result_tables: Sequence[list[Row]]) -> list[tuple[list[Row], str]]:
     return list(zip(result_tables, titles, strict=True))
 
 
-def _section(table: list[Row], title: str, number: int, charts: list[Chart | ScalingChart]) -> Section:
-    drawn = table_charts(table, number) if number <= MAX_DRAWN_TABLES else []
+def _section(
+    table: list[Row],
+    title: str,
+    number: int,
+    charts: list[Chart | ScalingChart],
+    slots: Mapping[str, int],
+    prices: Prices | None,
+) -> Section:
+    drawn = table_charts(table, number, slots) if number <= MAX_DRAWN_TABLES else []
     charts += drawn
     return Section(
         anchor=f"table-{number}",
@@ -160,17 +187,19 @@ def _section(table: list[Row], title: str, number: int, charts: list[Chart | Sca
         labels=run_labels(table),
         text=PROFILE_NOTICES.get(table[0].group.profile, ""),
         constants=tuple(table_constants(table)),
-        results=without_empty(results_table(table)),
+        results=without_empty(results_table(table, prices)),
         speedups=speedups(table),
-        figures=tuple(_draw(chart, f"t{number}-{index}") for index, chart in enumerate(drawn, start=1)),
+        figures=tuple(draw_inline(chart, f"t{number}-{index}") for index, chart in enumerate(drawn, start=1)),
     )
 
 
-def _draw(chart: Chart | ScalingChart, name: str) -> RenderedFigure:
+def draw_inline(chart: AnyChart, name: str) -> RenderedFigure:
+    """A chart as a figure of the page; call this within `matplotlib_settings()`."""
     return RenderedFigure(Markup(inline_svg(draw(chart), name, chart.title)), chart.labels, chart.note)
 
 
-def _template() -> jinja2.Template:
+def page_template(name: str) -> jinja2.Template:
+    """A template of this package that escapes everything it is given."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -178,4 +207,4 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html.j2")
+    return environment.get_template(name)

@@ -10,10 +10,11 @@ from pathlib import Path
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
-from suite.results.report.tables import DASH, minutes_text, rate_text
+from suite.results.report.tables import DASH, rate_text
 from suite.results.report.time_fractions import time_fractions
 from suite.results.score.condition import BUSY
-from suite.results.text import clean, devices_text
+from suite.results.targets import bleu_scale
+from suite.results.text import clean, devices_text, time_text
 from workloads.api import Json
 
 MAX_RUNS = 400
@@ -69,10 +70,11 @@ def _facts(settings: RunSettings | None, record: RunRecord | None) -> Iterator[s
     if record is None:
         return
     if record.seconds is not None:
-        yield f"{minutes_text(record.seconds)} min"
+        yield time_text(record.seconds)
     if record.epochs_to_target is not None:
         yield f"{record.epochs_to_target:g} epochs"
-    yield from (f"{clean(name, 20)} {value:.4g}" for name, value in list(record.quality.items())[:3])
+    for name, value in list(record.quality.items())[:3]:
+        yield f"{clean(name, 20)} {value * bleu_scale(name, record.targets.get(name), [value]):.4g}"
     if record.condition is not None and record.condition.busy:
         yield clean(f"{BUSY}: {' and '.join(record.condition.busy)}", 120)
     yield from (f"{part} %" for part in _time_fractions(record))

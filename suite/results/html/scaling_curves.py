@@ -2,59 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from suite.results.html.charts import ScalingChart, Series, finite_points
-from suite.results.html.curves import file_name
+from suite.results.html.charts import ScalingChart, Series, finite_points, slots_and_styles
+from suite.results.html.curves import SHORT_SECONDS, file_name
+from suite.results.html.labels import shown_labels
+from suite.results.html.theme import OTHER_SLOT, framework_slots
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.text import clean
 
 _PROFILES = {"reference": 0, "demo": 1, "synthetic": 2}
-_MAX_FAMILIES = 24
-"""Curves of one figure."""
+MAX_TOGETHER = 6
+"""Curves of all workloads in one figure: more would tangle."""
+_MAX_FAMILIES = 12
+"""Curves of ours, and as many published ones, of one figure."""
 _DISTINGUISHING_FIELDS = ("workload", "framework", "system", "hardware", "batch_rule", "precision", "clock", "rules")
 
 
-def scaling_charts(ours: Sequence[Measurement], published: Sequence[Measurement] = ()) -> list[ScalingChart]:
+def scaling_charts(
+    ours: Sequence[Measurement], published: Sequence[Measurement] = (), slots: Mapping[str, int] | None = None
+) -> list[ScalingChart]:
     """One chart for each profile (they never mix) that has measurements on several numbers of devices.
 
-    `published` measurements of the same workloads are drawn too; with them one number of devices is enough.
+    `published` measurements of the same workloads are drawn too; with them one number of devices is enough. More than
+    MAX_TOGETHER curves are spread over one chart for each workload. `slots`: the colour of each framework on the page.
     """
+    if slots is None:
+        slots = framework_slots(item.framework for item in ours)
     charts = []
     for profile in sorted({item.profile for item in ours}, key=lambda name: (_PROFILES.get(name, 3), name)):
         timed = [item for item in ours if item.profile == profile and item.to_target and item.devices > 0]
-        workloads = {item.workload for item in timed}
+        workloads = sorted({item.workload for item in timed})
         beside = [item for item in published if item.to_target and item.devices > 0 and item.workload in workloads]
-        families = by_family(timed)
-        if any(len({item.devices for item in family}) > 1 for family in families) or (timed and beside):
-            charts.append(_chart(profile, families, by_family(beside)))
+        together = len(by_family(timed)) + len(by_family(beside)) <= MAX_TOGETHER
+        for members in [workloads] if together else [[name] for name in workloads]:
+            families = by_family([item for item in timed if item.workload in members])
+            theirs = by_family([item for item in beside if item.workload in members])
+            if any(len({item.devices for item in family}) > 1 for family in families) or (families and theirs):
+                charts.append(_chart(profile, families, theirs, slots))
     return charts
 
 
 def _chart(
-    profile: str, families: Sequence[Sequence[Measurement]], beside: Sequence[Sequence[Measurement]]
+    profile: str,
+    families: Sequence[Sequence[Measurement]],
+    beside: Sequence[Sequence[Measurement]],
+    slots: Mapping[str, int],
 ) -> ScalingChart:
     drawn = [_fastest_per_device_count(family) for family in families[:_MAX_FAMILIES]]
-    theirs = [_fastest_per_device_count(family) for family in beside[:_MAX_FAMILIES]]
+    theirs = [_fastest_per_device_count(family) for family in _nearest(beside, drawn)[:_MAX_FAMILIES]]
     names = _curve_labels([family[0] for family in drawn])
     several = len({family[0].workload for family in (*drawn, *theirs)}) > 1
-    their_names = [_published_name(family[0], several) for family in theirs]
+    their_names = _published_names([family[0] for family in theirs], several)
     left_out = len(families) + len(beside) - len(drawn) - len(theirs)
-    named = [
-        *((family, name, slot, False) for slot, (family, name) in enumerate(zip(drawn, names, strict=True))),
-        *((family, name, slot, True) for slot, (family, name) in enumerate(zip(theirs, their_names, strict=True))),
+    unit, scale = _time_unit([item for family in (*drawn, *theirs) for item in family])
+    placed = slots_and_styles([family[0].framework for family in drawn], slots)
+    curves = [
+        _Curve(family, name, slot, style, False)
+        for family, name, (slot, style) in zip(drawn, names, placed, strict=True)
+    ]
+    curves += [
+        _Curve(family, name, OTHER_SLOT, style, True)
+        for style, (family, name) in enumerate(zip(theirs, their_names, strict=True))
     ]
     labels = dict.fromkeys(label for family in families for item in family for label in item.labels)
     workloads = list(dict.fromkeys(family[0].workload for family in drawn))
     what = clean(workloads[0], 40) if len(workloads) == 1 else "all workloads"
     return ScalingChart(
-        name=file_name("00", profile, "time to target over devices"),
+        name=file_name("00", profile, "time to target over devices", *(workloads if len(workloads) == 1 else [])),
         title=f"Time to target, {what}",
-        labels=tuple(clean(label, 60) for label in sorted(labels)[:6]),
-        times=tuple(_times(*one) for one in named if _times(*one).paths[0]),
-        speedups=tuple(_speedups(*one) for one in named if len({item.devices for item in one[0]}) > 1),
-        note=f"{left_out:,} more curves are not drawn" if left_out > 0 else "",
+        labels=shown_labels(labels),
+        times=tuple(times for curve in curves if (times := _times(curve, scale)).paths[0]),
+        speedups=tuple(_speedups(one) for one in curves if len({item.devices for item in one.family}) > 1),
+        note=f"{left_out:,} more published curves are not drawn; the table has them" if left_out > 0 else "",
+        unit=unit,
     )
+
+
+@dataclass(frozen=True)
+class _Curve:
+    """The measurements of a curve, in order of devices, and how it is drawn."""
+
+    family: Sequence[Measurement]
+    name: str
+    slot: int
+    style: int
+    published: bool
+
+
+def _nearest(
+    beside: Sequence[Sequence[Measurement]], drawn: Sequence[Sequence[Measurement]]
+) -> list[Sequence[Measurement]]:
+    """The published curves, those on numbers of devices like ours first: where not all can be drawn, these say most."""
+    ours = [item.devices for family in drawn for item in family] or [1]
+
+    def distance(family: Sequence[Measurement]) -> float:
+        return min(abs(math.log(item.devices / count)) for item in family for count in ours)
+
+    return sorted(beside, key=distance)
+
+
+def _time_unit(items: Sequence[Measurement]) -> tuple[str, float]:
+    longest = max((item.score.seconds_maximum or item.score.seconds or 0.0 for item in items), default=0.0)
+    return ("seconds", 1.0) if longest < SHORT_SECONDS else ("minutes", 60.0)
 
 
 def _fastest_per_device_count(family: Sequence[Measurement]) -> list[Measurement]:
@@ -82,7 +134,7 @@ def _curve_labels(firsts: Sequence[Measurement]) -> list[str]:
 
 def _label(item: Measurement, names: Sequence[str]) -> str:
     shown = [_value_text(item, name) for name in names] or [item.framework or item.workload]
-    return clean(", ".join(text for text in shown if text), 60)
+    return clean(", ".join(text for text in shown if text), 300)
 
 
 def _value_text(item: Measurement, name: str) -> str:
@@ -90,26 +142,39 @@ def _value_text(item: Measurement, name: str) -> str:
     return f"batch {value}" if name == "batch_rule" and value else value
 
 
-def _published_name(item: Measurement, several: bool) -> str:
-    who = "DGX-1 article" if "article" in item.labels else f"{item.origin} {item.submitter} {item.system}"
-    return clean(f"{item.workload}, {who}" if several else who, 60)
+def _published_names(items: Sequence[Measurement], several: bool) -> list[str]:
+    """A different name for each published curve, with what else differs where submitter and system are the same."""
+    named = ("origin", "submitter", "system") if len({item.origin for item in items}) > 1 else ("submitter", "system")
+    texts = []
+    for item in items:
+        article = "article" in item.labels
+        who = "DGX-1 article" if article else " ".join(str(getattr(item, name)) for name in named)
+        texts.append(clean(f"{item.workload}, {who}" if several else who, 200))
+    for name in ("framework", "hardware"):
+        repeated = {text for text in texts if texts.count(text) > 1}
+        texts = [
+            clean(f"{text}, {getattr(item, name)}", 200) if text in repeated else text
+            for text, item in zip(texts, items, strict=True)
+        ]
+    return texts
 
 
-def _times(family: Sequence[Measurement], name: str, slot: int, published: bool) -> Series:
-    points = finite_points((float(item.devices), (item.score.seconds or 0.0) / 60) for item in family)
+def _times(curve: _Curve, scale: float) -> Series:
+    points = finite_points((float(item.devices), (item.score.seconds or 0.0) / scale) for item in curve.family)
     ranges = tuple(
-        (float(item.devices), item.score.seconds_minimum / 60, item.score.seconds_maximum / 60)
-        for item in family
+        (float(item.devices), item.score.seconds_minimum / scale, item.score.seconds_maximum / scale)
+        for item in curve.family
         if item.score.seconds_minimum and item.score.seconds_maximum and item.score.runs_successful > 1
     )
-    return Series(name, slot, (tuple(point for point in points if point[1] > 0),), published, ranges)
+    path = tuple(point for point in points if point[1] > 0)
+    return Series(curve.name, curve.slot, (path,), curve.published, ranges, curve.style)
 
 
-def _speedups(family: Sequence[Measurement], name: str, slot: int, published: bool) -> Series:
+def _speedups(curve: _Curve) -> Series:
     """Total speedup against the ratio of devices, both relative to the fewest devices."""
-    base = family[0]
+    base = curve.family[0]
     ratios = (
         (item.devices / base.devices, (base.score.seconds or 0.0) / item.score.seconds if item.score.seconds else None)
-        for item in family
+        for item in curve.family
     )
-    return Series(name, slot, (finite_points(ratios),), published)
+    return Series(curve.name, curve.slot, (finite_points(ratios),), curve.published, style=curve.style)

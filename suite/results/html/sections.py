@@ -9,15 +9,17 @@ from datetime import datetime, timezone
 
 from suite.results.compare.differences import differences
 from suite.results.compare.entries import Entry
-from suite.results.html.curves import run_labels
+from suite.results.html.labels import run_labels
 from suite.results.logs.collect import Run
 from suite.results.names import WORKLOAD_TITLES, workload_name
-from suite.results.report.tables import DASH, Footnotes, Table, minutes_text, rate_text, two_decimals
+from suite.results.report.tables import DASH, Footnotes, Table, rate_text, row_cost_text, two_decimals
 from suite.results.score.bootstrap import Interval
 from suite.results.score.groups import Row
 from suite.results.score.measurement import Measurement, measurements
+from suite.results.score.price import Prices
 from suite.results.score.scaling import ScalingPair, scaling_pairs
-from suite.results.text import clean, devices_text
+from suite.results.targets import targets_text
+from suite.results.text import clean, devices_text, time_text
 
 MAX_PAIRS = 60
 """Most rows of a table of speedups."""
@@ -50,7 +52,7 @@ class Card:
     """One sentence."""
 
 
-def overview(runs: Sequence[Run]) -> list[str]:
+def run_counts(runs: Sequence[Run]) -> list[str]:
     """What was run: counts of runs, workloads, frameworks, and the dates."""
     records = [run.reading.record for run in runs if run.reading is not None]
     settings = [run.settings for run in runs if run.settings is not None]
@@ -84,15 +86,15 @@ def _dates(first_ms: float, last_ms: float) -> str:
 # --- summary ------------------------------------------------------------------------------------------------------------
 
 
-def cards(rows: Sequence[Row]) -> list[Card]:
+def cards(rows: Sequence[Row], prices: Prices | None = None) -> list[Card]:
     """One card for each workload of each profile, with its best result."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.group.profile, workload_name(row.group.workload)), []).append(row)
-    return [_card(workload, members) for (_, workload), members in groups.items()]
+    return [_card(workload, members, prices) for (_, workload), members in groups.items()]
 
 
-def _card(workload: str, rows: Sequence[Row]) -> Card:
+def _card(workload: str, rows: Sequence[Row], prices: Prices | None) -> Card:
     title = WORKLOAD_TITLES.get(workload, clean(workload, 60) or "unknown workload")
     timed = [row for row in rows if row.group.to_target and row.score.seconds is not None]
     rated = [row for row in rows if row.score.samples_per_second is not None and row.score.runs_successful]
@@ -104,9 +106,8 @@ def _card(workload: str, rows: Sequence[Row]) -> Card:
     labels = run_labels(rows) if rows[0].group.profile else ("logs of other programs",)
     if timed:
         best = min(timed, key=lambda row: row.score.seconds or math.inf)
-        return Card(
-            title, labels, minutes_text(best.score.seconds or 0.0), "minutes", _best_time_text(best) + attempts_text
-        )
+        value, unit = time_text(best.score.seconds or 0.0).split(" ")
+        return Card(title, labels, value, unit, _best_time_text(best) + cost_sentence(best, prices) + attempts_text)
     if rated:
         best = max(rated, key=lambda row: row.score.samples_per_second or 0.0)
         text = f"Best throughput, {_setup_text(best)}{_speedup_text(best)}."
@@ -115,8 +116,14 @@ def _card(workload: str, rows: Sequence[Row]) -> Card:
     return Card(title, labels, DASH, "", "No run did what was asked." + attempts_text)
 
 
+def cost_sentence(row: Row, prices: Prices | None) -> str:
+    """` Cost 0.12.` for a row with a price; else empty."""
+    cost = row_cost_text(row, prices)
+    return "" if cost == DASH else f" Cost {cost}."
+
+
 def _best_time_text(best: Row) -> str:
-    targets = " and ".join(f"{clean(name, 30)} {value:g}" for name, value in list(best.group.targets.items())[:3])
+    targets = clean(targets_text(dict(list(best.group.targets.items())[:3]), workload_name(best.group.workload)), 90)
     count = best.score.epochs
     epochs = "" if count is None else f", in {count:.3g} epoch{'' if count == 1 else 's'}"
     mean = f"{best.score.method} of {best.score.runs_retained}" if best.score.runs_successful > 1 else "one run"
@@ -178,8 +185,11 @@ def without_empty(table: Table) -> Table:
 
 def _pair(pair: ScalingPair, footnotes: Footnotes) -> Iterator[str]:
     marks = [f"no interval: {pair.no_interval}"] if pair.no_interval else []
-    marks += [text for text in (*pair.flags, *pair.notes) if text]
-    yield clean(pair.series, 60) + "".join(f" {footnotes.mark(clean(text, 160))}" for text in marks)
+    marks += [text for text in pair.flags if text]
+    marks += [] if pair.before.profile in ("demo", "synthetic") else [text for text in pair.notes if text]
+    yield clean(pair.series + (f", {pair.settings}" if pair.settings else ""), 160) + "".join(
+        f" {footnotes.mark(clean(text, 160))}" for text in marks
+    )
     yield f"{pair.devices_from} → {pair.devices_to}"
     yield _ratio(pair.total, pair.interval if pair.total is not None else None)
     yield _ratio(pair.throughput, pair.interval_throughput)
@@ -210,7 +220,7 @@ def published_table(ours: Sequence[Measurement], published: Sequence[Measurement
         mine = _sorted(item for item in ours if item.workload == workload)
         lines += [_published_row(item, "") for item in theirs]
         lines += [_published_row(item, _mark(_differences_text(item, theirs), footnotes)) for item in mine]
-    header = ("workload", "result", "devices", "minutes", "epochs", "target", "global batch", "clock", "device")
+    header = ("workload", "result", "devices", "time", "epochs", "target", "global batch", "clock", "device")
     right = (False, False, True, True, True, False, True, False, False)
     return Table(header, tuple(lines), right, tuple(footnotes.lines()))
 
@@ -231,9 +241,9 @@ def _published_row(item: Measurement, mark: str) -> tuple[str, ...]:
         clean(item.workload, 40),
         f"{clean(whose, 120)} {mark}".strip(),
         str(item.devices),
-        DASH if item.score.seconds is None else minutes_text(item.score.seconds),
+        DASH if item.score.seconds is None else time_text(item.score.seconds),
         DASH if item.score.epochs is None else f"{item.score.epochs:.3g}",
-        clean(", ".join(f"{name} {value:g}" for name, value in item.targets.items()), 60) or DASH,
+        clean(targets_text(item.targets, item.workload), 60) or DASH,
         DASH if item.batch_size_global is None else f"{item.batch_size_global:,}",
         clean(item.clock, 20) or DASH,
         clean(item.hardware, 60) or DASH,

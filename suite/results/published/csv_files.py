@@ -18,6 +18,7 @@ from suite.common.paths import PROJECT
 from suite.results.names import framework_name, workload_name
 from suite.results.score.measurement import Measurement
 from suite.results.score.scores import FIRST_CONVERGED, Score, TimedRun, score
+from suite.results.targets import METRIC_NAMES
 
 FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
 """Environment variable that names one more folder of such files."""
@@ -30,14 +31,6 @@ ARTICLE = "dgx1-article"
 REQUIRED_COLUMNS = ("round", "submitter", "system", "chips", "framework", "benchmark", "minutes")
 _LARGEST_NUMBER = 1e15
 """Largest number accepted in a cell."""
-_METRIC_NAMES: Mapping[str, str] = {
-    "resnet50": "top1",
-    "ssd": "map",
-    "maskrcnn": "BBOX",
-    "gnmt": "bleu",
-    "transformer": "bleu",
-    "ncf": "hr_at_10",
-}
 
 
 @dataclass(frozen=True)
@@ -207,7 +200,7 @@ def _round_result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[
 
 
 def _targets(benchmark: str, target: float, mask: float | None) -> dict[str, float]:
-    targets = {_METRIC_NAMES.get(benchmark, "quality"): target}
+    targets = {METRIC_NAMES.get(benchmark, "quality"): target}
     return {**targets, "SEGM": mask} if mask is not None else targets
 
 

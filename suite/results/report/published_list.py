@@ -17,14 +17,17 @@ from suite.results.published.csv_files import (
     throughput_rows,
 )
 from suite.results.report.filters import filter_by_chips, filter_by_name, filter_by_text
-from suite.results.report.tables import DASH, Footnotes, markdown_table, two_decimals
-from suite.results.text import csv_cell, markdown_cell
+from suite.results.report.markdown import fits, markdown_table, wrapped
+from suite.results.report.overview import matrix_markdown, published_glance
+from suite.results.report.tables import DASH, Footnotes, Table, two_decimals
+from suite.results.score.price import OPTION, Prices
+from suite.results.text import clean, csv_cell, markdown_cell
 
 KINDS = ("results", "throughput", "speedups")
 _DISAGREES = 0.01
 """A printed speedup that differs from tables 1-6 by more than this (relative) gets a note."""
 _FOOTER = (
-    "Minutes to target, computed from published logs (logs/published/README.md); no results of this suite. "
+    "Minutes to target, computed from published logs (logs/published/README.md); no results of this suite.\n"
     "Not verified by MLCommons Association."
 )
 
@@ -74,6 +77,8 @@ _RESULTS = (
     *(Column("batch", True, lambda row: _batch(row)), Column("target", True, lambda row: _target(row))),
     Column("throughput", True, lambda row: _rate(row)),
 )
+_DISPENSABLE = ("throughput", "epochs", "target", "batch", "framework", "runs", "qualifier", "kind", "metric")
+"""Columns that a list in a terminal leaves out, in this order, as far as it is too wide."""
 _THROUGHPUT = (
     *(
         _column("source"),
@@ -102,15 +107,48 @@ _SPEEDUPS = (
 )
 
 
-def listing(kind: str, filters: Filters, form: str) -> str:
-    """The list as text. Raises ValueError (one line) for a value that matches nothing or a filter that does not apply."""
-    rows, columns = {"results": _results, "throughput": _throughputs, "speedups": _speedups}[kind](filters)
-    if not rows:
+def listing(kind: str, filters: Filters, form: str, prices: Prices | None = None) -> str:
+    """The list as text, with an overview of the results first; with `prices` what each costs.
+
+    Raises ValueError (one line) for a value that matches nothing or a filter that does not apply.
+    """
+    if kind == "results":
+        chosen = filtered_results(filters, prices)
+        rows, columns = _result_rows(chosen, prices)
+    else:
+        if prices is not None:
+            raise ValueError(f"{OPTION} means nothing for --kind {kind}; leave it out")
+        chosen = []
+        rows, columns = {"throughput": _throughputs, "speedups": _speedups}[kind](filters)
+        _refuse_none(rows)
+    if form == "csv":
+        return _csv(rows, columns)
+    glance = published_glance([item.measurement for item in chosen], prices)
+    return "\n\n".join([*map(matrix_markdown, glance), _markdown(rows, columns, kind)])
+
+
+def _refuse_none(found: Sequence[object]) -> None:
+    if not found:
         raise ValueError("no published result matches all of these options; leave one of them out")
-    return _csv(rows, columns) if form == "csv" else _markdown(rows, columns, kind)
 
 
-def _results(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Column]]:
+def published_table(results: Sequence[PublishedResult], prices: Prices | None = None) -> Table:
+    """The list with all its columns, as plain text."""
+    rows, columns = _result_rows(results, prices)
+    footnotes = Footnotes()
+    body = tuple(
+        (
+            *(clean(_shown(column, row), 120) or DASH for column in columns),
+            footnotes.mark(clean(row["note"], 400)) if row.get("note") else "",
+        )
+        for row in rows
+    )
+    header = (*(column.name.replace("_", " ") for column in columns), "notes")
+    return Table(header, body, (*(column.right for column in columns), False), tuple(footnotes.lines()))
+
+
+def filtered_results(filters: Filters, prices: Prices | None = None) -> list[PublishedResult]:
+    """The results that match, in order of rounds, workloads and times. Raises ValueError as `listing`."""
     rows = load_published_results()
     rows = filter_by_name(rows, "round", filters.round, lambda item: (item.round, item.round.removeprefix("v")))
     rows = filter_by_name(rows, "submitter", filters.submitter, lambda item: (item.submitter,))
@@ -122,7 +160,23 @@ def _results(filters: Filters) -> tuple[list[Mapping[str, str]], Sequence[Column
         rows, "system", filters.system, lambda item: (item.system, item.row.get("system_description", ""))
     )
     rows = filter_by_chips(rows, filters.chips, lambda item: item.measurement.devices)
-    return [_result_row(item) for item in sorted(rows, key=_order)], _RESULTS
+    _refuse_none(rows)
+    if prices is not None:
+        prices.refuse_unknown_names([item.measurement for item in rows])
+    return sorted(rows, key=_order)
+
+
+def _result_rows(
+    results: Sequence[PublishedResult], prices: Prices | None
+) -> tuple[list[Mapping[str, str]], Sequence[Column]]:
+    if prices is None:
+        return [_result_row(item) for item in results], _RESULTS
+    costs = [prices.cost(item.measurement) for item in results]
+    rows: list[Mapping[str, str]] = [
+        {**_result_row(item), "cost": "" if cost is None else f"{cost:.6g}"}
+        for item, cost in zip(results, costs, strict=True)
+    ]
+    return rows, (*_RESULTS, _column("cost", True))
 
 
 def _order(item: PublishedResult) -> tuple[str, str, float]:
@@ -209,15 +263,33 @@ def _refuse_options(kind: str, filters: Filters, names: Iterable[str]) -> None:
 
 def _markdown(rows: Sequence[Mapping[str, str]], columns: Sequence[Column], kind: str) -> str:
     footnotes = Footnotes()
-    header = [*(column.name.replace("_", " ") for column in columns), "notes"]
-    body = []
-    for row in rows:
-        cells = [markdown_cell(_shown(column, row)) or DASH for column in columns]
-        note = row.get("note", "")
-        body.append([*cells, footnotes.mark(markdown_cell(note, 400)) if note else ""])
-    text = markdown_table(header, body, [*(column.right for column in columns), False])
+    marks = [footnotes.mark(markdown_cell(row["note"], 400)) if row.get("note") else "" for row in rows]
+    notes = ["notes"] if any(marks) else []
+    shown = [column for column in columns if any(column.cell(row) for row in rows)]
+    same = [column for column in shown if len(rows) > 1 and len({column.cell(row) for row in rows}) == 1]
+    shown = [column for column in shown if column not in same]
+
+    def cells(kept: Sequence[Column]) -> tuple[list[str], list[list[str]], list[bool]]:
+        header = [*(column.name.replace("_", " ") for column in kept), *notes]
+        body = [
+            [*(markdown_cell(_shown(column, row)) or DASH for column in kept), *([mark] if notes else [])]
+            for row, mark in zip(rows, marks, strict=True)
+        ]
+        return header, body, [*(column.right for column in kept), *(False for _ in notes)]
+
+    kept, left_out = list(shown), list[str]()
+    for name in _DISPENSABLE:
+        if fits(*cells(kept)):
+            break
+        left_out += [column.name for column in kept if column.name == name]
+        kept = [column for column in kept if column.name != name]
+    table = markdown_table(*cells(kept), keys=3)
+    above = [" · ".join(f"{column.name} {markdown_cell(_shown(column, rows[0]))}" for column in same)]
     below = [*footnotes.lines(), *([_FOOTER] if kind == "results" else ["As the articles print them."])]
-    return "\n".join([text, "", *below, f"{len(rows)} row{'' if len(rows) == 1 else 's'}.", ""])
+    all_columns = "--html FILE or --format csv" if kind == "results" else "--format csv"
+    below += [f"Not shown for want of width: {', '.join(left_out)} ({all_columns} has them)."] if left_out else []
+    counted = f"{len(rows)} row{'' if len(rows) == 1 else 's'}."
+    return wrapped("\n".join([*(f"{text}\n" for text in above if text), table, "", *below, counted, ""]))
 
 
 def _shown(column: Column, row: Mapping[str, str]) -> str:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-import textwrap
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 
 from suite.results.logs.collect import Run, collect
+from suite.results.names import workload_name
 from suite.results.published.other_logs import with_system_details
 from suite.results.report.further_units import further_units_line, row_rates
-from suite.results.report.tables import constant_texts, markdown_table, results_markdown
+from suite.results.report.markdown import markdown_table, wrapped
+from suite.results.report.overview import matrix_markdown, overview
+from suite.results.report.tables import constant_texts, results_markdown, row_cost
 from suite.results.report.time_fractions import row_time_fractions, time_fractions_line
 from suite.results.score.groups import Group, Row, baseline, rows
 from suite.results.score.measurement import measurements
+from suite.results.score.price import Prices
 from suite.results.score.scaling import interval_suffix, scaling_pair
 from suite.results.text import clean, csv_cell, markdown_escape
 from workloads.api import field_names
@@ -28,39 +30,69 @@ PROFILE_NOTICES: Mapping[str, str] = {
 }
 _MAX_FILES = 30
 _MAX_PROBLEMS = 5
-_WIDTH = 118
 
 
-def report_text(paths: Sequence[Path]) -> str:
-    """The Markdown report on all runs below `paths`. Raises ValueError for a path without any log."""
+def report_text(paths: Sequence[Path], prices: Prices | None = None) -> str:
+    """The Markdown report on all runs below `paths`; with `prices` what each result costs.
+
+    Raises ValueError for a path without any log, or a price for a device that no run names.
+    """
     runs = with_system_details(collect(paths))
-    parts = ["# Results", NOT_VERIFIED]
-    for table in split_into_tables(rows(runs)):
-        parts += _section(table)
+    result_rows = priced_rows(runs, prices)
+    parts = ["# Results", NOT_VERIFIED, *map(matrix_markdown, overview(result_rows, prices))]
+    for table in split_into_tables(result_rows):
+        parts += _section(table, prices)
     parts += _failures(runs) + _problems(runs)
-    return "\n\n".join(parts) + "\n"
+    return wrapped("\n\n".join(parts)) + "\n"
+
+
+def priced_rows(runs: Sequence[Run], prices: Prices | None) -> list[Row]:
+    """The rows of the runs. Raises ValueError for a price of a device that none of them names."""
+    result_rows = rows(runs)
+    if prices is not None:
+        prices.refuse_unknown_names(measurements(result_rows))
+    return result_rows
 
 
 def split_into_tables(ordered_rows: Sequence[Row]) -> list[list[Row]]:
     """The rows split into tables."""
-    return [list(members) for _, members in groupby(ordered_rows, key=_table_key)]
+    tables: dict[tuple[object, ...], list[Row]] = {}
+    for row in ordered_rows:
+        tables.setdefault(_table_key(row), []).append(row)
+    return [_by_round(table) for table in tables.values()]
 
 
 def _table_key(row: Row) -> tuple[object, ...]:
-    """Key of the table that a row belongs to: profiles, workloads, systems and kinds of scaling never mix."""
+    """Key of the table that a row belongs to: profiles, workloads, systems and kinds of scaling never mix.
+
+    Logs of other programs have one row for each system: those of one workload share a table.
+    """
     group = row.group
+    if not group.profile:
+        return ("", workload_name(group.workload), group.to_target, group.stop, group.mode)
     place = (group.profile, group.workload, group.system, group.device, group.device_name, group.sample_unit)
     return (*place, group.batch_rule, group.to_target, group.stop, group.mode)
 
 
-def _section(table: Sequence[Row]) -> list[str]:
+def _by_round(table: list[Row]) -> list[Row]:
+    """Logs of other programs in order of rounds."""
+    return table if table[0].group.profile else sorted(table, key=lambda row: (row.group.rules, row.group.system))
+
+
+def _section(table: Sequence[Row], prices: Prices | None) -> list[str]:
     title, above = (markdown_escape(text) for text in (table_title(table), " · ".join(table_constants(table))))
     parts = ["## " + title, PROFILE_NOTICES.get(table[0].group.profile, "")]
-    parts.append("\n".join(textwrap.wrap(above, _WIDTH, break_on_hyphens=False)))
+    parts.append(above)
     verdicts = "\n".join(f"- {markdown_escape(line)}" for line in table_verdicts(table))
     return [
         part
-        for part in (*parts, results_markdown(table), further_units_line(table), time_fractions_line(table), verdicts)
+        for part in (
+            *parts,
+            results_markdown(table, prices),
+            further_units_line(table),
+            time_fractions_line(table),
+            verdicts,
+        )
         if part
     ]
 
@@ -68,7 +100,9 @@ def _section(table: Sequence[Row]) -> list[str]:
 def table_title(table: Sequence[Row]) -> str:
     """Title of a table as plain text: `ncf on dgx1 (reference)`."""
     group = table[0].group
-    title = " on ".join(clean(text, 80) for text in (group.workload or "unknown workload", group.system) if text)
+    workload = group.workload if group.profile else workload_name(group.workload)
+    system = group.system if len({row.group.system for row in table}) == 1 else ""
+    title = " on ".join(clean(text, 80) for text in (workload or "unknown workload", system) if text)
     if group.profile:
         title += f" ({clean(group.profile, 80)})"
     if not group.to_target:
@@ -101,7 +135,8 @@ def _framework_devices(row: Row) -> tuple[object, ...]:
 
 def table_constants(table: Sequence[Row]) -> list[str]:
     """The fields that are equal in all rows, as plain `name value` texts."""
-    unit = table[0].group.sample_unit
+    units = {row.group.sample_unit for row in table}
+    unit = next(iter(units)) if len(units) == 1 else ""
     return constant_texts(table) + ([f"samples are {clean(unit, 80)}"] if unit not in ("", "samples") else [])
 
 
@@ -143,9 +178,9 @@ def problems(runs: Sequence[Run]) -> list[tuple[str, str]]:
     return lines
 
 
-def report_csv(paths: Sequence[Path]) -> str:
+def report_csv(paths: Sequence[Path], prices: Prices | None = None) -> str:
     """One CSV line per row with raw numbers; units are in the column names. Raises ValueError as `report_text`."""
-    table = [_csv_row(row) for row in rows(with_system_details(collect(paths)))]
+    table = [_csv_row(row, prices) for row in priced_rows(with_system_details(collect(paths)), prices)]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -160,11 +195,12 @@ _MEASURE_COLUMNS = (
     *("epochs_to_target", "seconds_per_epoch", "samples_per_second", "further_rates"),
     *("data_wait_share", "evaluation_share"),
     *("speedup_total", "speedup_throughput", "statistical_efficiency", "baseline_devices"),
+    "cost_per_result",
 )
 CSV_COLUMNS: Sequence[str] = (*field_names(Group, row=True), *_MEASURE_COLUMNS)
 
 
-def _csv_row(row: Row) -> dict[str, object]:
+def _csv_row(row: Row, prices: Prices | None) -> dict[str, object]:
     group, score, speedup, fractions = row.group, row.score, row.speedup, row_time_fractions(row)
     settings = {name: _csv_value(getattr(group, name)) for name in field_names(Group, row=True)}
     measured = {
@@ -189,6 +225,7 @@ def _csv_row(row: Row) -> dict[str, object]:
         "speedup_throughput": speedup.throughput if speedup else None,
         "statistical_efficiency": speedup.efficiency if speedup else None,
         "baseline_devices": speedup.baseline_devices if speedup else None,
+        "cost_per_result": row_cost(row, prices),
     }
     return {**settings, **measured}
 

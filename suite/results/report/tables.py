@@ -1,17 +1,24 @@
-"""Tables of results, and Markdown that also reads well in a terminal: padded columns, constants above, footnotes below."""
+"""Tables of results: columns for what differs, constants above, footnotes below."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from suite.results.names import workload_name
+from suite.results.report.markdown import EMPTY, markdown_table
+from suite.results.score.family_labels import differing_values
 from suite.results.score.groups import Group, Row
-from suite.results.text import clean, devices_text, markdown_escape
+from suite.results.score.measurement import measurements
+from suite.results.score.price import Prices, cost_text
+from suite.results.targets import targets_text
+from suite.results.text import clean, devices_text, markdown_escape, time_range_text, time_text
 from workloads.api import LoggedSettings, field_names
 
-DASH = "–"
+DASH = EMPTY
 _FIELDS_IN_ORDER = (
-    *("device_name", "framework_version", "nodes", "cores_per_device", "batch_rule", "batch_size_global", "lr_scaling"),
+    *("system", "device_name", "sample_unit"),
+    *("framework_version", "nodes", "cores_per_device", "batch_rule", "batch_size_global", "lr_scaling"),
     *(
         "precision",
         "hyperparameter_set",
@@ -33,9 +40,12 @@ _OTHER_SETTINGS = tuple(
 """Every other setting that distinguishes rows; shown where it is not what a log without it means."""
 _CONSTANT_FIELDS = (*_FIELDS_IN_ORDER, *_OTHER_SETTINGS)
 """Fields listed above a table if equal in all its rows; a field that differs becomes a column."""
+_OF_FRAMEWORK = ("framework_version", "thread_waiting")
+"""Fields that follow from the framework: listed above a table also where frameworks differ in them."""
 _NUMERIC_FIELDS = ("nodes", "cores_per_device", "batch_size_global")
 _FIELD_LABELS = {
     "device_name": "device",
+    "sample_unit": "samples are",
     "framework_version": "version",
     "cores_per_device": "cores per device",
     "batch_rule": "batch",
@@ -55,41 +65,46 @@ def field_label(name: str) -> str:
     return _FIELD_LABELS.get(name, name.replace("_", " "))
 
 
-def markdown_table(header: Sequence[str], body: Sequence[Sequence[str]], right_aligned: Sequence[bool]) -> str:
-    """A Markdown table with padded columns; `right_aligned[i]` aligns column i to the right. Cells must be escaped already."""
-    widths = [max(3, *(len(row[i]) for row in (header, *body))) for i in range(len(header))]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = [
-            cell.rjust(width) if flush else cell.ljust(width)
-            for cell, width, flush in zip(cells, widths, right_aligned, strict=True)
-        ]
-        return "| " + " | ".join(padded) + " |"
-
-    rule = [
-        ("-" * (width - 1) + ":") if flush else "-" * width for width, flush in zip(widths, right_aligned, strict=True)
-    ]
-    return "\n".join([line(header), line(rule), *(line(row) for row in body)])
-
-
 def constant_texts(rows: Sequence[Row]) -> list[str]:
     """The fields that are equal in all rows, as `name value` texts."""
     group = rows[0].group
     own_column = _varying_fields(rows)
     shown = [name for name in _CONSTANT_FIELDS if name not in own_column and not _is_redundant(group, name)]
-    texts = [f"{field_label(name)} {_field_text(group, name)}" for name in shown if name != "framework_version"]
-    if "framework_version" not in own_column:
-        versions = {f"{row.group.framework} {row.group.framework_version}" for row in rows if row.group.framework}
-        texts.insert(0, clean(", ".join(sorted(versions)), 200) or DASH)
+    texts = [text for name in shown if name not in _OF_FRAMEWORK for text in [_constant_text(group, name)] if text]
+    texts[:0] = [
+        text for name in _OF_FRAMEWORK if name not in own_column for text in [_of_frameworks(rows, name)] if text
+    ]
     if not _differs(rows, "deviations") and group.deviations:
         texts.append("leaves the closed rules: " + clean("; ".join(group.deviations), 300))
-    return [text for text in texts if not text.endswith(DASH)]
+    return texts
+
+
+def _constant_text(group: Group, name: str) -> str:
+    value = _field_text(group, name)
+    return "" if value == DASH else f"{field_label(name)} {value}"
+
+
+def _of_frameworks(rows: Sequence[Row], name: str) -> str:
+    """A field that each framework has one value of: `mxnet 1.9.1, pytorch 2.11.0`, `threads wait active (mxnet, pytorch)`."""
+    values = {row.group.framework: _field_text(row.group, name) for row in rows}
+    if name == "framework_version":
+        known = sorted(f"{framework} {value}" for framework, value in values.items() if framework)
+        return clean(", ".join(text.removesuffix(f" {DASH}") for text in known), 200)
+    owners: dict[str, list[str]] = {}
+    for framework, value in values.items():
+        owners.setdefault(value, []).append(framework)
+    own = [value for value in owners if value != DASH]
+    if len(owners) == 1:
+        return f"{field_label(name)} {own[0]}" if own else ""
+    return f"{field_label(name)} " + clean("; ".join(f"{value} ({', '.join(owners[value])})" for value in own), 200)
 
 
 def _is_redundant(group: Group, name: str) -> bool:
     """True for a constant that the table shows in another way, or that says nothing here."""
     if name in ("stop", "mode"):
         return group.to_target
+    if name in ("system", "sample_unit"):
+        return True  # in the heading; `samples are …`
     if name in _OTHER_SETTINGS:
         return bool(getattr(group, name) == getattr(Group(), name))
     return (name == "nodes" and group.nodes == 1) or (name == "cores_per_device" and group.device != "cpu")
@@ -104,7 +119,7 @@ def _field_text(group: Group, name: str) -> str:
     if value is None or value in ("", (), {}):
         return DASH
     if name == "targets":
-        return clean(", ".join(f"{metric} {target:g}" for metric, target in group.targets.items()), 80)
+        return clean(targets_text(group.targets, workload_name(group.workload)), 80)
     if name == "data_fingerprint":
         return clean(value, 12)
     return f"{value:,}" if isinstance(value, int) else clean(str(value), 80)
@@ -113,9 +128,10 @@ def _field_text(group: Group, name: str) -> str:
 def _varying_fields(rows: Sequence[Row]) -> list[str]:
     """Fields that differ between rows, and so need a column of their own."""
     names = [name for name in _CONSTANT_FIELDS if _differs(rows, name)]
-    versions = {(row.group.framework, row.group.framework_version) for row in rows}
-    if len(versions) == len({framework for framework, _ in versions}) and "framework_version" in names:
-        names.remove("framework_version")  # one version each: listed above the table
+    for name in _OF_FRAMEWORK:  # one value for each framework: listed above the table
+        values = {(row.group.framework, getattr(row.group, name)) for row in rows}
+        if name in names and len(values) == len({framework for framework, _ in values}):
+            names.remove(name)
     return names
 
 
@@ -152,49 +168,106 @@ class Table:
     """Explanations and footnotes, one line each."""
 
 
-def results_markdown(rows: Sequence[Row]) -> str:
+def results_markdown(rows: Sequence[Row], prices: Prices | None = None) -> str:
     """The table of rows that belong together as Markdown, with its footer."""
-    table = results_table(rows)
+    table = results_table(rows, prices)
     body = [[markdown_escape(cell) for cell in cells] for cells in table.body]
     footer = [markdown_escape(line) for line in table.footer]
-    return "\n".join([markdown_table(table.header, body, table.right_aligned), *([""] if footer else []), *footer])
+    keys = table.header.index("devices") + 1
+    markdown = markdown_table(table.header, body, table.right_aligned, keys)
+    return "\n".join([markdown, *([""] if footer else []), *footer])
 
 
-def results_table(rows: Sequence[Row]) -> Table:
-    """The table of rows that belong together as plain text."""
-    footnotes, names, to_target = Footnotes(), _varying_fields(rows), rows[0].group.to_target
-    header = ["framework", "devices", *(field_label(name) for name in names), "runs"]
-    if to_target:
-        header += ["minutes", "spread", "epochs", "samples/s", "speedup", "= throughput", "× efficiency"]
-    else:
-        header += ["samples/s", "throughput scaling"]
-    body = tuple(tuple(_cells(row, names, footnotes, rows)) for row in rows)
-    right = [False, True, *(name in _NUMERIC_FIELDS for name in names), False]
-    right += [False, False, True, True, True, True, True] if to_target else [True, True]
-    return Table(tuple(header), body, tuple(right), (*_speedup_footer(rows), *footnotes.lines()))
+@dataclass(frozen=True)
+class _Column:
+    """A column of results: its heading, its cell for a row, and whether it holds numbers."""
+
+    name: str
+    cell: Callable[[Row], str]
+    number: bool = True
 
 
-def _cells(row: Row, names: Sequence[str], footnotes: Footnotes, rows: Sequence[Row]) -> list[str]:
-    group, score = row.group, row.score
-    marks = "".join(f" {footnotes.mark(text)}" for text in _row_footnotes(row, rows))
-    devices = DASH if group.devices is None else str(group.devices)
-    cells = [clean(group.framework, 80) or DASH, devices + marks, *(_field_text(group, name) for name in names)]
-    cells.append(runs_text(row))
-    rate = DASH if score.samples_per_second is None else rate_text(score.samples_per_second)
-    if not group.to_target:
-        return [*cells, rate, two_decimals(row.speedup.throughput if row.speedup else None)]
-    spread = DASH
-    if (
-        score.seconds_standard_deviation is not None
-        and score.seconds_minimum is not None
-        and score.seconds_maximum is not None
-    ):
-        low, high, standard_deviation = score.seconds_minimum, score.seconds_maximum, score.seconds_standard_deviation
-        spread = f"{minutes_text(low)}–{minutes_text(high)} ±{minutes_text(standard_deviation)}"
-    speedup = row.speedup
-    factors = (speedup.total, speedup.throughput, speedup.efficiency) if speedup else (None, None, None)
-    epochs = DASH if score.epochs is None else f"{score.epochs:.1f}"
-    return [*cells, score_text(row), spread, epochs, rate, *(two_decimals(value) for value in factors)]
+def results_table(rows: Sequence[Row], prices: Prices | None = None) -> Table:
+    """The table of rows that belong together as plain text; with `prices` what each result costs."""
+    footnotes, fields = Footnotes(), _varying_fields(rows)
+    own_hyperparameters = [_own_hyperparameters(row, rows) for row in rows]
+    first = [name for name in fields if name == "system"]  # names the rows, so it stands before them
+
+    def devices(row: Row) -> str:
+        count = DASH if row.group.devices is None else str(row.group.devices)
+        return count + "".join(f" {footnotes.mark(text)}" for text in _row_footnotes(row, rows))
+
+    columns = [_field_column(name) for name in first]
+    columns += [_Column("framework", lambda row: clean(row.group.framework, 80) or DASH, False)]
+    columns += [_Column("devices", devices)]
+    columns += [_field_column(name) for name in fields if name not in first]
+    if any(own_hyperparameters):
+        texts = dict(zip(map(id, rows), own_hyperparameters, strict=True))
+        columns.append(_Column("differs in", lambda row: texts[id(row)] or DASH, False))
+    columns += _measured_columns(rows, prices)
+    body = tuple(tuple(column.cell(row) for column in columns) for row in rows)
+    header, right = tuple(column.name for column in columns), tuple(column.number for column in columns)
+    return Table(header, body, right, (*_footer(rows, prices), *footnotes.lines()))
+
+
+def _field_column(name: str) -> _Column:
+    return _Column(field_label(name), lambda row: _field_text(row.group, name), name in _NUMERIC_FIELDS)
+
+
+def _measured_columns(rows: Sequence[Row], prices: Prices | None) -> list[_Column]:
+    columns = [_Column("runs", runs_text, False)]
+    if not rows[0].group.to_target:
+        columns.append(_Column("samples/s", _rate))
+        scaling = _Column(
+            "throughput scaling", lambda row: two_decimals(row.speedup.throughput if row.speedup else None)
+        )
+        return [*columns, scaling] if _scaled(rows) else columns
+    columns += [
+        _Column("time", lambda row: score_text(row, _methods(rows))),
+        _Column("spread", _spread, False),
+        _Column("epochs", _epochs),
+    ]
+    columns.append(_Column("samples/s", _rate))
+    if prices is not None:
+        columns.append(_Column("cost", lambda row: row_cost_text(row, prices)))
+    if _scaled(rows):
+        columns += [
+            _Column("speedup", lambda row: two_decimals(row.speedup.total if row.speedup else None)),
+            _Column("= throughput", lambda row: two_decimals(row.speedup.throughput if row.speedup else None)),
+            _Column("× efficiency", lambda row: two_decimals(row.speedup.efficiency if row.speedup else None)),
+        ]
+    return columns
+
+
+def _scaled(rows: Sequence[Row]) -> bool:
+    """True if a row has a speedup over other devices: a table of ratios to oneself says nothing."""
+    return any(row.speedup is not None and row.speedup.baseline_devices != row.group.devices for row in rows)
+
+
+def _rate(row: Row) -> str:
+    return DASH if row.score.samples_per_second is None else rate_text(row.score.samples_per_second)
+
+
+def _epochs(row: Row) -> str:
+    return DASH if row.score.epochs is None else f"{row.score.epochs:.1f}"
+
+
+def _spread(row: Row) -> str:
+    low, high = row.score.seconds_minimum, row.score.seconds_maximum
+    deviation = row.score.seconds_standard_deviation
+    return DASH if low is None or high is None or deviation is None else time_range_text(low, high, deviation)
+
+
+def row_cost(row: Row, prices: Prices | None) -> float | None:
+    """Cost of one result of the row; None without a price, a known number of devices or a time to target."""
+    costs = [prices.cost(item) for item in measurements([row])] if prices is not None else []
+    return costs[0] if costs else None
+
+
+def row_cost_text(row: Row, prices: Prices | None) -> str:
+    """`row_cost` as text; a dash for None."""
+    cost = row_cost(row, prices)
+    return DASH if cost is None else cost_text(cost)
 
 
 def _row_footnotes(row: Row, rows: Sequence[Row]) -> list[str]:
@@ -202,19 +275,37 @@ def _row_footnotes(row: Row, rows: Sequence[Row]) -> list[str]:
     texts = [clean(label, 80) for label in row.labels if label not in _KNOWN_LABELS]
     if _differs(rows, "deviations"):
         texts += ["leaves the closed rules: " + clean(text, 80) for text in group.deviations]
-    if group.profile not in ("demo", "synthetic"):
-        texts += row.score.notes
-    same_but_hyperparameters = [other.group for other in rows if _differ_only_in_hyperparameters(group, other.group)]
-    if len(same_but_hyperparameters) > 1:
-        common = set.intersection(*(set(other.hyperparameters) for other in same_but_hyperparameters))
-        own = [f"{key} {value}" for key, value in group.hyperparameters if (key, value) not in common]
-        texts.append("with " + (clean(", ".join(own), 200) or "no other value logged"))
-    return texts
+    return texts + ([] if group.profile in ("demo", "synthetic") else list(row.score.notes))
+
+
+def _own_hyperparameters(row: Row, rows: Sequence[Row]) -> str:
+    """Hyperparameters in which the row differs from those that agree with it in everything else: `learning_rate=0.01`."""
+    twins = [other.group for other in rows if _differ_only_in_hyperparameters(row.group, other.group)]
+    if len(twins) < 2:
+        return ""
+    return differing_values(dict(row.group.hyperparameters), [dict(twin.hyperparameters) for twin in twins])
 
 
 def _differ_only_in_hyperparameters(one: Group, other: Group) -> bool:
     names = (name for name in field_names(Group, row=True) if name != "hyperparameters")
     return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+def _footer(rows: Sequence[Row], prices: Prices | None) -> list[str]:
+    lines = _speedup_footer(rows) if _scaled(rows) else []
+    methods = _methods(rows)
+    if methods:
+        mean = f"time: {next(iter(methods))} runs, where there are several; " if len(methods) == 1 else ""
+        lines.append(f"{mean}spread: fastest–slowest ± standard deviation.")
+    if prices is not None and rows[0].group.to_target:
+        lines.append("cost of one result = devices × hours to target × price of a device for an hour.")
+    return lines
+
+
+def _methods(rows: Sequence[Row]) -> set[str]:
+    """How the times of several runs were averaged: `olympic mean of 3`."""
+    timed = (row.score for row in rows if row.score.seconds is not None and row.score.runs_successful > 1)
+    return {f"{score.method} of {score.runs_retained}" for score in timed}
 
 
 def _speedup_footer(rows: Sequence[Row]) -> list[str]:
@@ -231,26 +322,24 @@ def _speedup_footer(rows: Sequence[Row]) -> list[str]:
 
 
 def runs_text(row: Row) -> str:
-    """`3 of 5, 1 failed`: successful runs, runs that the rules require, failed runs."""
+    """`3 of 5, 1 failed`: successful runs, runs that the rules require, failed runs.
+
+    The rules require none of a demo or of synthetic data: `1`.
+    """
     score = row.score
     text = str(score.runs_successful)
-    if score.runs_required is not None:
+    if score.runs_required is not None and row.group.profile not in ("demo", "synthetic"):
         text += f" of {score.runs_required}"
     return text + (f", {score.runs_failed} failed" if score.runs_failed else "")
 
 
-def score_text(row: Row) -> str:
-    """The score in minutes and how it was taken: `0.12 (plain mean of 2)`."""
+def score_text(row: Row, methods: Collection[str] = ()) -> str:
+    """The score; where a table has several ways of averaging (`methods`) also which: `20.41 min (plain mean of 2)`."""
     score = row.score
     if score.seconds is None:
         return DASH
-    return f"{minutes_text(score.seconds)} ({score.method} of {score.runs_retained})"
-
-
-def minutes_text(seconds: float) -> str:
-    """Seconds as minutes with two decimals, three below a tenth of a minute."""
-    value = seconds / 60.0
-    return f"{value:.3f}" if value < 0.1 else f"{value:,.2f}"
+    several = len(methods) > 1 and score.runs_successful > 1
+    return time_text(score.seconds) + (f" ({score.method} of {score.runs_retained})" if several else "")
 
 
 def rate_text(value: float) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
 from suite.results.score.measurement import Measurement
-from suite.results.text import clean
+from suite.results.text import clean, shortened
 
 _PUBLISHED_FIELDS = ("profile", "framework", "hardware", "precision", "rules", "clock", "targets")
 """Fields of a published measurement that are equal within a family."""
@@ -17,11 +17,21 @@ def family_labels(items: Sequence[Measurement], limit: int = 150) -> list[str]:
     known_fields = [_known_fields(item) for item in items]
     names = list(dict.fromkeys(name for item_fields in known_fields for name in item_fields))
     differing = [name for name in names if len({item_fields.get(name) for item_fields in known_fields}) > 1]
+    values = {name: [clean(item_fields.get(name) or "none") for item_fields in known_fields] for name in differing}
+    short = {name: shortened(texts, 24) for name, texts in values.items()}
     texts = [
-        ", ".join(f"{_field_label(name)} {clean(item_fields.get(name) or 'none', 24)}" for name in differing)
-        for item_fields in known_fields
+        ", ".join(f"{_field_label(name)} {short[name][place]}" for name in differing) for place in range(len(items))
     ]
-    return [clean(text, limit) for text in texts]
+    return shortened(texts, limit)
+
+
+def differing_values(own: Mapping[str, str], twins: Sequence[Mapping[str, str]]) -> str:
+    """The values in which `own` differs from any of its twins (it may be one of them): `learning_rate=0.01, beta_1=0.9`."""
+    names = sorted(
+        name for name in {key for twin in twins for key in twin} if len({twin.get(name) for twin in twins}) > 1
+    )
+    shown = (f"{name.removeprefix('opt_').removeprefix('model_')}={own.get(name, 'not logged')}" for name in names)
+    return clean(", ".join(shown), 200)
 
 
 def _field_label(name: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from suite.results.score.bootstrap import CONFIDENCE_LEVEL, Bootstrap, Interval, RatioIntervals
+from suite.results.score.family_labels import differing_values
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.text import devices_text
 
@@ -40,6 +41,8 @@ class ScalingPair:
     """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither), `unknown`."""
     flags: tuple[str, ...]
     """Warnings: what else differs between the two, or why the choice of the two is ambiguous."""
+    settings: str = ""
+    """In what the two differ from other results on as many devices: `learning_rate=0.01`."""
 
     @property
     def workload(self) -> str:
@@ -113,16 +116,24 @@ def _family_pairs(family: Sequence[Measurement], bootstrap: Bootstrap | None) ->
         both = [(one, other) for one in counts[fewer] for other in counts[more]]
         alike = [(one, other) for one, other in both if one.hyperparameters == other.hyperparameters]
         for one, other in alike if len(both) > 1 and alike else both:
-            flags = [_ambiguity_flag(counts[count]) for count in (fewer, more) if len(counts[count]) > 1]
-            yield _make_pair(one, other, tuple(flags), bootstrap)
+            several = [(item, counts[item.devices]) for item in (one, other) if len(counts[item.devices]) > 1]
+            own = dict.fromkeys(text for item, twins in several if (text := _own_settings(item, twins)))
+            flags = [_ambiguity_flag(item, twins) for item, twins in several]
+            yield replace(_make_pair(one, other, tuple(flags), bootstrap), settings=" → ".join(own))
 
 
-def _ambiguity_flag(alike: Sequence[Measurement]) -> str:
-    names = [name for name in ("system", "batch_size_global") if len({getattr(item, name) for item in alike}) > 1]
-    keys = {key for item in alike for key in item.hyperparameters}
-    names += sorted(key for key in keys if len({item.hyperparameters.get(key) for item in alike}) > 1)
-    differ = f", which differ in {', '.join(names[:4])}" if names else ""
-    return f"one of {len(alike)} results on {devices_text(alike[0].devices)}{differ}"
+def _own_settings(item: Measurement, twins: Sequence[Measurement]) -> str:
+    """In what `item` differs from other results on as many devices: `batch=4096, learning_rate=0.01`."""
+    return differing_values(_setting_values(item), [_setting_values(twin) for twin in twins])
+
+
+def _setting_values(item: Measurement) -> Mapping[str, str]:
+    return {**item.hyperparameters, "system": item.system or "none", "batch": str(item.batch_size_global or "unknown")}
+
+
+def _ambiguity_flag(item: Measurement, twins: Sequence[Measurement]) -> str:
+    own = _own_settings(item, twins)
+    return f"one of {len(twins)} results on {devices_text(item.devices)}{f': {own}' if own else ''}"
 
 
 def _make_pair(

@@ -194,6 +194,16 @@ def test_profiles_never_mix(tmp_path):
     assert done.stdout.count("nothing to choose from") == 2
 
 
+def test_nothing_to_choose_is_one_line(tmp_path):
+    write_run(tmp_path, "a", devices=2)
+    lines = [line for line in suite(tmp_path).stdout.splitlines() if line]
+    assert len(lines) == 2
+    assert lines[1].startswith(
+        "Recommendation (NCF): pytorch on laptop (demo, cpu): 6.0 s on 2 devices, the only count"
+    )
+    assert lines[1].endswith("Run next: python run_suite.py workload=ncf framework=pytorch profile=demo gpus=4")
+
+
 def test_families_with_one_heading_are_distinguished(tmp_path):
     for precision in ("fp32", "bf16"):
         for devices in (1, 2):

@@ -18,18 +18,28 @@ def suite(*arguments, start=suite_here):
 
 
 def cells(text, beginning):
-    """The rows of the Markdown table whose header begins with these cells."""
-    lines = iter(text.splitlines())
-    for line in lines:
-        if [cell.strip() for cell in line.strip("|").split("|")][: len(beginning)] == beginning:
-            next(lines)
-            body = []
-            for row in lines:
-                if not row.startswith("|"):
-                    return body
-                body.append([cell.strip() for cell in row.strip("|").split("|")])
-            return body
-    raise AssertionError(f"no table {beginning}")
+    """The rows of the Markdown table whose header begins with these cells, with the columns of tables that continue it."""
+    parts = [
+        [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if line.startswith("|")]
+        for part in text.split("\n\n")
+    ]
+    place = next((at for at, lines in enumerate(parts) if lines and lines[0][: len(beginning)] == beginning), None)
+    assert place is not None, f"no table {beginning}"
+    header, _, *rows = parts[place]
+    for lines in parts[place + 1 :]:
+        if not lines:
+            return rows
+        other, _, *more = lines
+        keys = next(count for count in range(len(other)) if other[count] != header[count])
+        assert [row[:keys] for row in more] == [row[:keys] for row in rows]
+        rows = [row + line[keys:] for row, line in zip(rows, more, strict=True)]
+    return rows
+
+
+def tables_of(text):
+    """The lines of each Markdown table, without escaped bars."""
+    parts = text.replace("\\|", "").split("\n\n")
+    return [[line for line in part.splitlines() if line.startswith("|")] for part in parts if part.startswith("|")]
 
 
 def sweep(root, runs=1, **options):
@@ -62,7 +72,7 @@ def test_the_articles_own_tables():
     assert text.count(" printed, ") == 1
     assert "1 → 8: 15.8× = 7.9× faster epochs × 2.0× fewer epochs" in text
     assert cells(text, ["devices", "batch"])[1] == [
-        *("4 (a)", "1,664 (416 per device)", "4.56", "63", "287.3", "fp16", "figure")
+        *("4 (a)", "1,664 (416 per device)", "4.56 min", "63", "287.3 min", "fp16", "figure")
     ]
 
 
@@ -71,18 +81,11 @@ def test_tables_of_our_runs_by_hand(tmp_path):
     text = tables_markdown(article_tables(measurements_below([tmp_path])))
     assert "## Table 6. Recommendation (NCF): pytorch on laptop (demo, cpu)" in text
     assert cells(text, ["devices", "batch"]) == [
-        ["1", "4,096 user-item pairs (4,096 per device)", "0.03333", "3", "0.1", "fp32", "1 of 100 (plain mean of 1)"],
-        ["2", "4,096 user-item pairs (2,048 per device)", "0.025", "2", "0.05", "fp32", "1 of 100 (plain mean of 1)"],
-        [
-            "4",
-            "4,096 user-item pairs (1,024 per device)",
-            "0.01667",
-            "2",
-            "0.03333",
-            "fp32",
-            "1 of 100 (plain mean of 1)",
-        ],
+        ["1", "4,096 (4,096 per device)", "2 s", "3", "6 s", "fp32", "1"],
+        ["2", "4,096 (2,048 per device)", "1.5 s", "2", "3 s", "fp32", "1"],
+        ["4", "4,096 (1,024 per device)", "1 s", "2", "2 s", "fp32", "1"],
     ]
+    assert "batch in user-item pairs" in text
     assert cells(text, ["workload", "1 → 2", "1 → 4"]) == [["ncf: pytorch on laptop (demo, cpu)", "2.00", "3.00"]]
     decomposition = cells(text, ["workload", "devices", "batch", "scaling"])
     assert [row[1] for row in decomposition] == ["1 → 2", "1 → 4", "2 → 4"]
@@ -115,15 +118,20 @@ def test_several_settings_on_a_count_are_marked(tmp_path):
     for rate, devices in ((0.001, 1), (0.002, 1), (0.002, 2)):
         write_run(tmp_path, f"{rate}-{devices}", devices=devices, keys={"opt_base_learning_rate": rate})
     text = tables_markdown(article_tables(measurements_below([tmp_path])))
-    assert "(a) with opt_base_learning_rate 0.001" in text
-    assert "one of 2 results on 1 device, which differ in opt_base_learning_rate" in text
+    assert [row[1] for row in cells(text, ["devices", "differs in"])] == [
+        "base_learning_rate=0.001",
+        "base_learning_rate=0.002",
+        "–",
+    ]
+    assert cells(text, ["workload", "1 → 2"])[0][1] == "1.00 (base_learning_rate=0.002)"
     assert len(cells(text, ["workload", "devices", "batch", "scaling"])) == 1
 
 
 def test_one_count_says_what_to_run_next(tmp_path):
     write_run(tmp_path, "a", devices=1)
     text = tables_markdown(article_tables(measurements_below([tmp_path])))
-    assert "measured on 1 device only, so there is no speedup. Run next: python run_suite.py workload=ncf" in text
+    said = "measured on 1 device only, so there is no speedup. Run next: python run_suite.py workload=ncf"
+    assert said in " ".join(text.split())
     assert "Decomposition" not in text
 
 
@@ -189,8 +197,8 @@ def test_hostile_text_stays_in_its_cell(tmp_path):
     assert "<script>" not in text
     assert "\x1b" not in text
     assert "\u202e" not in text
-    rows = [line.replace("\\|", "") for line in text.splitlines() if line.startswith("|")]
-    assert {row.count("|") for row in rows} == {8, 3, 10}
+    assert len(tables_of(text)) >= 3
+    assert all(len({line.count("|") for line in table}) == 1 for table in tables_of(text))
     assert "\x1b" not in results_csv(tables) + speedups_csv(tables)
 
 

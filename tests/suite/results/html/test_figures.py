@@ -19,9 +19,10 @@ from suite.results.html.charts import (
     evenly_chosen,
     finite_points,
 )
-from suite.results.html.curves import blocks, file_name, row_labels, table_charts
+from suite.results.html.curves import blocks, file_name, table_charts
 from suite.results.html.export import inline_svg, write_files
 from suite.results.html.figures import draw, matplotlib_settings, number_text, spread_labels
+from suite.results.html.labels import row_labels
 from suite.results.html.scaling_curves import scaling_charts
 from suite.results.logs.collect import collect
 from suite.results.published.csv_files import find_published_results
@@ -115,7 +116,7 @@ def test_time_over_devices_and_speedup(tmp_path):
     for devices, seconds in ((1, 8.0), (2, 4.0), (4, 2.5)):
         write_run(tmp_path, f"{devices}", qualities=(0.65,), seconds_per_epoch=seconds, devices=devices)
     (found,) = scaling_charts(measurements(rows(collect([tmp_path]))))
-    assert found.times[0].paths[0] == ((1.0, 8 / 60), (2.0, 4 / 60), (4.0, 2.5 / 60))
+    assert (found.unit, found.times[0].paths[0]) == ("seconds", ((1.0, 8.0), (2.0, 4.0), (4.0, 2.5)))
     assert found.speedups[0].paths[0] == ((1.0, 1.0), (2.0, 2.0), (4.0, 3.2))
     assert found.labels == ("cpu", "demo")
 
@@ -223,12 +224,77 @@ def test_odd_numbers_are_drawn(points):
     ElementTree.fromstring(svg(ScalingChart("a", "b", (), (Series("a", 0, (positive,)),), ())))
 
 
-def test_many_series_are_named_as_far_as_there_is_room():
-    text = svg(chart(*(Series(f"run {index}", index, (((1.0, index), (2.0, index)),)) for index in range(60))))
+def test_the_figure_grows_with_its_labels_up_to_a_bound():
+    def drawn(count):
+        return svg(chart(*(Series(f"run {index}", index, (((1.0, index), (2.0, index)),)) for index in range(count))))
+
+    assert set(re.findall(r">(run \d+)<", drawn(30))) == {f"run {index}" for index in range(30)}
+    text = drawn(60)
     named = set(re.findall(r">(run \d+)<", text))
     (more,) = re.findall(r">and (\d+) more<", text)
     assert len(named) + int(more) == 60
-    assert len(named) > 5
+    assert len(named) >= 30
+
+
+def test_labels_that_differ_at_their_ends_differ_in_the_figure():
+    names = ["v0.5 NVIDIA dgx1_ngc18.11_pytorch", "v0.5 NVIDIA dgx1_ngc18.11_mxnet"]
+    text = svg(chart(*(Series(name, 0, (((1.0, 1.0), (2.0, 2.0)),), style=at) for at, name in enumerate(names))))
+    shown = [one for one in re.findall(r">([^<>]+)</text>", text) if one.startswith("v0.5")]
+    assert sorted(one[-6:] for one in shown) == sorted(name[-6:] for name in names)
+
+
+def test_a_colour_is_one_framework_on_the_whole_page(tmp_path):
+    for framework, place in (("pytorch", "one"), ("mxnet", "two"), ("pytorch", "two"), ("jax", "two")):
+        for devices in (1, 2):
+            settings = {"framework": framework, "system": place, "devices": devices}
+            write_run(tmp_path, f"{framework}-{place}-{devices}", **settings)
+    found = rows(collect([tmp_path]))
+    slots = theme.framework_slots(row.group.framework for row in found)
+    drawn = scaling_charts(measurements(found), slots=slots)
+    series = [one for each in drawn for one in each.times]
+    for number, table in enumerate(split_into_tables(found), start=1):
+        series += [one for each in table_charts(table, number, slots) for one in each.series]
+    colours = {}
+    for one in series:
+        colours.setdefault(one.label.split(",")[0], set()).add(theme.colour(one.slot))
+    assert set(colours) == {"pytorch", "mxnet", "jax"}
+    assert all(len(each) == 1 for each in colours.values())
+    assert len(set.union(*colours.values())) == 3
+
+
+def test_curves_of_one_colour_differ_in_line_and_marker(tmp_path):
+    for devices in (1, 2, 4):
+        write_run(tmp_path, f"{devices}", devices=devices)
+    found = charts_of(tmp_path)["ncf: hr_at_10 over epochs"]
+    assert {one.slot for one in found.series} == {1}
+    assert len({theme.marker(one.style) for one in found.series}) == 3
+    assert len({theme.dashes(one.style) for one in found.series}) == 3
+
+
+def test_more_frameworks_than_colours_are_grey():
+    slots = theme.framework_slots(f"other {index}" for index in range(9))
+    assert sorted(slots.values()) == list(range(len(theme.SERIES_COLOURS)))
+    assert theme.colour(theme.OTHER_SLOT) == theme.MUTED
+
+
+def test_many_curves_have_a_figure_for_each_workload(tmp_path):
+    for workload in ("ncf", "ssd", "gnmt"):
+        for framework in ("pytorch", "mxnet", "tensorflow"):
+            for devices in (1, 2):
+                settings = {"workload": workload, "framework": framework, "devices": devices}
+                write_run(tmp_path, f"{workload}-{framework}-{devices}", **settings)
+    found = scaling_charts(measurements(rows(collect([tmp_path]))))
+    assert [one.title for one in found] == [f"Time to target, {name}" for name in ("gnmt", "ncf", "ssd")]
+    assert [sorted(series.label for series in one.times) for one in found] == [["mxnet", "pytorch", "tensorflow"]] * 3
+    assert len({one.name for one in found}) == 3
+
+
+def test_bleu_is_drawn_in_points_whatever_the_log_has(tmp_path):
+    write_run(tmp_path, "a", workload="gnmt", qualities=(0.2, 0.65), targets={"bleu": 0.635})
+    found = charts_of(tmp_path)
+    (over_epochs,) = [one for title, one in found.items() if "over epochs" in title]
+    assert over_epochs.target == pytest.approx(63.5)
+    assert [y for _, y in over_epochs.series[0].paths[0]] == pytest.approx([20.0, 65.0])
 
 
 def test_a_hundred_runs_are_one_element():

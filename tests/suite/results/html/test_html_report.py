@@ -11,8 +11,9 @@ from suite.cli import main
 from suite.results.html.page import write_html
 from suite.results.html.runs import _time_fractions
 from suite.results.logs.record import Throughput
+from suite.results.published import csv_files
 from suite.results.published.csv_files import find_published_results
-from tests.suite.results.fake_logs import write, write_run
+from tests.suite.results.fake_logs import IDENTITY, write, write_run
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)> $\\frac{1$ &amp; \x1b[31m\u202e\ud800 \"' ../../etc"
@@ -25,6 +26,7 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
         self.tags, self.attributes, self.open, self.texts, self.ids = [], [], [], [], []
+        self.source = text
         self.feed(text)
         self.close()
         assert self.open == []
@@ -51,7 +53,7 @@ class Page(HTMLParser):
 
     @property
     def headings(self):
-        return re.findall(r"<h2>([^<]*)</h2>", self.rawdata)
+        return re.findall(r"<h2>([^<]*)</h2>", self.source)
 
 
 def page(root, tmp_path, name="out.html", **options):
@@ -59,7 +61,6 @@ def page(root, tmp_path, name="out.html", **options):
     write_html([root], out, **options)
     text = out.read_text(encoding="utf-8")
     found = Page(text)
-    found.source = text
     return found
 
 
@@ -84,6 +85,7 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     found = page(root, tmp_path)
     headings = re.findall(r"<h2>([^<]*)</h2>", found.source)
     assert headings == [
+        "Overview: time to target, demo, ncf",
         "Recommendation (NCF)",
         "Time to target over devices",
         "ncf on laptop (demo)",
@@ -91,7 +93,7 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
         "All runs",
     ]
     assert "10 runs · 9 finished as asked · 1 without success · 1 workload · pytorch · 2023-11-14" in found.text
-    assert "0.034 minutes" in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
+    assert "2.0 s Fastest" in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
     assert "3.00 times the speed of 1 device" in found.text
     assert "3.0× = 2.0× faster epochs × 1.50× fewer epochs" in found.text
     titles = [
@@ -141,13 +143,13 @@ def test_labels_and_reservation_stand_at_every_table_and_in_every_figure(tmp_pat
     for svg in re.findall(r"<svg.*?</svg>", found.source, re.DOTALL):
         assert "cpu · demo · oversubscribed · Not verified by MLCommons Association" in svg
     tables = found.tags.count("table")
-    assert tables == 3
+    assert tables == 5  # overview, the article's overview, published results beside ours, results, speedups
     below = re.findall(r'<div class="below">.*?</div>', found.source)
     assert len(below) == tables
     assert all("Not verified by MLCommons Association" in text for text in below)
     assert (
-        sum('<span class="badge">oversubscribed</span>' in text for text in below) == 2
-    )  # ours alone; the other says it in cells
+        sum('<span class="badge">oversubscribed</span>' in text for text in below) == 3
+    )  # ours alone; the table beside published results says it in cells
     assert "ours (demo, cpu, oversubscribed): pytorch on laptop" in found.text
 
 
@@ -167,7 +169,7 @@ def test_strong_and_weak_scaling_have_titles_and_curves_of_their_own(tmp_path):
         write_run(root, f"weak-{devices}", devices=devices, batch_rule="per_device:64", batch_size_global=64 * devices)
     found = page(root, tmp_path)
     headings = re.findall(r"<h2>([^<]*)</h2>", found.source)
-    assert headings[2:4] == ["ncf on laptop (demo), batch per_device:64", "ncf on laptop (demo), batch set"]
+    assert headings[3:5] == ["ncf on laptop (demo), batch per_device:64", "ncf on laptop (demo), batch set"]
     scaling = found.source.split("</svg>")[0]
     assert ">batch set<" in scaling
     assert ">batch per_device:64<" in scaling
@@ -374,3 +376,47 @@ def test_text_reports_import_no_matplotlib(tmp_path):
     code = "import sys; from suite.cli import main; main(['report', sys.argv[1]]);"
     code += "assert not {'matplotlib', 'jinja2'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_logs_of_other_programs_share_a_table_for_each_workload(tmp_path, monkeypatch):
+    for system, seconds in (("old box", 90.0), ("new box", 30.0)):
+        monkeypatch.setitem(IDENTITY, "platform", system)
+        write_run(tmp_path, system, profile="", seconds_per_epoch=seconds, labels=[])
+    found = page(tmp_path, tmp_path)
+    assert found.headings == ["Overview: logs of other programs", "Recommendation (NCF)", "ncf", "All runs"]
+    assert "4.50 min" in found.text
+    assert "90.0 s" in found.text
+
+
+def test_a_page_of_published_results(tmp_path, capsys):
+    out = tmp_path / "rounds.html"
+    assert main(["published", "list", "--round", "v0.6,v0.7", "--html", str(out)]) == 0
+    found = Page(out.read_text(encoding="utf-8"))
+    assert "158 results · v0.6, v0.7" in found.text
+    assert found.headings[:2] == [
+        "At a glance: the fastest published result of each accelerator, 8 of them",
+        "Time to target over accelerators",
+    ]
+    assert found.tags.count("svg") == 5  # MiniGo has one result
+    assert "20.40 min Fujitsu gx_ V100x8_ ngc20.06_ pytorch" in found.text
+    rows_of_all = found.source.split('id="all"')[1].count("<tr>")
+    assert rows_of_all == 1 + 158
+    assert not [value for _, name, value in found.attributes if name in ("src", "onload") or "//" in value]
+    assert "script" not in found.tags
+    assert main(["published", "list", "--html", str(out)]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_names_in_own_files_of_published_results_are_escaped(tmp_path, monkeypatch):
+    columns = "round,submitter,system,chips,framework,benchmark,minutes"
+    lines = [f'"{EVIL[:60].replace(chr(34), "")}",x,"<b>{count}</b>_y",8,"<i>z</i>",ssd,{count}' for count in (1, 2)]
+    (tmp_path / "results_own.csv").write_text("\n".join([columns, *lines]), encoding="utf-8")
+    monkeypatch.setenv(csv_files.FOLDER_VARIABLE, str(tmp_path))
+    csv_files._load.cache_clear()
+    try:
+        assert main(["published", "list", "--submitter", "x", "--html", str(tmp_path / "out.html")]) == 0
+    finally:
+        csv_files._load.cache_clear()
+    found = Page((tmp_path / "out.html").read_text(encoding="utf-8"))
+    assert not {"script", "b", "i", "img"} & set(found.tags)
+    assert "own file" in found.text

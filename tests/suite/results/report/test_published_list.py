@@ -106,6 +106,7 @@ def test_throughput_of_articles():
 def test_table_has_a_note_for_every_remark_and_a_mark_in_the_row():
     text = listing("results", Filters(round="v0.5", submitter="NVIDIA", workload="ncf", chips="8"), "table")
     table, notes = text.split("\n\n")
+    assert max(map(len, text.splitlines())) <= 120
     assert "| 86 of 100 |" in table
     assert "| (a) " in table
     assert notes.startswith("(a) first 50 successes in file-number order instead give 28.399 s\n")

@@ -295,18 +295,21 @@ def test_kind_of_scaling():
 
 
 def test_several_settings_on_as_many_devices_pair_with_their_like():
-    rate = "opt_base_learning_rate"
+    rate, told = "opt_base_learning_rate", "base_learning_rate"
     one = [make_measurement(1, [(value, 10.0)], hyperparameters={rate: str(value)}) for value in (100.0, 200.0)]
     two = [make_measurement(2, [(value, 10.0)], hyperparameters={rate: str(value)}) for value in (200.0, 300.0)]
     (pair,) = scaling_pairs(one + two)
     assert (pair.before.hyperparameters, pair.after.hyperparameters) == ({rate: "200.0"}, {rate: "200.0"})
     assert pair.flags == (
-        f"one of 2 results on 1 device, which differ in {rate}",
-        f"one of 2 results on 2 devices, which differ in {rate}",
+        f"one of 2 results on 1 device: {told}=200.0",
+        f"one of 2 results on 2 devices: {told}=200.0",
     )
+    assert pair.settings == f"{told}=200.0"
     unlike = scaling_pairs([one[0], *two])
     assert len(unlike) == 2
-    assert all(pair.flags == (f"one of 2 results on 2 devices, which differ in {rate}",) for pair in unlike)
+    assert [pair.flags for pair in unlike] == [
+        (f"one of 2 results on 2 devices: {told}={value}",) for value in ("200.0", "300.0")
+    ]
 
 
 def test_families_never_meet():

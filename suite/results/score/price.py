@@ -1,0 +1,61 @@
+"""Cost of a result: devices x hours to target x price of a device for an hour, in whatever currency the price is given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from suite.results.score.measurement import Measurement
+
+OPTION = "--price-per-device-hour"
+_LARGEST = 1e9
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The price of one device for one hour: one for all devices, or by name of the device."""
+
+    every: float | None
+    by_name: tuple[tuple[str, float], ...] = ()
+    """(part of the device's name in lower case, price), longest names first."""
+
+    def price(self, item: Measurement) -> float | None:
+        """Price of one of its devices for an hour; None if no name fits."""
+        named = [price for name, price in self.by_name if name in item.hardware.lower()]
+        return named[0] if named else self.every
+
+    def cost(self, item: Measurement) -> float | None:
+        """Cost of one result of `item`; None without a time to target, without devices, or without a price."""
+        price = self.price(item)
+        if price is None or item.score.seconds is None or item.devices < 1:
+            return None
+        return price * item.devices * item.score.seconds / 3600
+
+    def refuse_unknown_names(self, items: Iterable[Measurement]) -> None:
+        """Raises ValueError for a name that no device has: the price would silently not count."""
+        devices = sorted({item.hardware for item in items if item.hardware})
+        for name, _ in self.by_name:
+            if not any(name in device.lower() for device in devices):
+                raise ValueError(
+                    f"{OPTION} {name}=…: no device has it in its name; there are: {', '.join(devices[:8])}"
+                )
+
+
+def parse_prices(text: str) -> Prices:
+    """`2.5`, or `v100=2.48,a100=4.10` by a part of the device's name. Raises ValueError (one line) for anything else."""
+    every, by_name = None, dict[str, float]()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(?:([^=,]{1,60})=)?\s*(\d{1,9}(?:\.\d{1,9})?)\s*", part)
+        if match is None or not 0 < float(match[2]) <= _LARGEST:
+            raise ValueError(f"{OPTION} {text[:60]!r}: give a price above 0 such as 2.5, or v100=2.48,a100=4.10")
+        if match[1] is None:
+            every = float(match[2])
+        else:
+            by_name[match[1].strip().lower()] = float(match[2])
+    return Prices(every, tuple(sorted(by_name.items(), key=lambda item: -len(item[0]))))
+
+
+def cost_text(cost: float) -> str:
+    """A cost with two decimals, small ones with three significant digits."""
+    return f"{cost:,.2f}" if cost >= 1 else f"{cost:.3g}"
