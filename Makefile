@@ -27,7 +27,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Tests that start no framework run on all cores. The others start processes of their own: in two workers, of whole files and
 # by a group of tests/conftest.py. NumPy's threads would wait for each other's cores, and use them meanwhile.
 PYTEST = OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest
-# Freed memory stays with a worker: getting the pages of every large array anew took a sixth of all CPU time.
+# Freed memory stays with a worker: to get the pages of each large array anew took 12 of 200 CPU seconds.
 KEEP_MEMORY = GLIBC_TUNABLES=glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=4294967296
 PLAIN_TESTS = $(KEEP_MEMORY) $(PYTEST) --numprocesses auto --dist loadfile -m "not framework and not slow and not full"
 OTHER_TESTS = $(PYTEST) --numprocesses 2 --dist loadgroup

@@ -93,8 +93,9 @@ def _compose(arguments: Sequence[str]) -> Request:
     if not (flags.hydra_help or flags.info or flags.shell_completion or flags.version):
         overrides.check(flags.overrides, multirun=flags.multirun)
     _store(overrides.chosen_workloads(flags.overrides))
-    one_job = len(arguments) == len(flags.overrides) and not any(text.startswith("hydra") for text in arguments)
-    jobs = [_one_job(arguments)] if one_job else _as_hydra_does(arguments)
+    flagged = len(arguments) > len(flags.overrides)
+    of_hydra = any(text.lstrip("+~").startswith("hydra") for text in arguments)  # such as hydra.mode
+    jobs = _as_hydra_does(arguments) if flagged or of_hydra else [_one_job(arguments)]
     if any(_texts(job.config["plugins"]) != plugin_names for job in jobs):
         raise ValueError(
             "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
