@@ -67,17 +67,17 @@ def run_suite_here(tmp_path, *arguments, toy=False, **extra):
     """What `run_suite` gives, from a call in this process: half a second less than from a Python of its own."""
     from suite.control.controller import main
 
-    return _called(main, "run_suite.py", arguments, tmp_path, variables(tmp_path, toy, **extra))
+    return called_here(main, "run_suite.py", arguments, tmp_path, variables(tmp_path, toy, **extra))
 
 
 def suite_here(tmp_path, *arguments, **extra):
     """What `suite` gives, from a call in this process."""
     from suite.cli import main
 
-    return _called(main, "suite", arguments, tmp_path, variables(tmp_path, **extra))
+    return called_here(main, "suite", arguments, tmp_path, variables(tmp_path, **extra))
 
 
-def _called(main, name, arguments, folder, environment):
+def called_here(main, name, arguments, folder, environment):
     """`main(arguments)` with the folder, variables, signal handlers, warnings and streams that a process of its own has."""
     arguments = [str(argument) for argument in arguments]
     out, err = io.StringIO(), io.StringIO()
