@@ -27,15 +27,15 @@ PROJECT = Path(__file__).resolve().parent.parent
 TOY = PROJECT / "tests" / "data" / "toy"
 TOY_RUN = ("workload=toy", "framework=plain", "profile=demo")
 
-PROFILES = {"fixed": {"derandomize": True, "database": None}, "search": {"max_examples": 1000}}
-"""Of hypothesis: the same examples in every run, or others in each (`--hypothesis-profile=search`)."""
-SEARCH_FACTOR = 10
+FIXED = {"derandomize": True, "database": None}
+PROFILES = {"fixed": FIXED, "check": {**FIXED, "max_examples": 25}, "search": {"max_examples": 1000}}
+"""Of hypothesis: the same examples in every run, a quarter of them (`make check`), or others in each (`make test-full`)."""
 
 
-def examples(count):
-    """Decorates a test of hypothesis that looks at `count` examples, at ten times as many if it searches."""
-    searching = settings.get_current_profile_name() == "search"
-    return settings(max_examples=count * (SEARCH_FACTOR if searching else 1))
+def examples(count, **others):
+    """Decorates a test of hypothesis that looks at `count` examples, at a quarter or ten times as many in other profiles."""
+    scaled = {"check": max(10, count // 4), "search": 10 * count}
+    return settings(max_examples=scaled.get(settings.get_current_profile_name(), count), **others)
 
 
 def variables(tmp_path, toy=False, **extra):
@@ -67,17 +67,17 @@ def run_suite_here(tmp_path, *arguments, toy=False, **extra):
     """What `run_suite` gives, from a call in this process: half a second less than from a Python of its own."""
     from suite.control.controller import main
 
-    return _called(main, "run_suite.py", arguments, tmp_path, variables(tmp_path, toy, **extra))
+    return called_here(main, "run_suite.py", arguments, tmp_path, variables(tmp_path, toy, **extra))
 
 
 def suite_here(tmp_path, *arguments, **extra):
     """What `suite` gives, from a call in this process."""
     from suite.cli import main
 
-    return _called(main, "suite", arguments, tmp_path, variables(tmp_path, **extra))
+    return called_here(main, "suite", arguments, tmp_path, variables(tmp_path, **extra))
 
 
-def _called(main, name, arguments, folder, environment):
+def called_here(main, name, arguments, folder, environment):
     """`main(arguments)` with the folder, variables, signal handlers, warnings and streams that a process of its own has."""
     arguments = [str(argument) for argument in arguments]
     out, err = io.StringIO(), io.StringIO()

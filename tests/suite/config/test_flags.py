@@ -48,6 +48,20 @@ def test_a_sweep_is_the_grid_of_its_values(flag):
     assert [(job.config["gpus"], job.config["seed"]) for job in request.jobs] == [(2, 5), (2, 6), (1, 5), (1, 6)]
 
 
+def test_one_job_is_composed_as_a_sweep_composes_it():
+    words = (*NCF, "gpus=2", "environment=custom", "environment.python='/a b'", "workload.learning_rate=0.5")
+    alone, swept = compose(words), compose(["-m", *words])
+    assert [job.config for job in alone.jobs] == [job.config for job in swept.jobs]
+    assert alone.jobs[0].overrides == words
+    assert sorted(swept.jobs[0].overrides) == sorted(words)
+    assert (alone.sweep, swept.sweep) == (False, True)
+
+
+def test_a_reference_to_a_key_that_is_not_there_is_one_line():
+    with pytest.raises(ValueError, match=r"^[^\n]*Interpolation key 'nope' not found[^\n]*\Z"):
+        compose([*NCF, "output=${nope}"])
+
+
 def test_a_sweep_without_gpus_is_over_1_4_and_8():
     assert [job.config["gpus"] for job in compose(["-m", *NCF]).jobs] == [1, 4, 8]
 

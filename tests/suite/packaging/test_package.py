@@ -1,5 +1,6 @@
 import json
 import os
+import runpy
 import shlex
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
 from suite.worker.loop import log_identity
 from suite.worker.runlog import RunLog
-from tests.helpers import composed, suite, suite_here
+from tests.helpers import called_here, composed, suite, suite_here
 from tests.suite.packaging.package_logs import COUNTS, DATA, MACHINE, SUITE_RUN, derived, log_set, our_run
 from workloads.api import Facts
 
@@ -32,18 +33,11 @@ PUBLISHED = Path(__file__).resolve().parents[4] / "shared" / "published" / "logs
 OPTIONS = PackageOptions(submitter="EXAMPLE_ORG", system="box")
 
 
-TOOLS = """
-import logging, runpy, sys
-for name, *arguments in {commands!r}:
-    logging.root.handlers.clear()
+def tool(arguments):
+    """The command of one of mlperf-logging's checkers: `NAME ARGUMENT…`."""
+    name, *arguments = arguments
     sys.argv = [name, *arguments, "--log_output", "tool.log"]
-    try:
-        runpy.run_module(f"mlperf_logging.{{name}}", run_name="__main__", alter_sys=True)
-    except SystemExit as ended:
-        if ended.code:
-            raise
-"""
-"""The commands of mlperf-logging's checkers one after the other: each alone would load SciPy anew."""
+    runpy.run_module(f"mlperf_logging.{name}", run_name="__main__", alter_sys=True)
 
 
 def assert_passes_the_tools(out, tmp_path):
@@ -52,10 +46,11 @@ def assert_passes_the_tools(out, tmp_path):
     commands = [("package_checker", str(out), "training", "0.7.0")]
     commands += [("system_desc_checker", str(path), "training", "1.0.0") for path in systems]
     commands += [("repo_checker", str(out), "training", "2.0.0")]
-    command = [sys.executable, "-c", TOOLS.format(commands=commands)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    printed = done.stdout + done.stderr
+    printed = ""
+    for command in commands:
+        done = called_here(tool, command[0], command, tmp_path, os.environ)
+        assert done.returncode == 0, done.stderr
+        printed += done.stdout + done.stderr
     assert printed.count("PACKAGE CHECKER FOUND NO ERRORS, SUCCESS") == 1
     assert printed.count("System description checker passed") == len(systems) > 0
     assert printed.count("ALL CHECKS PASSED") == 1

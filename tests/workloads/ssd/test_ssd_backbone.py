@@ -29,11 +29,18 @@ LAYERS = network.build(REFERENCE_MODEL)
 SHAPES = backbone.shapes(LAYERS)
 
 
-def arrays():
+FEW = {
+    name: shape if name.startswith(("conv1", "bn1")) else (*(max(1, size // 8) for size in shape[:2]), *shape[2:])
+    for name, shape in SHAPES.items()
+}
+"""Those of a trunk with a 64th of the weights, where it does not matter how many they are."""
+
+
+def arrays(shapes):
     """Synthetic weights of the trunk, and some of what is dropped."""
     generator = np.random.default_rng(5)
     found = {}
-    for name, shape in SHAPES.items():
+    for name, shape in shapes.items():
         value = 0.05 * generator.standard_normal(shape, np.float32)
         found[name] = np.abs(value) + 0.5 if name.endswith(("running_var", "bn1.weight", "bn2.weight")) else value
         if name.endswith("running_var"):
@@ -42,10 +49,11 @@ def arrays():
     return found
 
 
-ARRAYS = arrays()
+ARRAYS = arrays(SHAPES)
+FEW_ARRAYS = arrays(FEW)
 
 
-def tar(values=ARRAYS):
+def tar(values):
     return made.tarred({name: value for name, value in values.items() if "tracked" not in name})
 
 
@@ -53,7 +61,16 @@ def tar(values=ARRAYS):
 def file(tmp_path_factory):
     """A backbone in the form of the published file."""
     path = tmp_path_factory.mktemp("backbone") / "synthetic.pth"
-    path.write_bytes(tar())
+    path.write_bytes(tar(ARRAYS))
+    return path
+
+
+@pytest.fixture
+def few(tmp_path, monkeypatch):
+    """The same of few weights, and a workload that takes as many."""
+    monkeypatch.setattr(backbone, "shapes", lambda layers: FEW)
+    path = tmp_path / "synthetic.pth"
+    path.write_bytes(tar(FEW_ARRAYS))
     return path
 
 
@@ -89,35 +106,35 @@ def test_the_name_carries_the_digest():
     assert len(backbone.PUBLISHED.sha256) == 64
 
 
-def test_the_published_file_is_no_deviation(tmp_path, file, monkeypatch):
-    mine = dataclasses.replace(backbone.PUBLISHED, sha256=digest_of(file))
+def test_the_published_file_is_no_deviation(tmp_path, few, monkeypatch):
+    mine = dataclasses.replace(backbone.PUBLISHED, sha256=digest_of(few))
     monkeypatch.setattr(backbone, "PUBLISHED", mine)
-    settings = SSD.resolve(settings_of(tmp_path, weights=file))
-    assert settings.options["backbone"] == {"file": "synthetic.pth", "sha256": digest_of(file)}
+    settings = SSD.resolve(settings_of(tmp_path, weights=few))
+    assert settings.options["backbone"] == {"file": "synthetic.pth", "sha256": digest_of(few)}
     assert backbones.notes(settings, mine) == ()
-    assert backbones.described(settings) == f"synthetic.pth sha256:{digest_of(file)}"
+    assert backbones.described(settings) == f"synthetic.pth sha256:{digest_of(few)}"
 
 
-def test_another_file_is_noted(tmp_path, file):
-    settings = resolved(tmp_path, file)
-    note = f"backbone {digest_of(file)[:8]} instead of resnet34-333f7ec4.pth"
+def test_another_file_is_noted(tmp_path, few):
+    settings = resolved(tmp_path, few)
+    note = f"backbone {digest_of(few)[:8]} instead of resnet34-333f7ec4.pth"
     assert backbones.notes(settings, backbone.PUBLISHED) == (note,)
 
 
 # -- the file that torchvision saved again ------------------------------------------------------------------------
 
 
-def zipped(values=ARRAYS):
+def zipped(values=FEW_ARRAYS):
     kept = {name: value for name, value in values.items() if name in SHAPES}
     return made.zipped(made.state_dict(kept, length=5), list(kept.values()))
 
 
 @pytest.fixture
-def resaved(tmp_path, file, monkeypatch):
+def resaved(tmp_path, few, monkeypatch):
     """The published file and another form of it, as if their digests were those that are pinned; settings of a run from it."""
     path = tmp_path / "resaved.pth"
     path.write_bytes(zipped())
-    pin(monkeypatch, file, path)
+    pin(monkeypatch, few, path)
     return path
 
 
@@ -147,45 +164,45 @@ def test_the_newer_file_is_taken_and_open(tmp_path, resaved):
     settings, notes = resolved_closed(tmp_path, resaved)
     assert notes == UNPROVEN
     assert settings.options["backbone"] == {"file": "resaved.pth", "sha256": digest_of(resaved)}
-    found = backbones.load(settings, SHAPES)
-    assert all(np.array_equal(found[name], ARRAYS[name]) for name in SHAPES)
+    found = backbones.load(settings, FEW)
+    assert all(np.array_equal(found[name], FEW_ARRAYS[name]) for name in FEW)
 
 
-def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path, file, resaved):
-    assert resolved_closed(tmp_path, file)[1] == ()
+def test_the_newer_file_is_closed_where_both_convert_to_the_same_arrays(tmp_path, few, resaved):
+    assert resolved_closed(tmp_path, few)[1] == ()
     settings, notes = resolved_closed(tmp_path, resaved)
     assert notes == ()
     assert settings.options["backbone"] == {
-        "file": "resaved.pth", "sha256": digest_of(resaved), "weights_of": digest_of(file),
+        "file": "resaved.pth", "sha256": digest_of(resaved), "weights_of": digest_of(few),
     }  # fmt: skip
     facts = dataclasses.replace(settings, data_dir="")
     assert not SSD.read_facts(facts).notes
     assert backbones.described(settings) == f"resaved.pth sha256:{digest_of(resaved)}"
 
 
-def test_the_newer_file_stays_open_if_one_number_differs(tmp_path, file, resaved, monkeypatch):
-    values = {**ARRAYS, "bn1.bias": ARRAYS["bn1.bias"].copy()}
+def test_the_newer_file_stays_open_if_one_number_differs(tmp_path, few, resaved, monkeypatch):
+    values = {**FEW_ARRAYS, "bn1.bias": FEW_ARRAYS["bn1.bias"].copy()}
     values["bn1.bias"][5] = np.nextafter(values["bn1.bias"][5], np.float32(1))
     resaved.write_bytes(zipped(values))
-    pin(monkeypatch, file, resaved)
-    resolved_closed(tmp_path, file)
+    pin(monkeypatch, few, resaved)
+    resolved_closed(tmp_path, few)
     settings, notes = resolved_closed(tmp_path, resaved)
     assert notes == UNPROVEN
     assert "weights_of" not in settings.options["backbone"]
 
 
-def test_a_proof_that_is_damaged_is_named(tmp_path, file, resaved):
-    folder = backbones.folder(resolved_closed(tmp_path, file)[0])
+def test_a_proof_that_is_damaged_is_named(tmp_path, few, resaved):
+    folder = backbones.folder(resolved_closed(tmp_path, few)[0])
     (folder / "weights.npz").write_bytes(b"x")
     with pytest.raises(ValueError, match=rf"^backbone\.weights={resaved}: {folder}/weights\.npz: 1 bytes instead of"):
         resolved_closed(tmp_path, resaved)
 
 
-def test_other_files_are_not_shown_to_be_equal(tmp_path, file):
+def test_other_files_are_not_shown_to_be_equal(tmp_path, few):
     """`allow_other` is open whatever the file holds."""
     path = tmp_path / "other.pth"
     path.write_bytes(zipped())
-    resolved(tmp_path, file)
+    resolved(tmp_path, few)
     settings = resolved(tmp_path, path)
     assert "weights_of" not in settings.options["backbone"]
     assert backbones.notes(settings, backbone.PUBLISHED)[0].startswith(f"backbone {digest_of(path)[:8]} instead of")
@@ -229,21 +246,27 @@ def test_refusals_on_the_command_line(tmp_path, file, name):
 
 def changed(name, value):
     """The synthetic weights with another value; None: without it."""
-    found = {key: kept for key, kept in ARRAYS.items() if key != name}
+    found = {key: kept for key, kept in FEW_ARRAYS.items() if key != name}
     return found if value is None else {**found, name: value}
 
 
 BAD = {
     "missing": (changed("layer3.5.bn2.running_var", None), "layer3.5.bn2.running_var is missing: weights of another"),
-    "shape": (changed("conv1.weight", ARRAYS["conv1.weight"][:32].copy()), "(32, 3, 7, 7), not float32 (64, 3, 7, 7)"),
-    "double": (changed("bn1.bias", ARRAYS["bn1.bias"].astype(np.float64)), "bn1.bias is float64 (64,)"),
+    "shape": (
+        changed("conv1.weight", FEW_ARRAYS["conv1.weight"][:32].copy()),
+        "(32, 3, 7, 7), not float32 (64, 3, 7, 7)",
+    ),
+    "double": (changed("bn1.bias", FEW_ARRAYS["bn1.bias"].astype(np.float64)), "bn1.bias is float64 (64,)"),
     "NaN": (changed("bn1.bias", np.full(64, np.nan, np.float32)), "bn1.bias holds a number that is not finite"),
-    "variance": (changed("bn1.running_var", -ARRAYS["bn1.running_var"]), "or a negative variance: the file is damaged"),
+    "variance": (
+        changed("bn1.running_var", -FEW_ARRAYS["bn1.running_var"]),
+        "or a negative variance: the file is damaged",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_weights_that_are_no_trunk(tmp_path, name):
+def test_weights_that_are_no_trunk(tmp_path, few, name):
     values, words = BAD[name]
     path = tmp_path / "bad.pth"
     path.write_bytes(tar(values))
@@ -324,12 +347,12 @@ def test_several_processes_convert_at_once(tmp_path, file):
     assert manifests.verify(folder, manifests.read(folder))
 
 
-def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, file):
-    folder = tmp_path / "backbones" / f"ssd-{digest_of(file)[:16]}"
+def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, few):
+    folder = tmp_path / "backbones" / f"ssd-{digest_of(few)[:16]}"
     folder.parent.mkdir()
     folder.write_text("mine")
     with pytest.raises(ValueError, match="is not a folder"):
-        resolved(tmp_path, file)
+        resolved(tmp_path, few)
     assert folder.read_text() == "mine"
 
 
@@ -343,14 +366,14 @@ def test_a_folder_that_is_not_ours_is_left_alone(tmp_path, file):
         (lambda path: (path.parent / "manifest.json").write_text("{"), "cannot be read"),
     ],
 )
-def test_a_damaged_conversion_is_refused_by_the_worker(tmp_path, file, edit, words):
-    settings = resolved(tmp_path, file)
+def test_a_damaged_conversion_is_refused_by_the_worker(tmp_path, few, edit, words):
+    settings = resolved(tmp_path, few)
     edit(backbones.folder(settings) / "weights.npz")
     with pytest.raises(ValueError, match=words):
-        backbones.load(settings, SHAPES)
+        backbones.load(settings, FEW)
 
 
-def test_a_full_disk(tmp_path, file, monkeypatch):
+def test_a_full_disk(tmp_path, few, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -358,7 +381,7 @@ def test_a_full_disk(tmp_path, file, monkeypatch):
     with pytest.raises(
         ValueError, match=r"cannot be written \(No space left on device\); point SUITE_DATA_DIR elsewhere"
     ):
-        resolved(tmp_path, file)
+        resolved(tmp_path, few)
     assert not list((tmp_path / "backbones").iterdir())
 
 
@@ -375,14 +398,15 @@ def test_initial_weights_are_the_backbones_and_the_heads_drawn(tmp_path, file):
         assert np.array_equal(value, ARRAYS[name] if name in SHAPES else drawn[name]), name
 
 
-def test_resume_knows_the_content_and_not_the_path(tmp_path, file):
+def test_resume_knows_the_content_and_not_the_path(tmp_path, few):
     """Settings of runs whose files differ in place, and in content."""
-    moved, other = tmp_path / "a, b" / "synthetic.pth", tmp_path / "synthetic.pth"
+    moved, other = tmp_path / "a, b" / "synthetic.pth", tmp_path / "other" / "synthetic.pth"
     moved.parent.mkdir()
-    moved.write_bytes(file.read_bytes())
-    other.write_bytes(tar({**ARRAYS, "bn1.bias": ARRAYS["bn1.bias"] + 1}))
+    other.parent.mkdir()
+    moved.write_bytes(few.read_bytes())
+    other.write_bytes(tar({**FEW_ARRAYS, "bn1.bias": FEW_ARRAYS["bn1.bias"] + 1}))
     found = {}
-    for name, path in (("file", file), ("moved", moved), ("other", other)):
+    for name, path in (("file", few), ("moved", moved), ("other", other)):
         settings = resolved(tmp_path, path)
         assert settings.options["backbone_weights"] == str(path)
         found[name] = identity(_Run(settings))

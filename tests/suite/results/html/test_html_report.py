@@ -64,9 +64,9 @@ def page(root, tmp_path, name="out.html", **options):
     return found
 
 
-def sweep(root, **options):
+def sweep(root, runs=3, **options):
     for devices, qualities, seconds in ((1, (0.3, 0.5, 0.65), 2.0), (2, (0.5, 0.65), 1.5), (4, (0.5, 0.65), 1.0)):
-        for index in range(3):
+        for index in range(runs):
             settings = {"seconds_per_epoch": seconds * (1 + index / 50), "devices": devices, **options}
             write_run(root, f"{options.get('workload', 'ncf')}-{devices}", index, qualities=qualities, **settings)
 
@@ -229,8 +229,18 @@ def hostile(root):
     return root
 
 
-def test_nothing_in_a_hostile_log_becomes_markup(tmp_path):
-    found = page(hostile(tmp_path / "logs"), tmp_path, figures=tmp_path / "figures")
+@pytest.fixture(scope="module")
+def hostile_page(tmp_path_factory):
+    """The page of hostile logs; its folder, and what is new in there since they were written."""
+    folder = tmp_path_factory.mktemp("hostile")
+    root = hostile(folder / "logs")
+    before = set(folder.rglob("*"))
+    found = page(root, folder, figures=folder / "figures")
+    return found, folder, set(folder.rglob("*")) - before
+
+
+def test_nothing_in_a_hostile_log_becomes_markup(hostile_page):
+    found, _, _ = hostile_page
     assert not {"script", "img", "iframe", "object", "link", "form", "a-b"} & set(found.tags)
     assert not [name for _, name, _ in found.attributes if name.startswith("on")]
     assert "<script>alert(1)</script>" in found.text  # shown as text
@@ -241,8 +251,8 @@ def test_nothing_in_a_hostile_log_becomes_markup(tmp_path):
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in found.ids)
 
 
-def test_no_reference_leads_outside(tmp_path):
-    found = page(hostile(tmp_path / "logs"), tmp_path)
+def test_no_reference_leads_outside(hostile_page):
+    found, _, _ = hostile_page
     for _, name, value in found.attributes:
         if name in ("href", "src", "xlink:href", "action", "data", "srcset"):
             assert value.startswith("#")
@@ -258,24 +268,22 @@ def test_no_reference_leads_outside(tmp_path):
     assert "@import" not in style
 
 
-def test_figure_files_stay_in_their_folder(tmp_path):
-    root = hostile(tmp_path / "logs")
-    before = set(tmp_path.rglob("*"))
-    page(root, tmp_path, figures=tmp_path / "figures")
-    new = set(tmp_path.rglob("*")) - before
-    assert {path.parent for path in new} == {tmp_path, tmp_path / "figures"}
-    names = sorted(path.name for path in (tmp_path / "figures").iterdir())
+def test_figure_files_stay_in_their_folder(hostile_page):
+    _, folder, new = hostile_page
+    figures = folder / "figures"
+    assert {path.parent for path in new} == {folder, figures}
+    names = sorted(path.name for path in figures.iterdir())
     assert all(re.fullmatch(r"[a-z0-9-]+\.(svg|png)", name) for name in names)
     assert len([name for name in names if name.endswith(".svg")]) == len(names) / 2 > 3
-    for path in (tmp_path / "figures").glob("*.svg"):
+    for path in figures.glob("*.svg"):
         assert "<script" not in path.read_text()
-    for path in (tmp_path / "figures").glob("*.png"):
+    for path in figures.glob("*.png"):
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_same_logs_give_the_same_bytes(tmp_path):
     root = tmp_path / "logs"
-    sweep(root)
+    sweep(root, runs=1)
     code = "import sys; from pathlib import Path; from suite.results.html.page import write_html;"
     code += "write_html([Path(sys.argv[1])], Path(sys.argv[2]), figures=Path(sys.argv[3]))"
     for name in "ab":  # two processes: hashes of text differ between them

@@ -8,7 +8,7 @@ import sys
 import tracemalloc
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from suite.results import read
@@ -257,7 +257,7 @@ def test_number(value, expected):
     assert number(value) == expected
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.one_of(st.binary(max_size=80), st.sampled_from([b":::MLLOG ", b":::MLL ", b":::MLPv0.5.0 ", b"\n", b"{"]))
@@ -287,7 +287,7 @@ KEY = st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.tuples(st.integers(0, 10), KEY, JSON, st.dictionaries(st.sampled_from(["epoch_num", "status"]), JSON)))
 )
@@ -296,7 +296,7 @@ def test_arbitrary_values_never_raise(tmp_path, events):
     assert reading.record.seconds is None or reading.record.seconds >= 0
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.floats(0.01, 0.6), min_size=1, max_size=8),
     st.booleans(),
@@ -445,7 +445,7 @@ GARBAGE = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 40), GARBAGE), max_size=20))
 def test_garbage_between_the_lines_gives_the_same_record(tmp_path, garbage):
     lines = [text.encode() for text in demo_log()]
@@ -459,7 +459,7 @@ def test_garbage_between_the_lines_gives_the_same_record(tmp_path, garbage):
     assert [one.samples for one in reading.record.throughput] == [one.samples for one in plain.record.throughput]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.floats(0, 1))
 def test_a_log_cut_anywhere_reads_as_a_prefix_of_itself(tmp_path, share):
     whole = ("\n".join(demo_log()) + "\n").encode()
