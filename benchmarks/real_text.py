@@ -3,7 +3,7 @@
     python benchmarks/real_text.py corpus --to DIR [--debs DIR] [PACKAGE …]
     suite data prepare parallel-text --from DIR/text --merges 4000 --to DIR/parallel-text
     python benchmarks/real_text.py baselines --corpus DIR
-    python benchmarks/real_text.py train --corpus DIR [--runs gnmt-pytorch-demo,…] [--epochs N] [--minutes 20] [--cores 2]
+    python benchmarks/real_text.py train --corpus DIR --to RUNS [--runs gnmt-pytorch-demo,…] [--minutes 20] [--cores 2]
 
 For one's own check: programs' messages are short, alike and under many licences, nothing of them is kept here, and no
 published score compares. `corpus` downloads the packages of real_text_packages.txt, or those that are named, with apt-get (or
@@ -16,6 +16,7 @@ machine, CPU minutes do not.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import hashlib
 import json
@@ -233,14 +234,13 @@ def baselines(arguments: argparse.Namespace) -> dict[str, Any]:
 # -- runs -------------------------------------------------------------------------------------------------------------
 
 
-def tree_seconds(process: psutil.Process, seen: dict[int, float]) -> float:
+def seconds_of(process: psutil.Process, seen: dict[int, float]) -> float:
     """CPU seconds so far of a process and its descendants, those that have ended included as last seen."""
-    for each in (process, *process.children(recursive=True)):
-        try:
-            times = each.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        seen[each.pid] = times.user + times.system
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for each in (process, *process.children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = each.cpu_times()
+                seen[each.pid] = times.user + times.system
     return sum(seen.values())
 
 
@@ -254,39 +254,43 @@ def train_one(name: str, arguments: argparse.Namespace, output: Path) -> dict[st
     words += [f"cpu.cores_per_device={arguments.cores}", f"output={output}"]
     variables = {**os.environ, "SUITE_DATA_DIR": str(arguments.corpus.resolve())}
     start, seen, rows = time.monotonic(), dict[int, float](), list[dict[str, Any]]()
-    with (output.parent / f"{name}.txt").open("w") as log:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with (output.parent / f"{output.name}.txt").open("w") as log:
         command = [sys.executable, str(PROJECT / "run_suite.py"), *words]
         process = psutil.Popen(command, cwd=PROJECT, env=variables, stdout=log, stderr=subprocess.STDOUT)
-        stopped = False
-        while process.poll() is None:
+        stopped, ended = False, False
+        while not ended:
             time.sleep(2)
-            used, minutes = tree_seconds(process, seen) / 60, (time.monotonic() - start) / 60
-            rows += [
-                {"epoch": block["epoch"], "bleu": round(100 * block["quality"]["bleu"], 2)}
-                | {"validation_loss": round(block["quality"]["validation_loss"], 3)}
-                | {"minutes": round(minutes, 1), "cpu_minutes": round(used, 1)}
-                for block in blocks(output)[len(rows) :]
-            ]
+            ended = process.poll() is not None
+            used = seconds_of(process, seen) / 60
+            minutes = (time.monotonic() - start) / 60
+            spent = {"minutes": round(minutes, 1), "cpu_minutes": round(used, 1)}
+            rows += [{**row, **spent} for row in evaluations(output)[len(rows) :]]
             if minutes > arguments.minutes and not stopped:
                 process.send_signal(signal.SIGINT)
                 stopped = True
-    return {"settings": words[:-1], "ended_by_time": stopped, "evaluations": rows, "load_1_minute": os.getloadavg()[0]}
+    load = round(os.getloadavg()[0], 1)
+    return {"settings": words[:-1], "ended_by_time": stopped, "evaluations": rows, "load_1_minute": load}
 
 
-def blocks(output: Path) -> list[dict[str, Any]]:
-    """What the run wrote after each epoch so far."""
+def evaluations(output: Path) -> list[dict[str, Any]]:
+    """BLEU in points and the validation loss after each epoch so far."""
     found = list(output.glob("*/run_0/metrics.jsonl"))
     text = found[0].read_text() if found else ""
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    blocks = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    scores = [(block["block"], block["quality"]) for block in blocks]
+    return [
+        {"epoch": epoch, "bleu": round(100 * score["bleu"], 2), "validation_loss": round(score["validation_loss"], 3)}
+        for epoch, score in scores
+    ]
 
 
 def train(arguments: argparse.Namespace) -> dict[str, Any]:
     """The runs, one after the other."""
     results = {}
-    with tempfile.TemporaryDirectory(prefix="real_text.") as scratch:
-        for name in arguments.runs.split(","):
-            results[name] = train_one(name, arguments, Path(scratch) / name)
-            print(json.dumps({name: results[name]}), file=sys.stderr, flush=True)
+    for name in arguments.runs.split(","):
+        results[name] = train_one(name, arguments, arguments.to / name)
+        print(json.dumps({name: results[name]}), file=sys.stderr, flush=True)
     return {"runs": results, "cores_of_a_run": arguments.cores}
 
 
@@ -300,6 +304,7 @@ def main() -> None:
     of_corpus.add_argument("--debs", type=Path, metavar="DIR", help="packages that are at hand")
     for part in (of_baselines, of_train):
         part.add_argument("--corpus", type=Path, required=True, metavar="DIR")
+    of_train.add_argument("--to", type=Path, required=True, metavar="DIR", help="folder of the runs")
     of_train.add_argument("--runs", default=",".join(RUNS))
     of_train.add_argument("--epochs", type=int, help="of each run (default: its own)")
     of_train.add_argument("--minutes", type=float, default=20.0)
