@@ -27,9 +27,10 @@ ROUNDS = 4
 """Reference tokenizer.py, _generate_subtokens."""
 MOST = 1_000
 """The highest count asked of a subtoken (reference tokenizer.py, _MAX_MIN_COUNT)."""
-
 TOLERANCE = 0.01
 """A vocabulary so much larger than asked for ends the search (reference tokenizer.py: target_threshold)."""
+LONGEST = 64
+"""Characters of a stretch: a line of thousands without a space would have millions. tensor2tensor's limit is an option."""
 
 
 def count_tokens(files: Iterable[Path]) -> Counter[str]:
@@ -91,7 +92,7 @@ def _stretches(texts: Mapping[str, int], subtokens: Sequence[str]) -> Counter[st
     for text, count in texts.items():
         start = 0
         for piece in cut.pieces(text):
-            for stop in range(start + 1, len(text) + 1):
+            for stop in range(start + 1, min(start + LONGEST, len(text)) + 1):
                 found[text[start:stop]] += count
             start += len(piece)
     return found
@@ -105,12 +106,9 @@ def _chosen(found: Mapping[str, int], alphabet: set[str], least: int) -> list[st
         count = counts[text]
         if count < least:
             continue
-        if len(text) > 1:
-            chosen[text] = count
-            for stop in range(1, len(text)):  # every beginning of a frequent stretch is as frequent, so it is there
-                counts[text[:stop]] -= count
-        else:
-            chosen[text] = max(count, 0)
+        chosen[text] = count
+        for stop in range(1, len(text)):  # every beginning of a frequent stretch is as frequent, so it is there
+            counts[text[:stop]] -= count
     return sorted(chosen, key=lambda text: (-chosen[text], text))
 
 

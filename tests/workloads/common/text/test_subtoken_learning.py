@@ -148,3 +148,9 @@ def test_data_with_a_learned_vocabulary_are_open(source, tmp_path, capsys):
     assert manifest.matches_published is False
     assert manifest.notes[0].startswith(f"md5 differs from the reference's: {WMT17_VOCABULARY}")
     assert prepared.vocabulary_of(to, manifest.options).subtokens == Subtokeniser.read(own).subtokens
+
+
+def test_a_word_of_thousands_of_characters_is_no_burden():
+    """Stretches of all lengths would be 200 million."""
+    found = learn({"ab" * 10_000: 2, "ab": 30}, 21)
+    assert 2 < max(map(len, found)) <= subtoken_learning.LONGEST
