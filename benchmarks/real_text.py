@@ -22,7 +22,6 @@ import hashlib
 import json
 import os
 import re
-import signal
 import struct
 import subprocess
 import sys
@@ -267,7 +266,7 @@ def train_one(name: str, arguments: argparse.Namespace, output: Path) -> dict[st
             spent = {"minutes": round(minutes, 1), "cpu_minutes": round(used, 1)}
             rows += [{**row, **spent} for row in evaluations(output)[len(rows) :]]
             if minutes > arguments.minutes and not stopped:
-                process.send_signal(signal.SIGINT)
+                process.terminate()
                 stopped = True
     load = round(os.getloadavg()[0], 1)
     return {"settings": words[:-1], "ended_by_time": stopped, "evaluations": rows, "load_1_minute": load}
