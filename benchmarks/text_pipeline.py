@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -25,6 +27,8 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from suite.common.git_state import git_state
+from suite.machine.devices import cpu_model
 from workloads.api import Place
 from workloads.common.batch_plan import buckets_by_samples
 from workloads.common.randomness import bits, stream, uniform
@@ -155,6 +159,11 @@ def main() -> None:
     print(
         json.dumps(
             {
+                "benchmark": "text_pipeline",
+                "device": cpu_model(),
+                "date": datetime.date.today().isoformat(),
+                "git": git_state(),
+                "versions": {"python": platform.python_version(), "numpy": np.__version__},
                 "pairs": arguments.pairs,
                 "source_bytes": size,
                 "cores": len(os.sched_getaffinity(0)),

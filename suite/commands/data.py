@@ -1,4 +1,4 @@
-"""`suite data`: prepare, verify, generate and list data sets."""
+"""`suite data`: prepare, verify, generate and list data sets; learn a vocabulary for one."""
 
 from __future__ import annotations
 
@@ -16,19 +16,24 @@ ATTRIBUTES = {
     "full": "full",
     "no_seek_points": "seek_points",
     "merges": "merges",
+    "vocabulary": "vocabulary",
 }
 """Option of `prepare` to the attribute of a data set that it sets."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and options of `suite data`."""
-    subcommands = parser.add_subparsers(dest="subcommand", metavar="prepare|verify|make-demo|list", required=True)
+    subcommands = parser.add_subparsers(
+        dest="subcommand", metavar="prepare|verify|make-demo|make-vocabulary|list", required=True
+    )
     prepare = subcommands.add_parser("prepare", help="turn a downloaded data set into what runs read")
     verify = subcommands.add_parser("verify", help="compare prepared files with the digests in their manifest")
     make_demo = subcommands.add_parser("make-demo", help="generate a demo data set and prepare it")
+    make_vocabulary = subcommands.add_parser("make-vocabulary", help="learn a vocabulary from text, for open runs")
     subcommands.add_parser("list", help="every data set and whether it is prepared")
-    for subcommand_parser in (prepare, verify, make_demo):
+    for subcommand_parser in (prepare, verify, make_demo, make_vocabulary):
         subcommand_parser.add_argument("name", metavar="NAME", help="name of the data set (see: suite data list)")
+    for subcommand_parser in (prepare, verify, make_demo):
         subcommand_parser.add_argument(
             "--to", type=Path, metavar="DIR", help="folder of the prepared form (default: DATA/NAME)"
         )
@@ -46,6 +51,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="images: do not note where decoding can begin (5 to 7 ms of a core for each)",
     )
     prepare.add_argument("--merges", type=int, metavar="N", help="text: merges of the byte pair encoding to learn")
+    prepare.add_argument(
+        "--vocabulary",
+        type=Path,
+        metavar="FILE",
+        help="text: a vocabulary of your own (suite data make-vocabulary): open",
+    )
+    make_vocabulary.add_argument(
+        "--from",
+        dest="sources",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="PATH",
+        help="text files, a sentence a line; or the folder of the download",
+    )
+    make_vocabulary.add_argument("--to", type=Path, required=True, metavar="FILE", help="the vocabulary to write")
+    make_vocabulary.add_argument("--size", type=int, metavar="N", help="subwords to learn (default: as published)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -69,6 +91,8 @@ def _carry_out(args: argparse.Namespace, dataset: Dataset, destination: Path) ->
         return dataset.verify(destination)
     if args.subcommand == "make-demo":
         return dataset.make_demo(destination)
+    if args.subcommand == "make-vocabulary":
+        return dataset.make_vocabulary(args.sources, destination, args.size)
     for option, attribute in ATTRIBUTES.items():
         value = getattr(args, option)
         if value is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -125,3 +125,10 @@ class Dataset(ABC):
         raise ValueError(
             f"{self.name} cannot be generated; prepare it with: suite data prepare {self.name} --from FILE"
         )
+
+    def make_vocabulary(self, sources: Sequence[Path], destination: Path, size: int | None) -> list[str]:
+        """Learn a vocabulary of `size` from text and write it to a new file; returns lines to print.
+
+        Raises ValueError where a data set takes none, and for what is wrong with sources, destination or size.
+        """
+        raise ValueError(f"{self.name} takes no vocabulary that is learned apart; leave it out")

@@ -1,12 +1,15 @@
-"""Transformer in real processes: synthetic batches; with the marker `full` the demo to its target."""
+"""Transformer in real processes: synthetic batches, a small corpus, refusals; with the marker `full` the demo to its target."""
 
 import json
 
 import pytest
 
+from suite.cli import main
 from tests.helpers import events, only, run_suite, status, suite
+from workloads.common.text.corpus import candidates, plain
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+SMALL = ("workload.hidden=32", "workload.feed_forward=32", "workload.layers=1", "workload.heads=4")
 
 
 @pytest.fixture(scope="module")
@@ -14,9 +17,35 @@ def synthetic(tmp_path_factory):
     """Two steps of a narrow model with all words in every framework."""
     tmp_path = tmp_path_factory.mktemp("synthetic")
     chosen = ("workload=transformer", f"framework={','.join(FRAMEWORKS)}", "gpus=1", "profile=synthetic", "device=cpu")
-    sizes = ("workload.hidden=16", "workload.heads=4", "workload.feed_forward=32", "workload.layers=1")
-    batches = ("batch=global:64", "workload.bucket_first=16", "workload.max_sequence_length=16")
-    done = run_suite(tmp_path, "-m", *chosen, *sizes, *batches, "stop=steps:2", timeout=900)
+    sizes = ("batch=global:64", "workload.max_sequence_length=16", "workload.bucket_growth=2.0")
+    done = run_suite(tmp_path, "-m", *chosen, *SMALL, *sizes, "stop=steps:2", timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Two epochs on 400 pairs of one's own in every framework."""
+    tmp_path = tmp_path_factory.mktemp("trained")
+    text = tmp_path / "text"
+    text.mkdir()
+    for split, count in (("train", 400), ("dev", 8), ("test", 12)):
+        pairs = [pair for pair, _ in zip(candidates(split), range(count), strict=False)]
+        for language, side in (("en", "source"), ("de", "target")):
+            lines = [f"{plain(getattr(pair, side))}\n" for pair in pairs]
+            (text / f"{split}.{language}").write_text("".join(lines), encoding="utf-8")
+    to = tmp_path / "data" / "parallel-text"
+    assert main(["data", "prepare", "parallel-text", "--from", str(text), "--merges", "150", "--to", str(to)]) == 0
+    chosen = ("workload=transformer", f"framework={','.join(FRAMEWORKS)}", "gpus=1", "profile=demo", "device=cpu")
+    sizes = (
+        "workload.dataset=parallel-text",
+        "batch=global:512",
+        "workload.evaluation_shapes=1",
+        "seed=1",
+        "workload.target=0.0",
+    )
+    variables = {"SUITE_DATA_DIR": str(tmp_path / "data")}
+    done = run_suite(tmp_path, "-m", *chosen, *SMALL, *sizes, "stop=epochs:2", timeout=900, **variables)
     assert done.returncode == 0, done.stdout + done.stderr
     return tmp_path
 
@@ -27,10 +56,50 @@ def test_synthetic_steps_run(synthetic, framework):
     found = {key: value for key, value, _ in events(folder / "result_0.txt")}
     assert status(folder)["status"] == "success"
     assert found["suite_run"]["labels"][:2] == ["synthetic", "cpu"]
-    assert found["model_hp_hidden_size"] == 16
+    assert found["global_batch_size"] == 64
+    assert (found["model_hp_hidden_size"], found["model_hp_num_layers"]) == (32, 1)
     row = only(json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines())
-    assert row["samples"] == 2 * 64 // 16
-    assert row["rates"]["tokens"] > 2 * row["samples_per_second"]
+    assert row["rates"]["tokens"] > 2 * row["samples_per_second"] > 0
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_small_corpus_is_learned_and_scored(trained, framework):
+    folder = only((trained / "logs").glob(f"*/transformer-{framework}-*/run_0"))
+    assert status(folder)["status"] == "success"
+    rows = [json.loads(line)["quality"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert len(rows) == 2
+    assert rows[1]["validation_loss"] < rows[0]["validation_loss"] < 7
+    assert all(0 <= row["bleu"] < 0.5 for row in rows)
+    logged = list(events(folder / "result_0.txt"))
+    assert [round(value, 6) for key, value, _ in logged if key == "eval_accuracy"] == [
+        round(row["bleu"], 6) for row in rows
+    ]
+    found = {key: value for key, value, _ in logged}
+    assert found["opt_name"] == "adam"
+    assert found["suite_run"]["measured_by"]["bleu"].startswith("nrefs:1|case:lc")
+    metadata = only(more for key, _, more in logged if key == "max_sequence_length")
+    assert metadata["method"] == "discard"
+    checked = suite(trained, "check", folder / "result_0.txt")
+    assert checked.stdout.count("needed:") == 1, "the official checker wants BLEU 25 and misses nothing else"
+    assert "needed: one evaluation with at least 0.2500" in checked.stdout
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (("gpus=1", "device=cpu"), "type: suite data prepare wmt17-en-de --from FOLDER"),
+        (("profile=demo", "workload.hidden=100"), "workload.hidden=100: not a multiple of 8"),
+        (("profile=demo", "batch=global:8"), "batch"),
+        (("profile=demo", "precision=fp64"), "precision"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(tmp_path, demo_data, overrides, words):
+    demo_data("translation-demo")
+    done = run_suite(tmp_path, "workload=transformer", *overrides, timeout=60)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert len([line for line in done.stderr.strip().splitlines() if not line.startswith("environment ")]) == 1
+    assert not (tmp_path / "logs").exists()
 
 
 @pytest.mark.full

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -14,9 +14,10 @@ from typing import ClassVar
 from workloads.api import Dataset, Json
 from workloads.common import manifest as manifests
 from workloads.common.manifest import Manifest
-from workloads.common.text import prepared, sources
+from workloads.common.text import prepared, sources, subtoken_learning
 from workloads.common.text.encoding import chunks
 from workloads.common.text.prepared import SIDES, SPLITS, Processed
+from workloads.common.text.subtokens import Subtokeniser
 
 TOOLS = ("sacremoses", "subword-nmt")
 """What plain text is processed with."""
@@ -243,7 +244,8 @@ WMT17_VOCABULARY = "vocab.translate_ende_wmt32k.32768.subwords"
 WMT17_VOCABULARY_MD5 = "0067c33184fa284ef6dc422dffcf8088"
 WMT17_EXPECTED = (
     f"the archives of News Commentary v12, Common Crawl, Europarl v7 and dev, newstest2014.en and .de, and {WMT17_VOCABULARY}; "
-    f"mlcommons/training, retired_benchmarks/transformer, has the last in tensorflow/transformer/vocab and gets the others"
+    f"mlcommons/training, retired_benchmarks/transformer, has the last in tensorflow/transformer/vocab and gets the others; "
+    f"without it suite data make-vocabulary learns one for open runs (--vocabulary FILE)"
 )
 
 
@@ -257,12 +259,22 @@ class WMT17EnDe(TextDataset):
     def __init__(self) -> None:
         self._members: dict[str, tuple[Path, str]] = {}
         """Where each file lies, once that was looked for."""
+        self.vocabulary: Path | None = None
+        """One of the user's own; None: the published one, which lies with the corpora."""
 
     def inputs(self, source: Path) -> dict[str, Path]:
         """Archives and files of the corpora, and the vocabulary."""
         corpora = [f"{name}.{code}" for names in WMT17_SPLITS.values() for name in names for code in self.languages]
-        self._members = sources.find_members(source, [WMT17_VOCABULARY, *corpora], WMT17_EXPECTED)
-        return {str(path.relative_to(source)): path for path, _ in self._members.values()}
+        own = self.vocabulary
+        if own is not None and not own.is_file():
+            raise ValueError(f"--vocabulary {own}: no such file; learn one with: {self.how_to_learn()}")
+        wanted = corpora if own else [WMT17_VOCABULARY, *corpora]
+        self._members = sources.find_members(source, wanted, WMT17_EXPECTED)
+        found = {str(path.relative_to(source)): path for path, _ in self._members.values()}
+        if own is not None:
+            self._members[WMT17_VOCABULARY] = (own, "")
+            found[WMT17_VOCABULARY] = own
+        return found
 
     def options(self) -> dict[str, Json]:
         """No byte pair encoding is learned."""
@@ -295,6 +307,35 @@ class WMT17EnDe(TextDataset):
     def matches(self, processed: Processed) -> bool | None:
         """Whether vocabulary, test set and the number of training pairs are the reference's."""
         return not self.notes(processed)
+
+    def make_vocabulary(self, texts: Sequence[Path], destination: Path, size: int | None) -> list[str]:
+        """Of text files, or of the training corpora below folders; see `workloads.api.Dataset`."""
+        if destination.exists():
+            raise ValueError(f"{destination} is there already; name another file with --to, or remove it")
+        if not destination.parent.is_dir():
+            raise ValueError(f"{destination.parent}: no such folder; make it, or name another file with --to")
+        size = subtoken_learning.SIZE if size is None else size
+        with tempfile.TemporaryDirectory(prefix=".text.", dir=destination.parent) as work:
+            files = [file for path in texts for file in (self._corpora(path, Path(work)) if path.is_dir() else [path])]
+            vocabulary = Subtokeniser(subtoken_learning.learn(subtoken_learning.count_tokens(files), size))
+            vocabulary.write(Path(work) / destination.name)
+            (Path(work) / destination.name).rename(destination)
+        return [
+            f"{destination}: {len(vocabulary):,} subtokens",
+            f"notice: not the reference's, so runs with it are open; type: {self.how()} --vocabulary {destination}",
+        ]
+
+    def _corpora(self, source: Path, work: Path) -> list[Path]:
+        """The training corpora below `source`, as files."""
+        wanted = [f"{name}.{code}" for name in WMT17_TRAIN for code in self.languages]
+        for name, member in sources.find_members(source, wanted, WMT17_EXPECTED).items():
+            with (work / name).open("wb") as out:
+                sources.append(member, out)
+        return [work / name for name in wanted]
+
+    def how_to_learn(self) -> str:
+        """The command that learns a vocabulary."""
+        return f"suite data make-vocabulary {self.name} --from FILE … --to FILE"
 
 
 def md5(path: Path) -> str:

@@ -8,7 +8,7 @@ subtoken that fits is taken, again and again (reference utils/tokenizer.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -85,20 +85,19 @@ class Subtokeniser:
         return found
 
     def _ids_of(self, token: str) -> list[int]:
-        """The greedy longest match of an escaped token."""
-        escaped, found, start = self._escaped(token), list[int](), 0
-        while start < len(escaped):
-            stop = min(len(escaped), start + self.longest)
-            while escaped[start:stop] not in self.ids:  # ends: every character is a subtoken
+        """The subtokens of a token."""
+        return [self.ids[piece] for piece in self.pieces(escaped(token, self.alphabet))]
+
+    def pieces(self, text: str) -> list[str]:
+        """The greedy longest matches of an escaped token, each a subtoken."""
+        found, start = list[str](), 0
+        while start < len(text):
+            stop = min(len(text), start + self.longest)
+            while text[start:stop] not in self.ids:  # ends: every character is a subtoken
                 stop -= 1
-            found.append(self.ids[escaped[start:stop]])
+            found.append(text[start:stop])
             start = stop
         return found
-
-    def _escaped(self, token: str) -> str:
-        token = token.replace("\\", "\\\\").replace("_", "\\u")
-        alphabet = self.alphabet
-        return "".join(c if c in alphabet and c != "\n" else f"\\{ord(c)};" for c in token) + "_"
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids up to the first EOS, without padding and ids beyond the vocabulary."""
@@ -117,6 +116,12 @@ def tokens(text: str) -> list[str]:
     found = _TOKEN.findall(text)
     last = len(found) - 1
     return [token for place, token in enumerate(found) if token != " " or place in (0, last)]
+
+
+def escaped(token: str, alphabet: Container[str]) -> str:
+    """A token in characters of the alphabet, with what ends it."""
+    token = token.replace("\\", "\\\\").replace("_", "\\u")
+    return "".join(c if c in alphabet and c != "\n" else f"\\{ord(c)};" for c in token) + "_"
 
 
 def joined(found: Sequence[str]) -> str:

@@ -1,0 +1,72 @@
+"""The corpus of programs' messages and what translates it without a model."""
+
+import importlib
+import struct
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(BENCHMARKS))
+    real_text = importlib.import_module("real_text")
+
+
+def catalogue(messages, order="<"):
+    """A .mo file as bytes."""
+    texts = [[part.encode() for part in pair] for pair in messages]
+    tables, data = [[], []], b""
+    first = 28 + 16 * len(texts)
+    for pair in texts:
+        for table, text in zip(tables, pair, strict=True):
+            table.append((len(text), first + len(data)))
+            data += text + b"\0"
+    header = struct.pack(f"{order}7I", 0x950412DE, 0, len(texts), 28, 28 + 8 * len(texts), 0, 0)
+    return header + b"".join(struct.pack(f"{order}2I", *each) for table in tables for each in table) + data
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_messages_are_read_in_both_byte_orders(order):
+    found = [
+        ("", "Language: de"),
+        ("menu\4Open the file", "Die Datei öffnen"),
+        ("One file\0Many files", "Eine Datei\0Viele Dateien"),
+    ]
+    assert list(real_text.messages(catalogue(found, order))) == [
+        ("", "Language: de"), ("Open the file", "Die Datei öffnen"), ("One file", "Eine Datei")
+    ]  # fmt: skip
+
+
+def test_messages_are_cut_into_sentences_where_both_sides_have_as_many():
+    found = list(real_text.sentences("Stop.  Go _on!", "Halt.\n„&Weiter“!"))
+    assert found == [("Stop. Go on!", 'Halt. "Weiter"!')], "a quotation mark begins no sentence"
+    assert list(real_text.sentences("Stop.  Go _on!", "Halt.\nGeh &weiter!")) == [
+        ("Stop.", "Halt."),
+        ("Go on!", "Geh weiter!"),
+    ]
+    assert list(real_text.sentences("One. Two.", "Eins und zwei.")) == [("One. Two.", "Eins und zwei.")]
+
+
+@pytest.mark.parametrize(
+    ("pair", "kept"),
+    [
+        (("Could not open the file", "Datei konnte nicht geöffnet werden"), True),
+        (("Open the file", "Datei jetzt öffnen"), False),
+        (("Could not open %s now", "Konnte %s jetzt nicht öffnen"), False),
+        (("Made by the same people", "Made by the same people"), False),
+        (("This one is four", "Das ist eine sehr viel zu lange Übersetzung davon, oder nicht"), False),
+        (("The price in euros: €", "Der Preis ist in €"), False),
+    ],
+)
+def test_what_looks_like_a_sentence_is_kept(pair, kept):
+    assert real_text.is_kept(pair) is kept
+
+
+def test_baselines_find_the_right_words_and_the_nearest_sentence():
+    english = ["the dog sleeps", "the cat sleeps", "the dog barks", "a cat barks"]
+    german = ["der Hund schläft", "die Katze schläft", "der Hund bellt", "eine Katze bellt"]
+    source, target = ([line.split() for line in side] for side in (english, german))
+    words = real_text.lexicon(source, target)
+    found = [words[word] for word in ("dog", "cat", "sleeps", "barks")]
+    assert found == ["Hund", "Katze", "schläft", "bellt"]
+    assert real_text.nearest(source, [["my", "cat", "sleeps"], ["dog", "barks"]]) == [1, 2]
