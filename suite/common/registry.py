@@ -1,4 +1,4 @@
-"""Finds workloads, frameworks, trainers and data sets through entry points, and imports them only when asked.
+"""Finds workloads, frameworks, trainers, data sets and studies through entry points, and imports them only when asked.
 
 A plugin is an installed distribution that names its classes under the same groups; nothing here lists the built-in ones.
 """
@@ -18,6 +18,7 @@ WORKLOADS = "suite.workloads"
 FRAMEWORKS = "suite.frameworks"
 TRAINERS = "suite.trainers"
 DATASETS = "suite.datasets"
+STUDIES = "suite.studies"
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:
@@ -84,6 +85,11 @@ def load_dataset(name: str) -> Dataset:
     """An instance of the data set called `name`. Raises ValueError with the allowed names."""
     loaded: type[Dataset] = _load(DATASETS, "dataset", name)
     return loaded()
+
+
+def load_study(name: str) -> Any:
+    """The description of a study from outside (`suite.common.study`). Raises ValueError with the allowed names."""
+    return _load(STUDIES, "study", name)
 
 
 def frameworks_of(workload: str) -> list[str]:

@@ -46,6 +46,10 @@ class RunSpec:
     hardware: Mapping[str, Json]
     hosts: tuple[Mapping[str, Json], ...] = ()
     """`suite.launch.hosts.Host.record` of every machine, in the order of their devices; empty: this one with all devices."""
+    study: str = ""
+    """Name of the study that the run belongs to; empty: none."""
+    study_cell: tuple[str, ...] = ()
+    """Which of its cells: `key=value` each."""
     schema: int = SCHEMA
 
     def write(self, path: Path) -> None:
@@ -72,6 +76,7 @@ def read_run(path: Path) -> RunSpec:
     if value.get("schema") != SCHEMA:
         raise ValueError(f"{path}: schema {value.get('schema')}, this version reads {SCHEMA}")
     value.setdefault("hosts", [])  # a file from before hosts were recorded: of one machine
+    value = {"study": "", "study_cell": [], **value}  # one from before studies
     value["settings"] = _build(Settings, value["settings"], path)
     arrays = value["facts"].get("arrays", {})
     value["facts"] = _build(

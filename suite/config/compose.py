@@ -18,7 +18,8 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from suite.common import registry
-from suite.config import overrides
+from suite.common.study import Cell
+from suite.config import overrides, studies
 from suite.config.help import help_text
 from suite.config.options import SuiteConfig
 from suite.config.overrides import CONF
@@ -33,6 +34,8 @@ class Composed:
     config: dict[str, Any]
     overrides: tuple[str, ...]
     """What the command line set, `key=value` each."""
+    cell: Cell | None = None
+    """Which cell of a study it is; None outside of studies."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ def _compose(arguments: Sequence[str]) -> Request:
     if flags.help:
         print(help_text())
         return Request((), False)
+    if studies.named(flags.overrides):
+        return _study(flags.overrides, [text for text in arguments if text not in flags.overrides], plugins)
     if not (flags.hydra_help or flags.info or flags.shell_completion or flags.version):
         overrides.check(flags.overrides, multirun=flags.multirun)
     _store(overrides.chosen_workloads(flags.overrides))
@@ -101,6 +106,21 @@ def _compose(arguments: Sequence[str]) -> Request:
             "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
         )
     return Request(tuple(jobs), bool(flags.multirun), plugins)
+
+
+def _study(typed: Sequence[str], flags: Sequence[str], plugins: tuple[Plugin, ...]) -> Request:
+    """The jobs of a study. `-m` changes nothing; other flags of Hydra print the settings of each job."""
+    printing = [flag for flag in flags if flag not in ("-m", "--multirun")]
+    jobs: list[Composed] = []
+    for one in studies.cells(typed):
+        words = list(one.words)
+        overrides.check(words, multirun=False)
+        _store(overrides.chosen_workloads(words))
+        if printing:
+            _as_hydra_does([*words, *printing])
+        else:
+            jobs.append(dataclasses.replace(_one_job(words), cell=one.cell))
+    return Request(tuple(jobs), len(jobs) > 1, plugins)
 
 
 def _one_job(arguments: list[str]) -> Composed:

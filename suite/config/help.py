@@ -6,6 +6,7 @@ from dataclasses import Field
 from typing import Any
 
 from suite.common import registry
+from suite.common.study import load_study, study_names
 from suite.config.options import SuiteConfig, known_fields, subgroup
 from suite.config.overrides import GROUPS, group_choices
 from workloads.api import OPTION_GROUPS, option_keys
@@ -16,6 +17,7 @@ HEAD = """Train workloads to a quality target and log it.
     python run_suite.py workload=ncf gpus=8                          one run on 8 devices
     python run_suite.py -m workload=ncf profile=demo gpus=1,2        a sweep; a table at its end
     python run_suite.py workload=ncf --cfg job                       print the settings and stop
+    python run_suite.py study=batch_size study.size=ci               an experiment: its jobs, its table, its figure
 """
 
 
@@ -23,6 +25,11 @@ def help_text() -> str:
     """What can be chosen, then what can be set."""
     lines = [HEAD, "Choose:"]
     lines += [f"  {group}=".ljust(28) + ", ".join(group_choices(group)) for group in GROUPS]
+    lines += [
+        "",
+        "Studies (study=NAME; study.size=ci for two small points; suite report FOLDER makes table and figure):",
+    ]
+    lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
     lines += ["", "Set (default in brackets):"]
     return "\n".join([*lines, *_keys("", SuiteConfig), "", *_shared_keys()])
 

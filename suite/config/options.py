@@ -70,6 +70,9 @@ class SystemConfig:
     submission_platform: str = option("auto", "`submission_platform` in the log; auto: devices x device name")
     drop_caches: bool = option(False, "write to /proc/sys/vm/drop_caches before each run (needs root)")
     cache_clear_command: list[str] = option([], "a command that clears the caches, run before each run")
+    price_per_device_hour: float | None = option(
+        None, "price of one device for an hour, in any currency: reports then say what runs cost", minimum=0.0
+    )
 
 
 @dataclass
@@ -77,6 +80,11 @@ class TimingConfig:
     """`timing.*`: what is timed in runs of fixed length."""
 
     warmup_steps: int = option(0, "steps before the measured ones, left out of times and throughput", minimum=0)
+    each: str = option(
+        "stretch",
+        "what is timed by itself: steps (short: timing=steps), each with a wait, or a stretch of them without",
+        choices=("stretch", "steps"),
+    )
 
 
 @dataclass
@@ -99,6 +107,9 @@ class SuiteConfig:
         "auto",
         "kind of device; auto never falls back to the CPU under profile=reference",
         choices=("auto", "cuda", "cpu"),
+    )
+    link: str = option(
+        "auto", "no_p2p: GPUs exchange data by way of the host, not over their own links", choices=("auto", "no_p2p")
     )
     oversubscribe: bool = option(False, "allow more devices than there are; labels the result")
     precision: str = option("fp32", "arithmetic of the model", choices=("fp32", "tf32", "bf16", "fp16"))

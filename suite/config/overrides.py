@@ -30,9 +30,11 @@ def group_choices(group: str) -> list[str]:
 
 
 def quoted(argument: str) -> str:
-    """`output=PATH`, `backbone.weights=PATH` and `plugins=[PATH,…]` with every path quoted: Hydra's grammar knows no spaces at
-    the ends, commas or non-ASCII letters."""
+    """`timing=steps` in full; `output=PATH`, `backbone.weights=PATH` and `plugins=[PATH,…]` with every path quoted: Hydra's
+    grammar knows no spaces at the ends, commas or non-ASCII letters."""
     key, _, value = argument.partition("=")
+    if key == "timing":  # the short form
+        return f"timing.each={value}"
     if key in ("output", "backbone.weights") and value and value[0] not in "'\"":
         return f"{key}={_quote(value)}"
     if key == "plugins" and value not in ("", "null") and not set(value) & set("'\""):
@@ -86,6 +88,15 @@ def chosen_workloads(arguments: Sequence[str]) -> list[str]:
     """The workloads that overrides name and that there are."""
     overrides = [_parse(argument) for argument in arguments]
     return [name for name in _chosen(overrides)["workload"] if name in registry.names(registry.WORKLOADS)]
+
+
+def value_texts(argument: str) -> list[str]:
+    """The values of an override as they are typed; several where it is a sweep."""
+    override = _parse(argument)
+    if not override.is_sweep_override():
+        return [argument.partition("=")[2]]
+    values: Any = override.sweep_iterator()
+    return [str(value) for value in values]
 
 
 def _parse(argument: str) -> Override:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -18,9 +19,10 @@ from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.runspec import safe_name
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches
+from suite.control.cells import Cells
 from suite.control.progress import Progress
 from suite.control.supervise import Status, Supervisor
-from suite.plan.jobs import Job, check_trainers, choose, make_job
+from suite.plan.jobs import Job, JobDraft, check_trainers, choose, make_job
 from suite.plan.resume import claimed, finished_status, set_aside
 from suite.preflight import doctor
 from suite.preflight.obstacles import explained
@@ -68,9 +70,11 @@ def main(arguments: Sequence[str]) -> int:
         if not request.jobs:
             return 0
         output = _output(request.jobs[0])
-        jobs = _planned(request, output, console)
+        cells = Cells()
+        jobs = _planned(request, output, console, cells)
         with claimed(output):
             check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
+            cells.write(output)
             code = 0 if run_jobs(jobs, console, ended) else 1
     except (ValueError, OSError) as error:
         print(f"run_suite.py: {one_line(error)}", file=sys.stderr)
@@ -94,36 +98,51 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
-def _planned(request: Request, output: Path, console: Console) -> list[Job]:
+def _planned(request: Request, output: Path, console: Console, cells: Cells) -> list[Job]:
     """`plan`; raises ValueError with everything that is missing at once, in several lines if it is much."""
     try:
-        return plan(request, output, console)
+        return plan(request, output, console, cells)
     except ValueError as error:
         raise explained(error, request) from None
 
 
-def plan(request: Request, output: Path, console: Console) -> list[Job]:
-    """All jobs of the command, every one checked before the first starts; prepares demo data sets that are missing."""
+def plan(request: Request, output: Path, console: Console, cells: Cells) -> list[Job]:
+    """All jobs of the command, every one checked before the first starts; prepares demo data sets that are missing.
+
+    What cannot run in a study goes into `cells`; if that is everything, ValueError is raised.
+    """
     first = request.jobs[0].config
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
-    choices = [choose(composed.config, request.plugins) for composed in request.jobs]
-    check_trainers(choices, request.plugins)
-    for dataset in sorted({choice.settings.dataset for choice in choices if choice.settings.profile == "demo"}):
+    choices: list[tuple[Composed, JobDraft]] = []
+    for composed in request.jobs:
+        draft = cells.attempt(composed, job_name(composed), partial(choose, composed.config, request.plugins))
+        choices += [(composed, draft)] if draft is not None else []
+    check_trainers([draft for _, draft in choices], request.plugins)
+    for dataset in sorted({draft.settings.dataset for _, draft in choices if draft.settings.profile == "demo"}):
         recipe, folder = load_dataset(dataset), data_root() / dataset
         if recipe.generated and not recipe.is_prepared(folder):
             for line in recipe.make_demo(folder):
                 console.print(escape(line), soft_wrap=True)
-    jobs = [
-        make_job(choice, composed.config, job_name(composed), output)
-        for choice, composed in zip(choices, request.jobs, strict=True)
-    ]
+    jobs = []
+    for composed, draft in choices:
+        name = job_name(composed)
+        job = cells.attempt(composed, name, partial(make_job, draft, composed.config, name, output, composed.cell))
+        jobs += [job] if job is not None else []
+    if not jobs:
+        raise cells.reason
+    for line in cells.lines:
+        console.print(escape(line), soft_wrap=True)
+    _refuse_equal(jobs)
+    return jobs
+
+
+def _refuse_equal(jobs: Sequence[Job]) -> None:
     seen: set[str] = set()
     for job in jobs:
         if job.name in seen:
             raise ValueError(f"{job.name}: two jobs of this sweep have the same settings; leave one out")
         seen.add(job.name)
-    return jobs
 
 
 def check_folders(jobs: Sequence[Job], resume: bool) -> None:
@@ -152,11 +171,12 @@ def _output(composed: Composed) -> Path:
 
 
 def job_name(composed: Composed) -> str:
-    """Folder name: workload, framework, profile, devices, then whatever else the command line sets."""
+    """Folder name: workload, framework, profile, devices, then what else the command line sets, or tells cells apart."""
     config = composed.config
     device = "" if config["device"] == "auto" else f"-{config['device']}"
     name = f"{config['workload']['name']}-{config['framework']['name']}-{config['profile']['name']}-{config['gpus']}dev{device}"
-    extra = [text for text in composed.overrides if text.partition("=")[0] not in NOT_IN_NAME]
+    words = composed.overrides if composed.cell is None else composed.cell.texts
+    extra = [text for text in words if text.partition("=")[0] not in NOT_IN_NAME]
     return safe_name("-".join([name, *sorted(extra)]))[:200].replace("=True", "=true").replace("=False", "=false")
 
 
@@ -175,7 +195,13 @@ def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended]) -> bool:
         for index in range(job.run_count):
             ended.append(Ended(job, index, _run(job, index, console)))
             console.print(_status_line(ended[-1]), soft_wrap=True)
-    return all(run.status.status == "success" for run in ended)
+    return all(_as_wanted(run) for run in ended)
+
+
+def _as_wanted(run: Ended) -> bool:
+    """True for a success, and in a study for a run that did not fit the memory: that is a cell of its table."""
+    status = run.status.status
+    return status == "success" or (status == "oom" and bool(run.job.template.study))
 
 
 def _run(job: Job, index: int, console: Console) -> Status:

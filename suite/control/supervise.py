@@ -22,6 +22,8 @@ from suite.machine import cgroups, topology
 from suite.worker.heartbeat import STACK_SIGNAL, Beat, beat_path, read_beat, told_path, was_told
 
 POLL_SECONDS = 0.1
+WITHOUT_LINKS = {"NCCL_P2P_DISABLE": "1", "MXNET_ENABLE_GPU_P2P": "0"}
+"""`link=no_p2p`: NCCL (PyTorch, TensorFlow) and MXNet copy by way of the host's memory."""
 STACK_SECONDS = 5.0
 """How long a hung worker may take to write its stacks: a machine that is busy lets it wait."""
 EXIT_SECONDS = 20.0
@@ -116,12 +118,13 @@ class Supervisor:
 
     def _start(self) -> None:
         cluster = meet(self.hosts)
+        linked = WITHOUT_LINKS if self.run_spec.settings.link == "no_p2p" else {}
         for host in cluster.hosts:
             assert host.environment is not None
             run_file = host.environment.map_path(self.folder / "run.json")
             for command in self.framework.commands(self.run_spec, run_file, cluster, host):
                 arguments = host.environment.command(*command.arguments)
-                variables = {**os.environ, "PYTHONUNBUFFERED": "1", **command.variables}
+                variables = {**os.environ, "PYTHONUNBUFFERED": "1", **linked, **command.variables}
                 log = self.folder / f"{command.name}.log"
                 self.children[command.name] = processes.start(arguments, variables, log, self.folder)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import psutil
 
+from suite.machine import devices
 from suite.machine.cgroups import Limits, limits
+from suite.plan.settings import Impossible
 from workloads.api import Settings, Workload
 
 TAKEN = 2.0
@@ -18,17 +20,33 @@ def available_bytes(allowed: Limits) -> int:
     return available if allowed.memory_free_bytes is None else min(available, allowed.memory_free_bytes)
 
 
+class TooLarge(Impossible):
+    """A batch whose activations do not fit."""
+
+    shown = "OOM"
+
+
 def check_memory(workload: type[Workload], settings: Settings) -> None:
-    """Raise ValueError, one line, if the activations of a training step on CPU cores cannot fit."""
-    if settings.device != "cpu" or settings.mode not in ("train", "forward_backward"):
+    """Raise TooLarge, one line, if the activations of a training step cannot fit the CPU cores' memory or a GPU's."""
+    if settings.mode not in ("train", "forward_backward"):
         return
     sample = workload.activation_bytes(settings)
-    available, needed = available_bytes(limits()), sample * settings.batch_size_global
+    if settings.device == "cpu":
+        available, place, share = available_bytes(limits()), "on CPU cores", settings.batch_size_global
+    else:
+        available = min((gpu.memory_bytes for gpu in devices.gpus()), default=0)
+        place, share = "", -(-settings.batch_size_global // settings.devices)
+        if available == 0:  # another host's, or not known
+            return
+    needed = sample * share
     if needed <= available:
         return
     count = settings.devices
-    fits = max(1, int(available / (TAKEN * sample)) // count) * count
-    raise ValueError(
-        f"batch size {settings.batch_size_global} on CPU cores: its activations take at least {needed / 2**30:.0f} GiB, "
-        f"{available / 2**30:.1f} GiB of memory are available; type batch=global:{fits}"
+    fits = max(1, int(available / (TAKEN * sample)))
+    fits = fits * count if place == "" else max(1, fits // count) * count
+    where = f" {place}" if place else f", {share:,} on each GPU"
+    kind = "memory" if place else "memory of a GPU"
+    raise TooLarge(
+        f"batch size {settings.batch_size_global}{where}: its activations take at least {needed / 2**30:.0f} GiB, "
+        f"{available / 2**30:.1f} GiB of {kind} are available; type batch=global:{fits}"
     )

@@ -12,6 +12,7 @@ from suite.common import registry
 from suite.common.git_state import git_state
 from suite.common.registry import not_allowed
 from suite.common.runspec import RunSpec
+from suite.common.study import Cell
 from suite.environments import environment
 from suite.environments.environment import Environment
 from suite.environments.plugins import Plugin, check_trainer, equip
@@ -19,7 +20,7 @@ from suite.launch.base import Framework
 from suite.machine import devices
 from suite.plan.capacity import check_memory
 from suite.plan.linear import chosen_library
-from suite.plan.settings import Config, resolve_settings
+from suite.plan.settings import Config, Impossible, resolve_settings
 from workloads.api import Facts, Settings, Workload
 
 
@@ -74,12 +75,12 @@ def choose(config: Config, plugins: Sequence[Plugin] = ()) -> JobDraft:
 
 
 def kinds(config: Config) -> tuple[type[Workload], Framework]:
-    """The workload and the framework that a configuration names. Raises ValueError if there is no trainer for both."""
+    """The workload and the framework that a configuration names. Raises ValueError; `Impossible` if no trainer is for both."""
     workload = registry.load_workload(config["workload"]["name"])
     framework: Framework = registry.load_framework(config["framework"]["name"])
     offered = registry.frameworks_of(workload.name)
     if framework.name not in offered:
-        raise not_allowed(f"framework (for workload={workload.name})", framework.name, offered)
+        raise Impossible(str(not_allowed(f"framework (for workload={workload.name})", framework.name, offered)))
     return workload, framework
 
 
@@ -90,8 +91,11 @@ def check_trainers(drafts: Sequence[JobDraft], plugins: Sequence[Plugin]) -> Non
         check_trainer(env, workload, framework, plugins)
 
 
-def make_job(draft: JobDraft, config: Config, name: str, output: Path) -> Job:
-    """Everything about one job. Raises ValueError if the data set is missing or damaged."""
+def make_job(draft: JobDraft, config: Config, name: str, output: Path, cell: Cell | None = None) -> Job:
+    """Everything about one job, of a study where it is one of its cells.
+
+    Raises ValueError if the data set is missing or damaged; `Impossible` if it does not fit the memory.
+    """
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
     facts = workload.read_facts(settings)
     check_memory(workload, settings)
@@ -131,6 +135,8 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path) -> Job:
         versions=versions,
         git=git_state(),
         hardware=hardware,
+        study=cell.study.name if cell is not None else "",
+        study_cell=cell.texts if cell is not None else (),
     )
     return Job(
         name=name,
@@ -187,7 +193,7 @@ def _identity(
         device_name = str(hardware["gpus"][0]["name"])
     else:
         device_name = f"{settings.cores_per_device} core(s) of {hardware['cpu_model']}"
-    platform = config["system"]["submission_platform"]
+    platform, price = config["system"]["submission_platform"], config["system"]["price_per_device_hour"]
     return {
         "benchmark": workload.log_name,
         "sample_unit": workload.sample_unit,
@@ -197,4 +203,5 @@ def _identity(
         "system": config["system"]["name"],
         "device_name": device_name,
         "framework_version": framework_version,
+        "price_per_device_hour": "" if price is None else f"{float(price):g}",
     }

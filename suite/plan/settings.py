@@ -30,7 +30,14 @@ class Values:
     sources: Mapping[str, str]
 
 
-class Missing(ValueError):
+class Impossible(ValueError):
+    """What this machine or this framework cannot do: no mistake of the user's. In a study a cell says so, and the rest runs."""
+
+    shown = "–"
+    """What stands in the cell."""
+
+
+class Missing(Impossible):
     """What this machine lacks for a run that it could do with other settings."""
 
     def __init__(self, line: str, **instead: Json) -> None:
@@ -49,13 +56,17 @@ def resolve_settings(config: Config, workload: type[Workload], framework: Framew
     device = _device(config, profile, framework)
     cores_per_device = _cores_per_device(config, device)
     precision = _precision(config, workload, framework, device)
+    if device == "cpu" and config["link"] != "auto":
+        raise Impossible(
+            f"link={config['link']}: CPU cores have no links of their own; leave it out, or type device=cuda"
+        )
     values = _values(config, workload, defaults, options)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
     if dataset not in registry.names(registry.DATASETS):
         raise not_allowed("workload.dataset", dataset, registry.names(registry.DATASETS))
     targets = _targets(workload, defaults, options)
     if config["nodes"] > 1:
-        raise ValueError(f"nodes={config['nodes']}: runs over several machines are not there yet; type nodes=1")
+        raise Impossible(f"nodes={config['nodes']}: runs over several machines are not there yet; type nodes=1")
     decided = {
         "workload": workload.name,
         "framework": framework.name,
@@ -120,9 +131,9 @@ def _precision(config: Config, workload: type[Workload], framework: Framework, d
     precision = str(config["precision"])
     allowed = workload.precisions.get(framework.name, ("fp32",))
     if precision not in allowed:
-        raise not_allowed(f"precision (for {workload.name} in {framework.name})", precision, allowed)
+        raise Impossible(str(not_allowed(f"precision (for {workload.name} in {framework.name})", precision, allowed)))
     if device == "cpu" and precision in ("tf32", "fp16"):
-        raise ValueError(f"precision={precision}: GPUs alone have it; type precision=fp32 or bf16, or device=cuda")
+        raise Impossible(f"precision={precision}: GPUs alone have it; type precision=fp32 or bf16, or device=cuda")
     return precision
 
 
@@ -243,7 +254,7 @@ def batch_size(rule: str, devices_count: int, set_batch: int | None) -> int:
     else:
         size = int(number) * (devices_count if kind == "per_device" else 1)
     if size < devices_count:
-        raise ValueError(
+        raise Impossible(
             f"batch={rule}: {size} sample(s) per step cannot be shared by {devices_count} devices; "
             f"type batch=global:{devices_count} or more"
         )

@@ -12,7 +12,8 @@ process 0 has a log that writes. What a step is depends on the mode:
     forward            the loss of a training batch, without gradients                  never evaluated
     inference          the outputs of an evaluation batch, as `predict` gives them      the evaluation set, again and again
 
-`timing.warmup_steps` steps come before the measured ones and stand in no time and no throughput.
+`timing.warmup_steps` steps come before the measured ones and stand in no time and no throughput. Under `timing=steps` each
+step is timed by itself (suite/worker/step_times.py).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from suite.machine.contention import Contention
 from suite.worker.evaluation import alive, evaluate
 from suite.worker.heartbeat import Heart
 from suite.worker.runlog import JsonLines, RunLog
+from suite.worker.step_times import StepTimes
 from suite.worker.stop import stop_rule
 from workloads.api import Batch, Data, Json, Place, Settings, Trainer, TrainStats, Workload, field_names
 
@@ -85,6 +87,7 @@ class Loop:
         self.scores: dict[str, float] = {}
         self.stop = stop_rule(workload, run.settings)
         self.contention = Contention(place.cores)
+        self.step_times = StepTimes()
 
     def run(self) -> Outcome:
         """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
@@ -134,6 +137,7 @@ class Loop:
             steps = self._watched(self._batches(data, untimed + self.stop.limit_steps))
             if untimed:
                 self._step(itertools.islice(steps, untimed), 0)
+                self.step_times.clear()
             for number, (first, stop, evaluates) in enumerate(self._blocks(), start=1):
                 self.block = Block(number, first, stop)
                 reached = self._run_block(steps, data, evaluates)
@@ -141,6 +145,8 @@ class Loop:
                     break
         finally:
             data.close()
+        if self.step_times.seconds:
+            self.log.event("suite_step_times", self.step_times.statistics())
         self._stop_clock(status="success" if reached else "aborted")
         if self.stop.at_target and not reached:
             return Outcome("target_missed", f"after {self.block.stop_step} steps: {self._quality_text()}")
@@ -187,7 +193,10 @@ class Loop:
         """A stretch of steps, of whatever kind the mode asks for; returns when the devices are done."""
         self.heart.beat(phase="train")
         begin = time.perf_counter()
-        stats = self._steps_of_mode(steps, first_step)
+        if self.settings.timing_each == "steps":
+            stats = self.step_times.timed(self.trainer, self._steps_of_mode, steps, first_step)
+        else:
+            stats = self._steps_of_mode(steps, first_step)
         self.block.train_seconds += time.perf_counter() - begin
         self.block.loss = stats.loss
         self.heart.beat(loss=stats.loss)
@@ -314,6 +323,8 @@ def log_identity(
             "deviations": list(run.deviations),
             "suite_version": run.versions.get("suite"),
             "git_commit": run.git.get("commit"),
+            **({"study": run.study, "study_cell": list(run.study_cell)} if run.study else {}),
+            **({"price_per_device_hour": price} if (price := run.identity.get("price_per_device_hour")) else {}),
         },
     )
 

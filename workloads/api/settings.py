@@ -139,6 +139,8 @@ class LoggedSettings:
     """`none`, `linear`, `sqrt`, or `set` (as the hyperparameter set says)."""
     precision: str = setting("", typed="precision")
     """`fp32`, `tf32`, `bf16` or `fp16`."""
+    link: str = setting("auto", typed="link")
+    """`no_p2p`: GPUs were told to exchange data by way of the host; topology.json says what links there are."""
     linear: str = setting("", typed="framework.linear")
     """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`Workload.linear_choice`)."""
     hyperparameter_set: str = setting("", typed="workload.hyperparameter_set")
@@ -152,6 +154,8 @@ class LoggedSettings:
     """`train`, `forward_backward`, `forward` or `inference`: see suite/worker/loop.py."""
     timing_warmup_steps: int = setting(0, typed="timing.warmup_steps")
     """Steps at the start of the run that are left out of times and throughput."""
+    timing_each: str = setting("stretch", typed="timing.each")
+    """`steps`: each is timed by itself, which costs a wait after it; `stretch`: many at once."""
     dataset: str = setting("", typed="workload.dataset")
     targets: Mapping[str, float] = setting({}, hashed=False)
     """Metric name to the value that must be reached."""

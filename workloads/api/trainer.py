@@ -53,6 +53,14 @@ class Trainer(ABC):
         """Loss and gradients of each item, summed over replicas as in training, but no update (`mode=forward_backward`)."""
         raise ValueError(f"mode=forward_backward: {type(self).__name__} does not offer it; type mode=train or forward")
 
+    def marked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
+        """The same items, each step of which the device itself times while many are under way (`timing=steps`).
+
+        The times, in seconds, stand in `seconds` once the steps are over. None: the device has no such clock; the loop then
+        waits after each step.
+        """
+        return None
+
     @abstractmethod
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Each batch with the model's outputs for it, as NumPy arrays. No collective calls."""

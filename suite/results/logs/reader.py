@@ -27,6 +27,7 @@ STRUCTURAL_KEYS = frozenset(
         *(
             "suite_run",
             "suite_condition",
+            "suite_step_times",
             "seed",
             "cache_clear",
             "init_start",
@@ -74,6 +75,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         status, reason = run_status(clock, settings, targets, evaluations, problems)
     epochs = epochs_to_target(log_format, events, targets, evaluations, remarks) if status == "success" else None
     batch, basis = _batch(first, settings)
+    times = first.get("suite_step_times")
     throughput = tuple(_throughput(event) for event in events if event.key == "tracked_stats")
     record = RunRecord(
         path=path,
@@ -101,6 +103,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         batch_logged=batch,
         batch_basis=basis,
         condition=_condition(first.get("suite_condition")),
+        step_times=_numbers(times.value) if times is not None else {},
+        step_times_by=_how(times),
     )
     return Reading(record, (*problems, *remarks.problems()))
 
@@ -249,6 +253,12 @@ def _condition(event: Event | None) -> Condition | None:
     busy = event.value.get("busy")
     reasons = tuple(text for text in busy[:8] if isinstance(text, str)) if isinstance(busy, list) else ()
     return Condition(reasons, _numbers(event.value))
+
+
+def _how(event: Event | None) -> str:
+    """`how` of `suite_step_times`."""
+    said = event.value.get("how") if event is not None and isinstance(event.value, dict) else None
+    return said[:100] if isinstance(said, str) else ""
 
 
 def _numbers(value: Json) -> dict[str, float]:

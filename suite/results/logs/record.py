@@ -30,6 +30,12 @@ class RunSettings(LoggedSettings):
     """Runs that the rules ask for a result."""
     suite_version: str = setting("", row=False)
     git_commit: str = setting("", row=False)
+    study: str = setting("", row=False)
+    """Name of the study that the run belongs to."""
+    study_cell: tuple[str, ...] = setting((), row=False)
+    """Which of its cells: `key=value` each."""
+    price_per_device_hour: str = setting("", row=False)
+    """A number as text; empty: none was given."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,10 @@ class RunRecord:
 
     condition: Condition | None = None
     """None: the log does not tell."""
+    step_times: Mapping[str, float] = field(default_factory=dict)
+    """Of runs with `timing=steps` (`suite_step_times`, docs/logs.md): `count`, `mean_ms`, …; empty for others."""
+    step_times_by: str = ""
+    """What took them."""
 
     @property
     def best_quality(self) -> Mapping[str, float]:

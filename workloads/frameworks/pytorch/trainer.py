@@ -73,6 +73,10 @@ class PyTorchTrainer(Trainer):
             self.step(batch, self.workload.learning_rate(number)) for number, (batch,) in enumerate(steps, first_step)
         )
 
+    def marked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
+        """On CUDA an event before and one after each step's work on the stream."""
+        return _between_events(steps, seconds) if self.device.type == "cuda" else None
+
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """The loss of each item."""
         with torch.no_grad():
@@ -120,6 +124,19 @@ class PyTorchTrainer(Trainer):
         if dist.is_initialized():
             dist.barrier()
             dist.destroy_process_group()
+
+
+def _between_events(steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
+    """The items; a step's work is what its consumer enqueues before it asks for the next one."""
+    events = []
+    for item in steps:
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        yield item
+        end.record()
+        events.append((begin, end))
+    torch.cuda.synchronize()
+    seconds += [begin.elapsed_time(end) / 1e3 for begin, end in events]
 
 
 def _check(loss: torch.Tensor, steps: int) -> None:
