@@ -26,8 +26,6 @@ from workloads.api import Json
 
 FOLDER = PROJECT / "conf" / "study"
 SIZES = ("full", "ci")
-PLAN_FILE = "study.json"
-"""In the folder of a study's runs: its cells, also those that could not run, and what its table holds."""
 _KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure", "refused")
 _FORM = "conf/study/batch_size.yaml shows the form"
 

@@ -1,4 +1,4 @@
-"""The cells of a study: those that cannot run say why, and the others run. `study.json` holds them all."""
+"""The cells of a study: those that cannot run say why, and the others run. `study-NAME.json` holds them all."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from suite.common.runspec import write_atomically
-from suite.common.study import PLAN_FILE, Study
+from suite.common.run_folder import study_file
+from suite.common.runspec import safe_name, write_atomically
+from suite.common.study import Study
 from suite.config.compose import Composed
 from suite.plan.settings import Impossible
 
@@ -48,7 +49,7 @@ class Cells:
         return [f"{name}: {error.shown}: {error}" for name, error in self._impossible.items()]
 
     def write(self, output: Path) -> None:
-        """`study.json`: the study's name, size, table and figure, and its cells in order."""
+        """`study-NAME.json`: the study's name, size, table and figure, and its cells in order."""
         if self._study is None:
             return
         cells = []
@@ -61,4 +62,6 @@ class Cells:
             **{"schema": SCHEMA, "study": study.name, "sentence": study.sentence, "size": study.size},
             **{"keys": list(study.keys), "table": dict(study.table), "figure": dict(study.figure), "cells": cells},
         }
-        write_atomically(output / PLAN_FILE, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+        write_atomically(
+            output / study_file(safe_name(study.name)), json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+        )

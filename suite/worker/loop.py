@@ -57,6 +57,8 @@ class Block:
     evaluation_seconds: float = 0.0
     data_wait_seconds: float = 0.0
     samples: int = 0
+    data_bytes: int = 0
+    """Of the arrays that this process's devices were given."""
     counts: Counter[str] = field(default_factory=Counter)
     """The same in the workload's further units."""
     loss: float = float("nan")
@@ -223,6 +225,7 @@ class Loop:
             step += 1
             self.block.samples += batch[0].samples_global
             self.block.counts.update(batch[0].counts_global)
+            self.block.data_bytes += sum(array.nbytes for part in batch for array in part.arrays.values())
             self.heart.beat(step=step, samples=self.heart.state.samples + batch[0].samples_global)
             yield batch
 
@@ -251,6 +254,7 @@ class Loop:
             "data_wait_seconds": round(block.data_wait_seconds, 9),
         }
         stats: dict[str, Json] = {"throughput": rate, **seconds, "samples": block.samples, "loss": block.loss}
+        stats["data_bytes"] = block.data_bytes * self.place.processes
         others = {name: value for name, value in self.scores.items() if name not in self.settings.targets}
         stats |= {
             **({"rates": rates} if rates else {}),

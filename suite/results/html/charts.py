@@ -84,7 +84,31 @@ class ScatterChart:
     note: str = ""
 
 
-AnyChart = Chart | ScalingChart | ScatterChart
+@dataclass(frozen=True)
+class Bar:
+    """One bar."""
+
+    label: str
+    value: float | None
+    """None: there is no bar, `text` says why."""
+    text: str
+    slot: int
+    """Number that selects the colour of its framework."""
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Values of named lines as horizontal bars, in order from the top."""
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    y_label: str
+    bars: tuple[Bar, ...]
+    note: str = ""
+
+
+AnyChart = Chart | ScalingChart | ScatterChart | BarChart
 
 
 def slots_and_styles(frameworks: Sequence[str], slots: Mapping[str, int]) -> list[tuple[int, int]]:

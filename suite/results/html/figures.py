@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import matplotlib
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from suite.results.html.charts import AnyChart, Chart, Points, ScalingChart, ScatterChart, Series
+from suite.results.html.charts import AnyChart, BarChart, Chart, Points, ScalingChart, ScatterChart, Series
 from suite.results.html.theme import (
     GRID,
     HEIGHT,
@@ -58,6 +59,10 @@ def matplotlib_settings() -> Iterator[None]:
 
 def draw(chart: AnyChart) -> Figure:
     """A chart as a figure; call this, and save the figure, within `matplotlib_settings()`."""
+    if isinstance(chart, BarChart):
+        from suite.results.html.bars import draw_bars  # which is drawn with what is below
+
+        return draw_bars(chart)
     if isinstance(chart, ScatterChart):
         return _draw_scatter(chart)
     return _draw_scaling(chart) if isinstance(chart, ScalingChart) else _draw_lines(chart)
@@ -69,8 +74,8 @@ def draw(chart: AnyChart) -> Figure:
 def _draw_lines(chart: Chart) -> Figure:
     shown = _short_labels(chart.series)
     margin, height = _margin(shown), _height_for(shown, HEIGHT)
-    figure, axes = _axes(WIDTH, height, left=48, right=margin, top=44, bottom=52)
-    _headings(figure, chart.title, chart.labels, WIDTH, height)
+    figure, axes = new_axes(WIDTH, height, left=48, right=margin, top=44, bottom=52)
+    headings(figure, chart.title, chart.labels, WIDTH, height)
     for series in shown:
         _plot(axes, series)
     if chart.target is not None:
@@ -80,14 +85,19 @@ def _draw_lines(chart: Chart) -> Figure:
     target = f" (dashed: {_cut(chart.target_label)})" if chart.target is not None else ""
     axes.set_title(chart.y_label + target, loc="left", fontsize=_SMALL, color=MUTED, pad=5)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=chart.x_label == "epochs", steps=_STEPS, min_n_ticks=2))
-    axes.yaxis.set_major_locator(MaxNLocator(5, steps=_STEPS))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    number_ticks(axes.yaxis)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     _end_labels(axes, shown)
     return figure
 
 
-def _axes(width: float, height: float, left: float, right: float, top: float, bottom: float) -> tuple[Figure, Axes]:
+def number_ticks(axis: Axis) -> None:
+    """Few ticks at readable numbers."""
+    axis.set_major_locator(MaxNLocator(5, steps=_STEPS))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+
+
+def new_axes(width: float, height: float, left: float, right: float, top: float, bottom: float) -> tuple[Figure, Axes]:
     """A figure of `width` x `height` pixels with margins in pixels."""
     figure = Figure(figsize=(width / 72, height / 72), dpi=72)
     box = (left / width, bottom / height, (width - left - right) / width, (height - top - bottom) / height)
@@ -115,7 +125,7 @@ def _cut(text: str, limit: int = 24) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _headings(figure: Figure, title: str, labels: Sequence[str], width: float, height: float) -> None:
+def headings(figure: Figure, title: str, labels: Sequence[str], width: float, height: float) -> None:
     """Title above, labels and "not verified" below, so that they stay with the figure wherever it is copied."""
     figure.text(6 / width, 1 - 5 / height, _cut(title, 48), va="top", fontsize=TEXT_SIZE, fontweight="bold", color=INK)
     kinds = dict.fromkeys(label.split(":")[0] for label in labels)  # what made a machine busy stands in the table
@@ -239,8 +249,8 @@ def spread_labels(heights: Sequence[float], gap: float, top: float) -> list[floa
 def _draw_scaling(chart: ScalingChart) -> Figure:
     shown = _short_labels(chart.times)
     width, height, margin = _SCALING_WIDTH, _height_for(shown, _SCALING_HEIGHT), _margin(shown)
-    figure, axes = _axes(width, height, left=48, right=margin, top=44, bottom=52)
-    _headings(figure, chart.title, chart.labels, width, height)
+    figure, axes = new_axes(width, height, left=48, right=margin, top=44, bottom=52)
+    headings(figure, chart.title, chart.labels, width, height)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     for series in shown:
@@ -266,8 +276,8 @@ def _draw_scaling(chart: ScalingChart) -> Figure:
 
 
 def _draw_scatter(chart: ScatterChart) -> Figure:
-    figure, axes = _axes(WIDTH, HEIGHT, left=48, right=24, top=62, bottom=52)
-    _headings(figure, chart.title, chart.labels, WIDTH, HEIGHT)
+    figure, axes = new_axes(WIDTH, HEIGHT, left=48, right=24, top=62, bottom=52)
+    headings(figure, chart.title, chart.labels, WIDTH, HEIGHT)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     for series in chart.series:

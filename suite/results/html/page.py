@@ -10,7 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from suite import __version__
-from suite.results.html.charts import AnyChart, Chart, ScalingChart
+from suite.results.html.charts import AnyChart
 from suite.results.html.curves import table_charts
 from suite.results.html.export import inline_svg, write_files
 from suite.results.html.figures import draw, matplotlib_settings
@@ -18,6 +18,7 @@ from suite.results.html.labels import run_labels
 from suite.results.html.runs import run_views
 from suite.results.html.scaling_curves import scaling_charts
 from suite.results.html.sections import cards, published_table, run_counts, speedups, without_empty
+from suite.results.html.study_figures import study_charts
 from suite.results.html.theme import framework_slots
 from suite.results.logs.collect import Run, collect
 from suite.results.published.other_logs import with_system_details
@@ -32,6 +33,8 @@ from suite.results.report.report import (
     table_constants,
     table_title,
 )
+from suite.results.report.studies import study_table, study_texts, study_title
+from suite.results.report.study_lines import StudyResult, study_results
 from suite.results.report.tables import Table, results_table
 from suite.results.score.groups import Row
 from suite.results.score.measurement import Measurement, measurements
@@ -80,7 +83,7 @@ def write_html(
     """
     refuse_unwritable(out, figures)
     runs = with_system_details(collect(paths))
-    charts: list[Chart | ScalingChart] = []
+    charts: list[AnyChart] = []
     page = _page(runs, published, charts, prices)
     try:
         if figures is not None:
@@ -119,7 +122,7 @@ def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
 def _page(
     runs: Sequence[Run],
     published: Sequence[Measurement],
-    charts: list[Chart | ScalingChart],
+    charts: list[AnyChart],
     prices: Prices | None,
 ) -> str:
     """The page; all charts on it are added to `charts`."""
@@ -131,6 +134,10 @@ def _page(
     charts += scaling
     with matplotlib_settings():
         first = [draw_inline(chart, f"s{index}") for index, chart in enumerate(scaling, start=1)]
+        studies = [
+            _study_section(result, index, charts, slots, prices)
+            for index, result in enumerate(study_results(runs), start=1)
+        ]
         sections = [
             _section(*one, index, charts, slots, prices)
             for index, one in enumerate(_titled(split_into_tables(result_rows)), start=1)
@@ -146,7 +153,7 @@ def _page(
         scaling=first,
         published_table=published_table(ours, published),
         no_published_match=bool(published) and published_table(ours, published) is None,
-        sections=sections,
+        sections=[*studies, *sections],
         tables_without_figures=max(0, len(sections) - MAX_DRAWN_TABLES),
         failures=failed[:_MAX_FAILURES],
         failures_left_out=max(0, len(failed) - _MAX_FAILURES),
@@ -175,7 +182,7 @@ def _section(
     table: list[Row],
     title: str,
     number: int,
-    charts: list[Chart | ScalingChart],
+    charts: list[AnyChart],
     slots: Mapping[str, int],
     prices: Prices | None,
 ) -> Section:
@@ -190,6 +197,23 @@ def _section(
         results=without_empty(results_table(table, prices)),
         speedups=speedups(table),
         figures=tuple(draw_inline(chart, f"t{number}-{index}") for index, chart in enumerate(drawn, start=1)),
+    )
+
+
+def _study_section(
+    result: StudyResult, number: int, charts: list[AnyChart], slots: Mapping[str, int], prices: Prices | None
+) -> Section:
+    drawn = study_charts(result, number, slots)
+    charts += drawn
+    return Section(
+        anchor=f"study-{number}",
+        title=study_title(result),
+        labels=(),
+        text=" ".join(study_texts(result)),
+        constants=(),
+        results=study_table(result, prices),
+        speedups=None,
+        figures=tuple(draw_inline(chart, f"y{number}-{index}") for index, chart in enumerate(drawn, start=1)),
     )
 
 

@@ -241,6 +241,7 @@ def _throughput(event: Event) -> Throughput:
         evaluation_seconds=number(stats.get("evaluation_seconds")),
         data_wait_seconds=number(stats.get("data_wait_seconds")),
         loss=number(stats.get("loss")),
+        data_bytes=number(stats.get("data_bytes")),
         rates=_numbers(stats.get("rates")),
         scores=_numbers(stats.get("scores")),
     )

@@ -74,6 +74,8 @@ class Throughput:
     evaluation_seconds: float | None
     data_wait_seconds: float | None
     loss: float | None
+    data_bytes: float | None = None
+    """Bytes of the batches that all devices were given in this block."""
     rates: Mapping[str, float] = field(default_factory=dict)
     """Throughput in further units of the workload, per second: `tokens`, …"""
     scores: Mapping[str, float] = field(default_factory=dict)

@@ -40,7 +40,7 @@ _SUMMED_OVER_DEVICES = ("gpu_power_watts", "gpu_memory_bytes")
 
 def telemetry(folder: Path) -> Telemetry | None:
     """The telemetry in a run's folder; None if there is none, or nothing in it can be read."""
-    rows = [row for row in _json_lines(folder / "telemetry.jsonl") if number(row.get("seconds")) is not None]
+    rows = [row for row in json_lines(folder / "telemetry.jsonl") if number(row.get("seconds")) is not None]
     rows.sort(key=lambda row: number(row["seconds"]) or 0.0)
     if not rows:
         return None
@@ -72,7 +72,7 @@ def json_object(path: Path, limit_bytes: int = 1 << 20) -> Mapping[str, Json]:
     return value if isinstance(value, dict) else {}
 
 
-def _json_lines(path: Path) -> Iterator[Mapping[str, Json]]:
+def json_lines(path: Path) -> Iterator[Mapping[str, Json]]:
     """The objects of a JSON-lines file; other lines are skipped."""
     try:
         if path.stat().st_size > MAX_BYTES:

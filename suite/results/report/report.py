@@ -13,6 +13,7 @@ from suite.results.published.other_logs import with_system_details
 from suite.results.report.further_units import further_units_line, row_rates
 from suite.results.report.markdown import markdown_table, wrapped
 from suite.results.report.overview import matrix_markdown, overview
+from suite.results.report.studies import studies_markdown
 from suite.results.report.tables import constant_texts, results_markdown, row_cost
 from suite.results.report.time_fractions import row_time_fractions, time_fractions_line
 from suite.results.score.groups import Group, Row, baseline, rows
@@ -39,7 +40,8 @@ def report_text(paths: Sequence[Path], prices: Prices | None = None) -> str:
     """
     runs = with_system_details(collect(paths))
     result_rows = priced_rows(runs, prices)
-    parts = ["# Results", NOT_VERIFIED, *map(matrix_markdown, overview(result_rows, prices))]
+    parts = ["# Results", NOT_VERIFIED, *studies_markdown(runs, prices)]
+    parts += map(matrix_markdown, overview(result_rows, prices))
     for table in split_into_tables(result_rows):
         parts += _section(table, prices)
     parts += _failures(runs) + _problems(runs)

@@ -27,6 +27,14 @@ from workloads.common.prefetch import Prefetch
 
 PLAIN = Framework("plain", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices: 1, single_process)
 SAMPLES = 1000
+ENDINGS = {
+    "sentence": "Runs that end well and otherwise.",
+    "set": {"workload": "toy", "framework": "plain", "profile": "demo", "stop": "steps:4"},
+    "axes": {"workload.misbehave": ["no", "oom"], "gpus": [1, 4096]},
+    "ci": {"axes": {"workload.misbehave": ["no"]}},
+    "table": {"columns": ["samples/s", "ms/step", "ms mean"]},
+    "figure": {"y": "samples/s", "kind": "bars"},
+}
 MISBEHAVIOURS = (
     *("no", "hang", "die", "oom", "raise", "diverge", "sleep"),
     *("setup", "flaky", "big", "fill", "threads", "slow"),

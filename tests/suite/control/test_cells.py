@@ -1,0 +1,115 @@
+"""Cells of a study that cannot run: they keep nothing else from running, and the table says why."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from suite.common.study import Cell, Study
+from suite.config.compose import Composed
+from suite.control.cells import Cells
+from suite.plan import capacity
+from suite.plan.capacity import TooLarge, check_memory
+from suite.plan.settings import Impossible, Missing
+from tests.helpers import run_suite_here, suite_here
+
+OWN = Study("own", "One.", "full", axes={"gpus": ("1", "2")})
+
+
+def composed(gpus):
+    return Composed({}, (), Cell(OWN, {"gpus": gpus}))
+
+
+def refuse(error):
+    raise error
+
+
+def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
+    cells = Cells()
+    assert cells.attempt(composed("1"), "one", lambda: 5) == 5
+    assert cells.attempt(composed("2"), "two", lambda: refuse(Missing("gpus=2: there is one", gpus=1))) is None
+    assert cells.lines == ["two: –: gpus=2: there is one"]
+    assert str(cells.reason) == "gpus=2: there is one"
+    cells.write(tmp_path)
+    written = json.loads((tmp_path / "study-own.json").read_text())
+    assert written["cells"] == [
+        {"job": "one", "values": {"gpus": "1"}},
+        {"job": "two", "values": {"gpus": "2"}, "shown": "–", "reason": "gpus=2: there is one"},
+    ]
+
+
+@pytest.mark.parametrize("cell", [None, Cell(OWN, {})])
+def test_a_mistake_stays_one_everywhere(cell):
+    with pytest.raises(ValueError, match="mistyped"):
+        Cells().attempt(Composed({}, (), cell), "one", lambda: refuse(ValueError("mistyped")))
+
+
+def test_outside_of_studies_nothing_is_caught_and_nothing_written(tmp_path):
+    cells = Cells()
+    with pytest.raises(Impossible):
+        cells.attempt(Composed({}, ()), "one", lambda: refuse(Impossible("no")))
+    cells.write(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+class Large:
+    """A workload that leaves a GiB for each sample."""
+
+    @staticmethod
+    def activation_bytes(settings):
+        return 1 << 30
+
+
+def settings(**changes):
+    return SimpleNamespace(**{"device": "cuda", "mode": "train", "batch_size_global": 64, "devices": 2, **changes})
+
+
+def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
+    gpus = [SimpleNamespace(memory_bytes=80 << 30), SimpleNamespace(memory_bytes=16 << 30)]
+    monkeypatch.setattr(capacity.devices, "gpus", lambda: gpus)
+    check_memory(Large, settings(batch_size_global=32))  # 16 a device: as much as the smaller one has
+    check_memory(Large, settings(mode="forward"))
+    with pytest.raises(TooLarge) as error:
+        check_memory(Large, settings())
+    assert str(error.value) == (
+        "batch size 64, 32 on each GPU: its activations take at least 32 GiB, 16.0 GiB of memory of a GPU are available; "
+        "type batch=global:16"
+    )
+    assert error.value.shown == "OOM"
+
+
+def test_a_gpu_that_is_not_seen_is_not_judged(monkeypatch):
+    monkeypatch.setattr(capacity.devices, "gpus", lambda: [])
+    check_memory(Large, settings(batch_size_global=10**9))
+
+
+@pytest.mark.slow
+def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
+    """A package's study: a run out of memory, and more devices than there are."""
+    output = tmp_path / "out"
+    done = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", toy=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "toy-plain-demo-4096dev-workload.misbehave=no: –: gpus=4096" in done.stdout
+    table = [line for line in done.stdout.splitlines() if line.startswith("| no ") or line.startswith("| oom ")]
+    assert [[cell.strip() for cell in line.split("|")[1:4]] for line in table][1:] == [
+        ["oom", "1", "OOM (a)"],
+        ["no", "4096", "– (b)"],
+        ["oom", "4096", "– (b)"],
+    ]
+    assert "(a) process 0: MemoryError: no more" in done.stdout
+    assert "samples/s" in done.stdout
+    again = run_suite_here(tmp_path, "study=toy_endings", f"output={output}", "resume=true", toy=True)
+    assert again.returncode == 0
+    assert "finished earlier" in again.stdout
+    printed = suite_here(tmp_path, "report", output).stdout
+    assert "## Study toy\\_endings" in printed or "## Study toy_endings" in printed
+    html = tmp_path / "page.html"
+    assert suite_here(tmp_path, "report", output, "--html", html).returncode == 0
+    assert "Study toy_endings" in html.read_text()
+
+
+def test_a_study_in_which_nothing_can_run_is_refused(tmp_path):
+    done = run_suite_here(tmp_path, "study=toy_endings", "gpus=4096", toy=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("run_suite.py: gpus=4096: 4096 CPU device(s)")
+    assert not (tmp_path / "logs").exists()

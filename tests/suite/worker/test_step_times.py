@@ -1,0 +1,101 @@
+"""`timing=steps`: what is counted, what is left out, and how the log says it."""
+
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from suite.results.logs.reader import read
+from suite.worker.step_times import EVENTS, WAITS, StepTimes
+from tests.helpers import TOY, events
+from tests.suite.worker.test_loop import run_loop
+from workloads.api import TrainStats
+
+sys.path.insert(0, str(TOY))
+import toy
+
+
+class Slow(toy.ToyTrainer):
+    """Steps of 2 ms each."""
+
+    def train(self, steps, first_step):
+        def slowed():
+            for item in steps:
+                time.sleep(0.002)
+                yield item
+
+        return super().train(slowed(), first_step)
+
+
+class Marking(toy.ToyTrainer):
+    """A device that times its steps itself."""
+
+    def marked(self, steps, seconds):
+        for item in steps:
+            yield item
+            seconds.append(0.25)
+
+
+def said(folder):
+    found = [value for key, value, _ in events(folder / "result_0.txt") if key == "suite_step_times"]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def test_each_step_after_the_warm_up_is_timed(tmp_path):
+    run_loop(tmp_path, trainer_type=Slow, stop="steps:7", timing_warmup_steps=3, timing_each="steps")
+    found = said(tmp_path)
+    assert found["count"] == 7
+    assert found["how"] == WAITS
+    assert 2 <= found["median_ms"] <= found["p90_ms"] <= found["p99_ms"]
+    assert found["mean_ms"] >= 2
+    record = read(tmp_path / "result_0.txt").record
+    assert (record.step_times["count"], record.step_times_by) == (7, WAITS)
+    assert record.settings.timing_each == "steps"
+
+
+def test_the_same_steps_are_computed(tmp_path):
+    losses = []
+    for each in ("stretch", "steps"):
+        folder = tmp_path / each
+        folder.mkdir()
+        run_loop(folder, stop="steps:5", timing_each=each)
+        (stats,) = [value for key, value, _ in events(folder / "result_0.txt") if key == "tracked_stats"]
+        losses.append((stats["samples"], stats["data_bytes"]))
+    assert losses[0] == losses[1] == (5 * 64, 5 * 64 * 4)
+    assert said(tmp_path / "stretch") is None
+
+
+def test_a_device_with_a_clock_of_its_own_is_asked(tmp_path):
+    run_loop(tmp_path, trainer_type=Marking, stop="steps:4", timing_each="steps")
+    assert said(tmp_path) == {
+        **{"count": 4, "mean_ms": 250.0, "sd_ms": 0.0, "median_ms": 250.0, "p90_ms": 250.0, "p99_ms": 250.0},
+        "how": EVENTS,
+    }
+
+
+def test_statistics_are_those_of_numpy():
+    times = StepTimes()
+    times.seconds += [value / 1e3 for value in range(1, 101)]
+    values = np.arange(1, 101.0)
+    found = times.statistics()
+    assert found["mean_ms"] == 50.5
+    assert found["sd_ms"] == pytest.approx(values.std(ddof=1), rel=1e-6)
+    assert (found["median_ms"], found["p90_ms"], found["p99_ms"]) == (50.5, 90.1, 99.01)
+
+
+def test_waiting_for_data_is_not_in_a_step():
+    class Trainer:
+        def marked(self, steps, seconds):
+            return None
+
+    def late():
+        for item in range(2):
+            time.sleep(0.05)
+            yield item
+
+    times = StepTimes()
+    stats = times.timed(Trainer(), lambda steps, first: TrainStats(1, float(first)), late(), 3)
+    assert max(times.seconds) < 0.05
+    assert stats == TrainStats(2, 3.5)
