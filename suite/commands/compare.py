@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suite.results.compare.entries import ResultSet
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite compare`."""
     parser.add_argument(
-        "logs", nargs="+", type=Path, metavar="LOGS", help="folder with runs (searched below), or a log"
+        "logs",
+        nargs="+",
+        type=Path,
+        metavar="LOGS",
+        help="folder with runs (searched below), or a log; or the name of published results, such as dgx1-article",
     )
     other = parser.add_mutually_exclusive_group()
     other.add_argument(
@@ -30,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or write the comparison; 1 if nothing was comparable. Raises ValueError for a user's mistake."""
     from suite.results.compare.compare import Comparison, compare
-    from suite.results.compare.entries import ResultSet, published_result_set, result_set_from_logs
+    from suite.results.compare.entries import published_result_set, result_set_from_logs
     from suite.results.compare.export import comparison_csv, comparison_json
     from suite.results.compare.markdown import comparison_markdown
     from suite.results.published.csv_files import load_published_results
@@ -49,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
                     raise
                 other = [Path(args.to)]
         if not other:
-            return result_set_from_logs(args.logs, "ours", args.profile, workloads), theirs
+            return _first_set(args.logs, args.profile, workloads, theirs is not None), theirs
         ours = result_set_from_logs(args.logs, "A", args.profile, workloads)
         argument = "--to" if args.to_logs is None else "--to-logs"
         return ours, result_set_from_logs(other, "B", args.profile, workloads, argument=argument)
@@ -59,6 +69,19 @@ def run(args: argparse.Namespace) -> int:
     text = {"markdown": comparison_markdown, "csv": comparison_csv, "json": comparison_json}[args.format](comparison)
     _write(text, args.output)
     return 0 if comparison.comparable else 1
+
+
+def _first_set(logs: Sequence[Path], profile: str | None, workloads: Sequence[str], to_published: bool) -> ResultSet:
+    """The runs below `logs`; or the published results that the one argument names, beside other published ones.
+
+    Raises ValueError for neither.
+    """
+    from suite.results.compare.entries import published_result_set, result_set_from_logs
+
+    if to_published and profile is None and len(logs) == 1 and not logs[0].exists():
+        with contextlib.suppress(ValueError):  # no such name: the missing folder is the mistake
+            return published_result_set(str(logs[0]), workloads)
+    return result_set_from_logs(logs, "ours", profile, workloads)
 
 
 def _write(text: str, output: Path | None) -> None:

@@ -33,6 +33,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PRICE",
         help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
     )
+    parser.add_argument(
+        "--baseline",
+        metavar="KEY=VALUE",
+        help="a table of ratios to the results with device=cpu, gpus=1 or framework=NAME, across the other tables",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,12 +46,18 @@ def run(args: argparse.Namespace) -> int:
 
     prices = None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
     if args.html is not None:
+        if args.baseline is not None:
+            raise ValueError("--baseline is for the report as text: leave out --html, or call suite report twice")
         return _html(args, prices)
     if args.to is not None or args.figures is not None:
         raise ValueError("--to and --figures need --html OUT")
+    from suite.results.report.baselines import parse_baseline
     from suite.results.report.report import report_csv, report_text
 
-    text = report_csv(args.paths, prices) if args.format == "csv" else report_text(args.paths, prices)
+    against = None if args.baseline is None else parse_baseline(args.baseline)
+    if args.format == "csv" and against is not None:
+        raise ValueError("--baseline makes a table of its own: leave out --format csv")
+    text = report_csv(args.paths, prices) if args.format == "csv" else report_text(args.paths, prices, against)
     if args.output is None:
         print(text, end="")
         return 0

@@ -21,6 +21,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="write tables.md, tables_1_to_6.csv and table_7.csv into FOLDER"
     )
+    parser.add_argument(
+        "--figures",
+        type=Path,
+        metavar="FOLDER",
+        help="the article's figure 6 (time to target over devices, speedup as an inset) as SVG and PNG in a new folder",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,7 +37,12 @@ def run(args: argparse.Namespace) -> int:
 
     if not args.paths and not args.article:
         raise ValueError("give a folder with runs (suite tables logs/) or --article")
-    tables = article_tables(measurements_below(args.paths) if args.paths else [], args.article)
+    ours = measurements_below(args.paths) if args.paths else []
+    tables = article_tables(ours, args.article)
+    if args.figures is not None:
+        from suite.results.html.scaling_curves import write_scaling_figures  # matplotlib: only here
+
+        write_scaling_figures([item for family in tables.families for item in family.measurements], args.figures)
     if args.output is None:
         csv = f"{results_csv(tables)}\n{speedups_csv(tables)}" if args.format == "csv" else ""
         print(csv or tables_markdown(tables), end="")

@@ -62,9 +62,13 @@ class ResultSet:
     """True for published results, False for a set of runs."""
 
 
-def published_result_set(name: str) -> ResultSet:
-    """The published results called `name` (`find_published_results`). Raises ValueError with the nearest names."""
-    results = find_published_results(name)
+def published_result_set(name: str, workloads: Sequence[str] = ()) -> ResultSet:
+    """The published results called `name` (`find_published_results`), of these workloads alone if any are named.
+
+    Raises ValueError with the nearest names.
+    """
+    wanted = [workload_name(workload) for workload in workloads]
+    results = [item for item in find_published_results(name) if not wanted or item.benchmark in wanted]
     title = f"{len(results)} published result{'' if len(results) == 1 else 's'}"
     return ResultSet(name.strip("/"), title, tuple(published_entry(item) for item in results), published=True)
 

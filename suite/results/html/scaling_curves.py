@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from suite.results.html.charts import ScalingChart, Series, finite_points, slots_and_styles
 from suite.results.html.curves import SHORT_SECONDS, file_name
+from suite.results.html.export import write_files
+from suite.results.html.figures import draw, matplotlib_settings
 from suite.results.html.labels import shown_labels
 from suite.results.html.theme import OTHER_SLOT, framework_slots
 from suite.results.score.measurement import Measurement, by_family
@@ -178,3 +181,16 @@ def _speedups(curve: _Curve) -> Series:
         for item in curve.family
     )
     return Series(curve.name, curve.slot, (finite_points(ratios),), curve.published, style=curve.style)
+
+
+def write_scaling_figures(items: Sequence[Measurement], folder: Path) -> None:
+    """The charts of the measurements as SVG and PNG in a new folder. Raises ValueError for one that is not empty."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise ValueError(f"--figures {folder} exists already and is not an empty folder; give a new one")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with matplotlib_settings():
+            for chart in scaling_charts(items):
+                write_files(draw(chart), folder, chart.name)
+    except OSError as error:
+        raise ValueError(f"--figures {folder} cannot be written ({error.strerror}); give another place") from error

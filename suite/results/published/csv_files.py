@@ -205,10 +205,11 @@ def _targets(benchmark: str, target: float, mask: float | None) -> dict[str, flo
 
 
 def _article_result(path: Path, line: int, row: Mapping[str, str]) -> PublishedResult:
-    """A row of the article's tables 1-6: one time per epoch and one count of epochs, no single runs, no target."""
+    """A row of the article's tables 1-6: one time per epoch and one count of epochs, no single runs."""
     benchmark, devices = workload_name(row["benchmark"]), _count(path, line, row, "chips") or 0
     batch, epochs = _count(path, line, row, "batch"), _number(path, line, row, "epochs") or 0.0
     per_device = row.get("batch_basis", "") == "per device"
+    target, mask = _number(path, line, row, "target"), _number(path, line, row, "target_mask")
     known = batch is not None and row.get("batch_basis", "") != "unknown"
     measurement = Measurement(
         origin=ARTICLE,
@@ -226,7 +227,7 @@ def _article_result(path: Path, line: int, row: Mapping[str, str]) -> PublishedR
         precision=row.get("precision", ""),
         rules="v0.5",
         clock="unknown",
-        targets={},
+        targets={} if target is None else _targets(benchmark, target, mask),
         profile="published",
         labels=("article",),
         score=Score(

@@ -10,10 +10,12 @@ from pathlib import Path
 from suite.results.logs.collect import Run, collect
 from suite.results.names import workload_name
 from suite.results.published.other_logs import with_system_details
+from suite.results.report.baselines import Baseline, baseline_markdown
 from suite.results.report.further_units import further_units_line, row_rates
 from suite.results.report.markdown import markdown_table, wrapped
 from suite.results.report.overview import matrix_markdown, overview
 from suite.results.report.studies import studies_markdown
+from suite.results.report.study_columns import row_value
 from suite.results.report.tables import constant_texts, results_markdown, row_cost
 from suite.results.report.time_fractions import row_time_fractions, time_fractions_line
 from suite.results.score.groups import Group, Row, baseline, rows
@@ -33,15 +35,16 @@ _MAX_FILES = 30
 _MAX_PROBLEMS = 5
 
 
-def report_text(paths: Sequence[Path], prices: Prices | None = None) -> str:
-    """The Markdown report on all runs below `paths`; with `prices` what each result costs.
+def report_text(paths: Sequence[Path], prices: Prices | None = None, against: Baseline | None = None) -> str:
+    """The Markdown report on all runs below `paths`; with `prices` what each result costs, with `against` ratios to others.
 
-    Raises ValueError for a path without any log, or a price for a device that no run names.
+    Raises ValueError for a path without any log, a price for a device that no run names, or a baseline that there is not.
     """
     runs = with_system_details(collect(paths))
     result_rows = priced_rows(runs, prices)
     parts = ["# Results", NOT_VERIFIED, *studies_markdown(runs, prices)]
     parts += map(matrix_markdown, overview(result_rows, prices))
+    parts += baseline_markdown(result_rows, against) if against is not None else []
     for table in split_into_tables(result_rows):
         parts += _section(table, prices)
     parts += _failures(runs) + _problems(runs)
@@ -199,7 +202,24 @@ _MEASURE_COLUMNS = (
     *("speedup_total", "speedup_throughput", "statistical_efficiency", "baseline_devices"),
     "cost_per_result",
 )
-CSV_COLUMNS: Sequence[str] = (*field_names(Group, row=True), *_MEASURE_COLUMNS)
+_RECORDED: Mapping[str, str] = {
+    "step_ms": "ms/step",
+    "step_ms_deviation": "sd",
+    "step_ms_median": "median",
+    "step_ms_p90": "p90",
+    "step_ms_p99": "p99",
+    "steps_timed": "steps",
+    "gpu_percent": "GPU %",
+    "memory_gigabytes": "memory GB",
+    "host_memory_gigabytes": "host GB",
+    "watts": "W",
+    "joules_per_sample": "J/sample",
+    "data_megabytes_per_second": "MB/s data",
+    "cost_of_job": "cost",
+    "cost_per_million_samples": "cost/million",
+}
+"""Column to the column of a study's table that holds the same."""
+CSV_COLUMNS: Sequence[str] = (*field_names(Group, row=True), *_MEASURE_COLUMNS, *_RECORDED)
 
 
 def _csv_row(row: Row, prices: Prices | None) -> dict[str, object]:
@@ -228,6 +248,7 @@ def _csv_row(row: Row, prices: Prices | None) -> dict[str, object]:
         "statistical_efficiency": speedup.efficiency if speedup else None,
         "baseline_devices": speedup.baseline_devices if speedup else None,
         "cost_per_result": row_cost(row, prices),
+        **{csv_name: row_value(row, name, prices) for csv_name, name in _RECORDED.items()},
     }
     return {**settings, **measured}
 

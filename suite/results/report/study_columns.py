@@ -261,6 +261,12 @@ COLUMNS: Mapping[str, Column] = {
 """Name of a column to its value; None where it was not measured."""
 
 
+def row_value(row: Row, name: str, prices: Prices | None = None) -> float | None:
+    """What a column holds for a row outside of studies; not for columns that look at other lines."""
+    line = Line({}, row)
+    return COLUMNS[name](row, line, Context([line], prices)) if row.score.runs_successful else None
+
+
 def column_names(listed: object) -> list[str]:
     """The columns that a study lists and that there are, and the cost of what has a price; default: samples/s and ms/step."""
     names = [name for name in listed if name in COLUMNS] if isinstance(listed, list) else []

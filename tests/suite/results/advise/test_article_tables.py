@@ -218,6 +218,20 @@ def test_files_are_written_once_and_never_over_others(tmp_path):
     assert (out / "tables.md").read_text() == "mine"
 
 
+def test_figure_6_from_the_tables_alone(tmp_path):
+    folder = tmp_path / "figures"
+    assert suite("--article", "--figures", folder).returncode == 0
+    names = {path.name for path in folder.iterdir()}
+    assert names == {f"00-published-time-to-target-over-devices.{kind}" for kind in ("svg", "png")}
+    drawn = (folder / "00-published-time-to-target-over-devices.svg").read_text()
+    for workload in ("resnet50", "maskrcnn", "ssd", "gnmt", "transformer", "ncf"):
+        assert f"{workload}, " in drawn
+    assert "total speedup over devices" in drawn
+    again = suite("--article", "--figures", folder)
+    assert again.returncode == 2
+    assert "is not an empty folder; give a new one" in again.stderr
+
+
 @pytest.mark.parametrize("format_name", ["markdown", "csv"])
 def test_output_in_one_format(tmp_path, format_name):
     sweep(tmp_path / "logs")

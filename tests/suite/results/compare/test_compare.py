@@ -115,12 +115,35 @@ def test_bleu_in_fractions_and_in_points_is_one_target():
 
 
 @needs_logs
-def test_unknown_target_of_the_article_is_said():
+def test_the_article_has_single_figures_and_the_round_s_targets():
     found = against(LOGS / "v0.5" / "dgx1_ngc18.11_pytorch", "dgx1-article", workloads=["gnmt"])
     (match,) = found.matches
     assert match.ratio(TIME).theirs == pytest.approx(60 * 6.4 * 3, rel=0.01)
-    assert any("target of dgx1-article/Microway/dgx1 is not known" in text for text in match.caveats)
+    assert "target" not in known(match)
+    assert not any("is not known" in text for text in match.caveats)
     assert match.ratio(TIME).variation is None  # one figure, no single runs
+
+
+@pytest.mark.parametrize(
+    ("workload", "percent"), [("resnet50", 3.0), ("ssd", 2.6), ("gnmt", 5.1), ("transformer", -6.4), ("ncf", 33.5)]
+)
+def test_the_article_against_the_round_s_entry_of_the_same_machine(workload, percent):
+    sets = (published_result_set(name, [workload]) for name in ("dgx1-article", "v0.5/NVIDIA/dgx1"))
+    (match,) = compare(*sets, load_published_results()).matches
+    assert match.ours.measurement.devices == 8
+    assert 100 * (match.ratio(TIME).ours / match.ratio(TIME).theirs - 1) == pytest.approx(percent, abs=0.06)
+    assert "target" not in known(match)
+
+
+def test_published_results_can_stand_on_the_left(tmp_path):
+    done = suite("dgx1-article", "--to", "v0.5/NVIDIA/dgx1", "--workload", "resnet50")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "## resnet50 on 8 devices: dgx1-article" in done.stdout
+    assert "138.61 min" in done.stdout
+    for arguments in (("dgx1-article",), ("dgx1-artikle", "--to", "v0.5"), ("dgx1-article", "--to-logs", tmp_path)):
+        wrong = suite(*arguments)
+        assert wrong.returncode == 2
+        assert wrong.stderr.count("\n") == 1
 
 
 # --- ours against published ---------------------------------------------------------------------------------------------
