@@ -22,14 +22,14 @@ def name(command):
     return f"{command}-{'_'.join(command.words[:4])}".replace("/", "_")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Where the commands are typed: logs of a sweep over 1 and 2 devices lie in `logs/`, as after the demo."""
-    root = tmp_path_factory.mktemp("checkout")
-    for devices, seconds in ((1, 2.0), (2, 1.2)):
-        write_run(root / "logs" / "sweep", f"ncf-{devices}", devices=devices, seconds_per_epoch=seconds)
-    (root / "tests").symlink_to(PROJECT / "tests")
-    return root
+@pytest.fixture
+def folder(tmp_path):
+    """Where the commands are typed: logs of two sweeps over 1 and 2 devices lie in `logs/`, as after demos."""
+    for sweep, factor in (("before", 1.0), ("after", 0.8)):
+        for devices, seconds in ((1, 2.0), (2, 1.2)):
+            write_run(tmp_path / "logs" / sweep, f"ncf-{devices}", devices=devices, seconds_per_epoch=factor * seconds)
+    (tmp_path / "tests").symlink_to(PROJECT / "tests")
+    return tmp_path
 
 
 def test_pages_are_found_and_have_commands():
