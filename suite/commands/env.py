@@ -7,6 +7,7 @@ from pathlib import Path
 
 from suite.common.paths import env_root
 from suite.common.registry import nearest
+from suite.common.typed import as_typed
 from suite.environments import locks, venvs
 from suite.environments.check import check_environment
 from suite.environments.locks import Lock
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _say(line: str) -> None:
     # One write, so that lines of environments that are made side by side do not mix.
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{as_typed(line)}\n")
     sys.stdout.flush()
 
 

@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the tree, print its content and what is left to fill in; 0. Raises ValueError for what cannot be submitted."""
+    from suite.common.typed import as_typed
     from suite.packaging.write import PackageOptions, package
 
     options = PackageOptions(
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         status="" if args.status == "auto" else args.status,
         code=args.code,
     )
-    print("\n".join(lines(package(args.logs, args.out, options))))
+    print(as_typed("\n".join(lines(package(args.logs, args.out, options)))))
     return 0
 
 

@@ -16,6 +16,7 @@ from rich.markup import escape
 from suite.common.paths import PROJECT, data_root, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.runspec import safe_name
+from suite.common.typed import as_typed
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches
 from suite.control.progress import Progress
@@ -67,13 +68,15 @@ def main(arguments: Sequence[str]) -> int:
         request = compose(arguments)
         if not request.jobs:
             return 0
+        for note in request.notes:
+            console.print(escape(note), soft_wrap=True)
         output = _output(request.jobs[0])
         jobs = _planned(request, output, console)
         with claimed(output):
             check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
             code = 0 if run_jobs(jobs, console, ended) else 1
     except (ValueError, OSError) as error:
-        print(f"run_suite.py: {one_line(error)}", file=sys.stderr)
+        print(f"run_suite.py: {as_typed(one_line(error))}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
         console.print("interrupted; what was written is kept")
@@ -170,7 +173,7 @@ def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended]) -> bool:
     for job in jobs:
         for line in doctor.preflight(doctor.need_of(job)):
             if line not in warned:
-                console.print(f"[yellow]warning[/]: {escape(line)}", soft_wrap=True)
+                console.print(f"[yellow]warning[/]: {escape(as_typed(line))}", soft_wrap=True)
             warned.add(line)
         for index in range(job.run_count):
             ended.append(Ended(job, index, _run(job, index, console)))

@@ -54,6 +54,12 @@ CASES = {
     "data set": ((*NCF, "workload.dataset=ml-2m"), "workload.dataset=ml-2m: allowed:"),
     "target of synthetic": (("workload=ncf", "profile=synthetic", "stop=target", "device=cpu"), "type stop=steps:50"),
     "not an override": ((*NCF, "fast"), "fast: not of the form key=value"),
+    "a flag": (("--workload=ncf",), "--workload=ncf: settings are typed without dashes; type workload=ncf"),
+    "a flag and its value": ((*NCF, "--gpus", "2"), "--gpus: settings are typed without dashes; type gpus=2"),
+    "a bare workload": (("ncf",), "ncf: not of the form key=value; type workload=ncf"),
+    "a bare profile": (("workload=ncf", "demo"), "demo: not of the form key=value; type profile=demo"),
+    "nearly a workload": (("resnet",), "type workload=resnet50"),
+    "a folder of Hydra's": ((*NCF, "hydra.sweep.dir=/tmp/x"), "hydra.sweep.dir=/tmp/x: Hydra's folders are not used"),
     "environment": ((*NCF, "environment.name=troch"), "(did you mean 'torch'?)"),
 }
 
