@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 from rich.markup import escape
@@ -19,6 +17,7 @@ from suite.common.runspec import safe_name
 from suite.common.typed import as_typed
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches
+from suite.control.interrupts import listen, resuming_command
 from suite.control.progress import Progress
 from suite.control.supervise import Status, Supervisor
 from suite.plan.jobs import Job, check_trainers, choose, make_job
@@ -57,9 +56,9 @@ class Ended:
 def main(arguments: Sequence[str]) -> int:
     """Exit code: 0 all runs succeeded, 1 some did not, 2 the command line is wrong, 130 interrupted."""
     console = Console(highlight=False)
-    for number in (signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, _interrupt)
+    listen()
     ended: list[Ended] = []
+    output: Path | None = None
     try:
         if not names(WORKLOADS):
             raise ValueError(
@@ -79,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"run_suite.py: {as_typed(one_line(error))}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
-        console.print("interrupted; what was written is kept")
+        console.print(escape(_interrupted(arguments, output)), soft_wrap=True)
         code = 130
     if ended:
         summarise(ended, console)
@@ -93,8 +92,11 @@ def one_line(error: ValueError | OSError) -> str:
     return str(error)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt(signal.Signals(number).name)
+def _interrupted(arguments: Sequence[str], output: Path | None) -> str:
+    if output is None or not output.exists():
+        return "interrupted before anything was run"
+    typed = resuming_command(arguments, output)
+    return f"interrupted; what was written is kept. To go on with what is missing, type:\n  {typed}"
 
 
 def _planned(request: Request, output: Path, console: Console) -> list[Job]:

@@ -17,7 +17,7 @@ from suite.environments.environment import Environment
 from suite.environments.plugins import Plugin, check_trainer, equip
 from suite.launch.base import Framework
 from suite.machine import devices
-from suite.plan.capacity import check_memory
+from suite.plan.capacity import check_inputs, check_memory
 from suite.plan.plausible import check_workload
 from suite.plan.settings import Config, resolve_settings
 from workloads.api import Facts, Settings, Workload
@@ -95,7 +95,9 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path) -> Job:
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
     facts = workload.read_facts(settings)
     check_memory(workload, settings)
-    check_workload(workload(settings, facts))
+    of_run = workload(settings, facts)
+    check_workload(of_run)
+    check_inputs(of_run)
     fixed_labels, cores = _labels(settings, facts)
     seed_source = "system" if config["seed"] is None else "user"
     deviations = (
