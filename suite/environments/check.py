@@ -1,13 +1,12 @@
 """Checks whether an environment works: its state, versions, imports, and visible entry points."""
 
-import configparser
 import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from suite.common.paths import PROJECT
-from suite.environments import venvs
+from suite.environments import own_package, venvs
 from suite.environments.environment import Environment, installed_versions
 from suite.environments.locks import Lock
 
@@ -78,14 +77,10 @@ def _check_import(environment: Environment, module: str) -> CheckResult:
 
 
 def _check_entry_points(environment: Environment, project: Path) -> CheckResult:
-    """Check that the workloads and trainers in setup.cfg are visible in the environment."""
-    declared = configparser.ConfigParser()
-    declared.read(project / "setup.cfg", encoding="utf-8")
-    section = dict(declared["options.entry_points"]) if declared.has_section("options.entry_points") else {}
-    groups = [group for group in section if group.startswith("suite.")]
-    lines = [(group, line) for group in groups for line in section[group].splitlines() if "=" in line]
-    declared_names = {f"{group} {line.partition('=')[0].strip()}" for group, line in lines}
-    succeeded, text = _run_python(environment, ENTRY_POINTS_SCRIPT, *groups)
+    """Check that the workloads and trainers that the package declares are visible in the environment."""
+    declared = own_package.entry_points(project)
+    declared_names = {f"{group} {name}" for group, names in declared.items() for name in names}
+    succeeded, text = _run_python(environment, ENTRY_POINTS_SCRIPT, *declared)
     if not succeeded:
         return CheckResult(False, f"entry points: {text}")
     missing = sorted(declared_names - set(text.splitlines()))

@@ -1,5 +1,6 @@
 """A mistake on the command line: one line, exit code 2, within seconds, nothing written."""
 
+import os
 import subprocess
 import sys
 
@@ -130,3 +131,13 @@ def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path):
     assert "is not installed for" in done.stderr
     assert "type make demo once" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_suite_command_says_it_too(tmp_path):
+    command = [sys.executable, "-S", "-m", "suite.cli", "env", "list"]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert "is not installed for" in line
+    assert "make demo once" in line
