@@ -1,4 +1,4 @@
-"""Puts into wheels what lies beside the packages in a checkout: Hydra's files, locks, published figures. All else: setup.cfg."""
+"""Puts into wheels what lies beside the packages in a checkout: Hydra's files, locks, figures. All else: setup.cfg."""
 
 from pathlib import Path
 
