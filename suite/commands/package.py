@@ -56,15 +56,18 @@ def run(args: argparse.Namespace) -> int:
 
 def lines(packaged: Packaged) -> list[str]:
     """The lines to print: what was written, notes, and the fields to fill in."""
+    from suite.packaging.description import FIELDS
     from suite.results.text import clean
 
     out = packaged.folder
     texts = [f"wrote {clean(str(out), 500)}"]
     texts += [f"  results/{system}/{benchmark}: {count} logs" for system, benchmark, count in packaged.sets]
     texts += [f"note: {clean(note, 400)}" for note in packaged.notes]
+    texts += [f"warning: {clean(warning, 400)}" for warning in packaged.warnings]
     for path, fields in packaged.unknown:
         if fields:
-            texts.append(f"fill in what the runs do not tell, in {clean(path, 500)}:")
+            count = f"{len(fields)} of {len(FIELDS)} fields are empty"
+            texts.append(f"warning: {count}; fill in what the runs do not tell, in {clean(path, 500)}:")
             texts += textwrap.wrap(
                 ", ".join(fields), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
             )
