@@ -20,8 +20,9 @@ _RUN = re.compile(r"(?<![\w./-])python run_suite\.py(?=\s)")
 
 
 def as_typed(text: str) -> str:
-    """`text` with its commands as the shell here finds them. Unchanged where this process was started by no script."""
-    if not Path(sys.argv[0]).is_file():
+    """`text` with its commands as the shell here finds them. Unchanged where no script of ours started this process."""
+    script = Path(sys.argv[0])
+    if script.name not in ("suite", "cli.py", "run_suite.py") or not script.is_file():
         return text
     suite, run = suite_command(), run_command()
     return _RUN.sub(lambda _: run, _SUITE.sub(lambda _: f"{suite} ", text))

@@ -3,7 +3,10 @@
 import subprocess
 import time
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+
+from packaging.utils import canonicalize_name
 
 from suite.common.paths import PROJECT
 from suite.environments import own_package, venvs
@@ -46,6 +49,29 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
     results += [_check_import(environment, module) for module in status.lock.imports]
     results.append(_check_entry_points(environment, project))
     return results
+
+
+def damage(status: venvs.Status) -> str:
+    """What is wrong with the packages of a finished environment, told from its files without starting its Python.
+
+    Empty: nothing. A ready one must hold what its lock names; of an outdated one only the files that it installed are
+    looked for.
+    """
+    if status.lock is None or status.state not in ("ready", "outdated"):
+        return ""
+    places = [str(path) for path in status.folder.glob("lib/python3.*/site-packages")]
+    found = {canonicalize_name(item.metadata["Name"]): item for item in metadata.distributions(path=places)}
+    major, minor, *_ = (int(part) for part in status.python_version.split("."))
+    for name, version in status.lock.pins((major, minor)).items() if status.state == "ready" else ():
+        if name not in found:
+            return f"{name} is not there"
+        if found[name].version != version:
+            return f"{name} is {found[name].version} instead of {version}"
+    for name, distribution in found.items():
+        lost = [file for file in distribution.files or () if file.suffix != ".pyc" and not file.locate().exists()]
+        if lost:
+            return f"{len(lost)} file(s) of {name} are gone, such as {lost[0]}"
+    return ""
 
 
 def _check_versions(environment: Environment, lock: Lock, python_version: str) -> CheckResult:
