@@ -60,7 +60,7 @@ def damage(status: venvs.Status) -> str:
     if status.lock is None or status.state not in ("ready", "outdated"):
         return ""
     places = [str(path) for path in status.folder.glob("lib/python3.*/site-packages")]
-    found = {canonicalize_name(item.metadata["Name"]): item for item in metadata.distributions(path=places)}
+    found = {str(canonicalize_name(item.metadata["Name"])): item for item in metadata.distributions(path=places)}
     major, minor, *_ = (int(part) for part in status.python_version.split("."))
     for name, version in status.lock.pins((major, minor)).items() if status.state == "ready" else ():
         if name not in found:
@@ -68,7 +68,9 @@ def damage(status: venvs.Status) -> str:
         if found[name].version != version:
             return f"{name} is {found[name].version} instead of {version}"
     for name, distribution in found.items():
-        lost = [file for file in distribution.files or () if file.suffix != ".pyc" and not file.locate().exists()]
+        lost = [
+            file for file in distribution.files or () if file.suffix != ".pyc" and not Path(str(file.locate())).exists()
+        ]
         if lost:
             return f"{len(lost)} file(s) of {name} are gone, such as {lost[0]}"
     return ""
