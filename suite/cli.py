@@ -51,7 +51,7 @@ def _main(arguments: list[str]) -> int:
     asked = next((word for word in arguments if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=summary)
-        if name == asked:
+        if name == asked and name != "run":
             module = importlib.import_module(f"suite.commands.{name}")
             module.configure(sub)
             sub.set_defaults(run=module.run)
