@@ -43,7 +43,7 @@ def compared(model, framework, image_size=0, implementations=("suite", "stock"))
         (seen,) = trainer.predict([[synthetic_zoo.batch(workload, 0)]])
         found[f"logits/{implementation}"] = seen[1]["logits"]
         names = layer_lists.shapes(workload.network)
-        found[f"parameters/{implementation}"] = sum(state[name].size for name in names)
+        found[f"parameters/{implementation}"] = sum(state[name].size for name in names if name in state)
         trainer.close()
         del trainer, state, seen
         gc.collect()

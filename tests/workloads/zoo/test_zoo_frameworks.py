@@ -6,7 +6,7 @@ import pytest
 from tests.frameworks_probe import begin_chosen, below, probe, relative
 from workloads.common.networks import layer_lists
 from workloads.zoo import networks
-from workloads.zoo.stock import STOCK
+from workloads.zoo.stock import EQUAL
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED, COMPARED = "probes.zoo_trainers.trained", "probes.zoo_trainers.compared"
@@ -16,7 +16,7 @@ SLOW = {"alexnet": 64, "overfeat": 71, "vgg11": 64, "vgg16": 64, "vgg19": 64, "r
 DEEP = {"inception_bn": 64, "inception_v3": 75, "resnet50": 64, "resnet101": 64, "resnet152": 64}
 """Batch norm over few values, many times: rounding in float32 grows a hundredfold in a step."""
 STEPPED = [*CHEAP.items(), *(pytest.param(*item, marks=pytest.mark.slow) for item in SLOW.items())]
-PAIRS = [(framework, model) for framework, models in STOCK.items() for model in models]
+PAIRS = [(framework, model) for framework, models in EQUAL.items() for model in models]
 HEAVY = ("alexnet", "vgg11", "vgg16", "vgg19", "resnet101", "resnet152")
 
 
@@ -77,3 +77,11 @@ def test_outputs_are_those_of_the_frameworks_own_network(framework, model):
     assert found["parameters/stock"] == found["parameters/suite"]
     assert found["logits/suite"].shape == (1, 1000)
     assert relative(found["logits/suite"], found["logits/stock"]) <= 1e-4
+
+
+@pytest.mark.slow
+def test_kerass_inception_v3_lacks_what_is_said():
+    """Its batch norms have no scale, its averages count no padding: the outputs are near, not equal."""
+    found = probe("tensorflow", COMPARED, "inception_v3", "tensorflow")
+    assert found["parameters/suite"] - found["parameters/stock"] == 17_216
+    assert relative(found["logits/suite"], found["logits/stock"]) > 1e-4

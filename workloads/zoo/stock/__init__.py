@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_EQUAL = {
+EQUAL = {
     "pytorch": (
         *("alexnet", "vgg11", "vgg16", "vgg19", "inception_v3"),
         *("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),
@@ -10,17 +10,12 @@ _EQUAL = {
     "tensorflow": ("vgg16", "vgg19"),
     "mxnet": ("alexnet", "vgg11", "vgg16", "vgg19", "inception_v3", "resnet18", "resnet34"),
 }
-DIFFERENCES = {
-    (
-        "tensorflow",
-        "inception_v3",
-    ): "17,216 parameters fewer: batch norm without scale; averages leave out the padding; running "
-    "statistics of Keras' momentum 0.99"
-}
+_KERAS_INCEPTION = "17,216 parameters fewer (batch norm without scale); averages leave out the padding; momentum 0.99"
+DIFFERENCES = {("tensorflow", "inception_v3"): _KERAS_INCEPTION}
 """Framework and network, to what its own network computes otherwise than the suite's list."""
 STOCK = {
     framework: (*models, *(model for other, model in DIFFERENCES if other == framework))
-    for framework, models in _EQUAL.items()
+    for framework, models in EQUAL.items()
 }
 """Framework to the networks that it has. Deeper ResNets of Keras and Gluon are others: biases, the stride on the 1×1."""
 

@@ -24,19 +24,21 @@ class StockNetwork(LayerNetwork):
         if not compiled:
             raise ValueError("workload.implementation=stock: MXNet's networks are graphs; type workload.compile=auto")
         self.targets = ("label",)
-        net = getattr(vision, VERSIONS.get(network.name, network.name))(classes=network.classes)
-        self.symbol = net(mx.sym.var("data"))
-        own = list(net.collect_params())
-        self.own_names = dict(zip(_canonical(network), own, strict=True))
+        self.net = getattr(vision, VERSIONS.get(network.name, network.name))(classes=network.classes)
+        parameters = list(self.net.collect_params().values())
+        self.own: dict[str, mx.gluon.Parameter] = dict(zip(_canonical(network), parameters, strict=True))
 
     def logits(self, F: ModuleType, inputs: Inputs, training: bool) -> Tensor:
         """fp32 (B, K)."""
-        arguments = {own: inputs[name] for name, own in self.own_names.items()}
-        return self.symbol(data=self.normalised(F, inputs), **arguments)
+        for name, parameter in self.own.items():
+            # What Gluon asks for when it is called with symbols. A cast copies: oneDNN rearranges a convolution's weights in place,
+            # and these are parts of a flat vector.
+            parameter._var = inputs[name] if "running_" in name else F.cast(inputs[name], self.dtype)
+        return self.net(self.normalised(F, inputs))
 
     def norm_output(self, name: str) -> str:
         """Gluon's name of a batch norm's output."""
-        return f"{self.own_names[f'{name}.weight'].removesuffix('_gamma')}_fwd_output"
+        return f"{self.own[f'{name}.weight'].name.removesuffix('_gamma')}_fwd_output"
 
 
 def _canonical(network: Network) -> Iterator[str]:
