@@ -31,8 +31,8 @@ class StockNetwork(LayerNetwork):
     def logits(self, F: ModuleType, inputs: Inputs, training: bool) -> Tensor:
         """fp32 (B, K)."""
         for name, parameter in self.own.items():
-            # What Gluon asks for when it is called with symbols. A cast copies: oneDNN rearranges a convolution's weights in place,
-            # and these are parts of a flat vector.
+            # What Gluon asks for when it is called with symbols. A cast copies: oneDNN rearranges weights of convolutions in
+            # place, and these are parts of a flat vector.
             parameter._var = inputs[name] if "running_" in name else F.cast(inputs[name], self.dtype)
         return self.net(self.normalised(F, inputs))
 

@@ -71,6 +71,23 @@ class ArrayDataset(Dataset):
     def how(self) -> str:
         """The command that prepares this data set."""
 
+    def published(self, splits: dict[str, Split], manifest: Manifest, destination: Path) -> list[str]:
+        """Write the splits below `destination`, unless that is done already; lines to print.
+
+        Raises ValueError if it holds other data.
+        """
+        present = manifests.read(destination)
+        if present is not None:
+            if not present.same_origin(manifest):
+                raise ValueError(
+                    f"{destination} holds {present.dataset} with other content; name another folder with --to, or remove it"
+                )
+            return [f"{self.name}: already prepared in {destination}"]
+        with manifests.workspace(destination) as folder:
+            write(folder, splits)
+            complete = manifests.publish(folder, destination, manifest)
+        return self.lines(complete, destination)
+
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with the manifest, and the arrays with its counts."""
         manifest = manifests.read(destination)
