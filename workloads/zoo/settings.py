@@ -15,9 +15,9 @@ ARRAY_SIZES = {"cifar10": 32, "cifar-demo": 32, "fashion-mnist": 28}
 DEMO_SIZES = {"inception_v3": 75, "overfeat": 71}
 """Pixels of a side under profile=demo where 64 are too few."""
 DEMO_SIZE = 64
-TARGETS_TOP1 = {"cifar10": 0.76, "cifar-demo": 0.80, "fashion-mnist": 0.90}
-"""Of LittleCNN. cifar10: what the scaling article prints for 16 images a step after 30 epochs. cifar-demo: trials (docs/zoo.md).
-fashion-mnist: presumed, below what networks of this size reach."""
+TARGETS_TOP1 = {"cifar10": 0.76, "cifar-demo": 0.75, "fashion-mnist": 0.90}
+"""Of LittleCNN. cifar10: what the scaling article prints for 16 images a step after 30 epochs. cifar-demo: trials
+(docs/zoo.md). fashion-mnist: presumed, below what networks of this size reach."""
 
 
 def _set(source: str, other: Mapping[str, str], **values: Json) -> HyperparameterSet:
