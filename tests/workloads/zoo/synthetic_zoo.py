@@ -20,13 +20,20 @@ IMAGES = 4
 """Of a step."""
 MORE_IMAGES = 12
 """Where batch norm would have too few values: the last maps are of 1 × 1 or 2 × 2 pixels."""
-RATES = {"sgd": 1e-5, "rmsprop_demo": 1e-4}
-"""So low that rounding in float32 does not grow within five steps."""
+RATES = {"littlecnn": 1e-4, "googlenet": 1e-5, "inception": 1e-5, "resnet": 1e-5}
+OTHER_RATE = 1e-6
+"""Start of a network's name to its rate, so low that rounding in float32 does not grow within five steps; the losses of
+five different batches."""
 
 
 def images(model: str) -> int:
     """Of a step of small images."""
     return MORE_IMAGES if model.startswith(("inception", "resnet")) else IMAGES
+
+
+def rate(model: str) -> float:
+    """Of five steps."""
+    return next((value for start, value in RATES.items() if model.startswith(start)), OTHER_RATE)
 
 
 def workload(model: str, framework: str, image_size: int = 0, chosen: str = "sgd", **changes: object) -> Zoo:
@@ -37,7 +44,7 @@ def workload(model: str, framework: str, image_size: int = 0, chosen: str = "sgd
     settings = synthetic.settings(
         "zoo", framework=framework, profile="synthetic", batch_size_global=images(model) if image_size else 1,
         dataset="imagenet", model=defaults.model, variant=defaults.variant, hyperparameter_set=chosen,
-        hyperparameters=synthetic.hyperparameters(SETS[chosen], learning_rate=RATES[chosen]),
+        hyperparameters=synthetic.hyperparameters(SETS[chosen], learning_rate=rate(model)),
         options={"evaluation_batch_size": 1, "compile": synthetic.compiled(framework, ""), **options},
     )  # fmt: skip
     return Zoo(dataclasses.replace(settings), Facts(64, 16, {"classes": classes}, "synthetic"))

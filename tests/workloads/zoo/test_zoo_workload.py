@@ -109,7 +109,7 @@ def test_a_linear_classifier_stays_far_below_the_demos_target():
     for penalty in (1e3, 1e4, 1e5):
         weights = np.linalg.solve(gram + penalty * np.eye(len(gram)), targets)
         best = max(best, float((np.argmax(others @ weights, axis=1) == wanted).mean()))
-    assert 0.2 < best < 0.45 < TARGETS_TOP1["cifar-demo"] - 0.3
+    assert 0.2 < best < 0.45 < TARGETS_TOP1["cifar-demo"] - 0.25
 
 
 def test_the_demos_images_are_the_same_everywhere():
