@@ -115,6 +115,8 @@ class Defaults:
     model: Mapping[str, Json] = field(default_factory=dict)
     targets: Mapping[str, float] = field(default_factory=dict)
     """Metric name to the value that must be reached; all must be met. Empty: the workload only measures throughput."""
+    variant: str = ""
+    """Which of several networks a workload computes, in words that tables show; empty where there is one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +155,8 @@ class LoggedSettings:
     timing_warmup_steps: int = setting(0, typed="timing.warmup_steps")
     """Steps at the start of the run that are left out of times and throughput."""
     dataset: str = setting("", typed="workload.dataset")
+    variant: str = setting("")
+    """`Defaults.variant`."""
     targets: Mapping[str, float] = setting({}, hashed=False)
     """Metric name to the value that must be reached."""
 
