@@ -11,37 +11,16 @@ pixels enlarged to SIDE × SIDE (0: left as they are), JPEG quality 95. FOLDER m
 from __future__ import annotations
 
 import argparse
-import gzip
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import cv2
-import numpy as np
-import numpy.typing as npt
 
-UInt8s = npt.NDArray[np.uint8]
+from workloads.zoo.datasets.fashion_mnist import CLASSES, PACKAGED, SPLITS, read_split
 
-PACKAGED = Path("/usr/share/datasets/fashion-mnist")
-SPLITS = {"train": "train", "val": "t10k"}
-IMAGES_MAGIC, LABELS_MAGIC = 0x803, 0x801
-"""First four bytes, big-endian: unsigned bytes in three dimensions, in one (the IDX format)."""
-CLASSES = ("T-shirt or top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 JPEG_QUALITY = 95
-
-
-def read_idx(path: Path, magic: int) -> UInt8s:
-    """The array of a gzipped IDX file. Raises ValueError if the file is not what its header says."""
-    try:
-        content = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError) as error:
-        raise ValueError(f"{path}: cannot be read ({error}); type: apt-get install dataset-fashion-mnist") from None
-    dimensions = magic & 0xFF
-    header = np.frombuffer(content[: 4 * (1 + dimensions)], ">u4").tolist()
-    if header[:1] != [magic] or len(content) != 4 * len(header) + int(np.prod(header[1:])):
-        raise ValueError(f"{path}: not an IDX file of {dimensions}-dimensional bytes, or cut short")
-    return np.frombuffer(content, np.uint8, offset=4 * len(header)).reshape(header[1:])
 
 
 def folder_of(label: int) -> str:
@@ -51,10 +30,7 @@ def folder_of(label: int) -> str:
 
 def write_split(source: Path, root: Path, split: str, side: int) -> int:
     """Write one split below `root`; returns the number of images."""
-    images = read_idx(source / f"{SPLITS[split]}-images-idx3-ubyte.gz", IMAGES_MAGIC)
-    labels = read_idx(source / f"{SPLITS[split]}-labels-idx1-ubyte.gz", LABELS_MAGIC)
-    if len(images) != len(labels):
-        raise ValueError(f"{source}: {len(images)} images but {len(labels)} labels in {SPLITS[split]}")
+    images, labels = read_split(source, split)
     for label in range(len(CLASSES)):
         (root / split / folder_of(label)).mkdir(parents=True)
 

@@ -35,9 +35,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from workloads.api import Place
 from workloads.common.images import index as image_index
 from workloads.common.images import turbo
-from workloads.resnet50.data import ImageNetData
+from workloads.common.images.batches.labelled import ImageNetData
+from workloads.common.images.counts import IMAGENET
 from workloads.resnet50.dataset import ImageFolders
-from workloads.resnet50.facts import IMAGENET
 
 PROJECT = Path(__file__).resolve().parent.parent
 HEIGHT, WIDTH = 375, 500

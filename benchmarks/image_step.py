@@ -1,7 +1,9 @@
-"""ResNet-50's and SSD's training step against a bare loop and the framework's own stock model, on CPU cores.
+"""Training steps of image workloads against a bare loop and the framework's own stock model, on CPU cores.
 
     python benchmarks/image_step.py [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
                                     [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
+
+Workloads: resnet50, ssd, and of the zoo zoo:vgg16, zoo:inception_v3, zoo:resnet50.
 
 Images of the reference's size, synthetic, lying ready. The processes of a round follow each other, in another order each round;
 shares are medians over rounds of ratios within a round. A block of steps is timed. Models: `bare`, a plain loop;
@@ -28,13 +30,21 @@ from suite.environments.environment import resolve
 from suite.launch import mxnet, pytorch
 from suite.launch.base import thread_variables
 from suite.machine.devices import cpu_model
+from workloads.zoo.stock import STOCK as ZOO_STOCK
 
 MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
 PROJECT = Path(__file__).resolve().parent.parent
 BENCHMARKS = PROJECT / "benchmarks"
-BATCHES = {"resnet50": 32, "ssd": 8}
+BATCHES = {"resnet50": 32, "ssd": 8, "zoo:vgg16": 8, "zoo:inception_v3": 16, "zoo:resnet50": 32}
 """Images of a step. SSD: 8 images take two cores about as long as 32 of ResNet-50; 32 would take four times as long."""
-IMAGE_SIZES = {"resnet50": 224, "ssd": 300, "maskrcnn": 800}
+IMAGE_SIZES = {
+    "resnet50": 224,
+    "ssd": 300,
+    "maskrcnn": 800,
+    "zoo:vgg16": 224,
+    "zoo:inception_v3": 299,
+    "zoo:resnet50": 224,
+}
 STOCK = {
     "pytorch": {"stock": "torchvision resnet50: stride on the 3x3, as here"},
     "tensorflow": {"stock": "Keras applications ResNet50: stride on the 1x1, biases"},
@@ -45,6 +55,10 @@ STOCK = {
 
 def models(workload: str, framework: str) -> dict[str, str]:
     """Name to description of what a framework measures; `suite` first, `bare` second."""
+    kind, _, model = workload.partition(":")
+    if kind == "zoo":
+        own = {"stock": "the framework's own network in the suite's trainer"} if model in ZOO_STOCK[framework] else {}
+        return {"suite": "this suite's list of layers", **own}
     found = {"suite": "this suite's trainer", "bare": "plain loop"}
     if framework in MALLOC_TUNABLES:
         found["bare_malloc"] = "plain loop under the suite's malloc tunables"
@@ -54,13 +68,14 @@ def models(workload: str, framework: str) -> dict[str, str]:
 def run(args: argparse.Namespace, framework: str, precision: str, model: str, *extra: str) -> dict[str, float]:
     """One process in the framework's environment, pinned to its cores; its JSON. `extra`: for image_suite.py."""
     sizes = [precision, str(args.batch), str(args.steps)]
-    if model == "suite":
+    if model == "suite" or args.workload.startswith("zoo:"):
+        extra = (*extra, "", model) if args.workload.startswith("zoo:") else extra
         words = [str(BENCHMARKS / "image_suite.py"), args.workload, framework, str(args.cores), *sizes, *extra]
     else:
         script = f"{args.workload.removesuffix('50')}_{framework}.py"
         words = [str(BENCHMARKS / "bare" / script), str(args.cores), model.removesuffix("_malloc"), *sizes]
     variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": str(PROJECT)}
-    if framework in MALLOC_TUNABLES and model in ("suite", "bare_malloc"):
+    if framework in MALLOC_TUNABLES and (model in ("suite", "bare_malloc") or args.workload.startswith("zoo:")):
         variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]  # as the launcher does
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[: args.cores])]
     command = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"]).command(*words)
@@ -89,7 +104,7 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
     The suite's network is the bare loop's.
     """
     rates = {name: [one["images_per_second"] for one in rounds] for name, rounds in found.items()}
-    gigaflops = {name: found["bare" if name == "suite" else name][0]["gigaflops_per_image"] for name in found}
+    gigaflops = {name: _gigaflops(found, name) for name in found}
     shares = {}
     for name in list(found)[1:]:
         share = statistics.median(ours / other for ours, other in zip(rates["suite"], rates[name], strict=True))
@@ -102,6 +117,12 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
         "gigaflops_per_image": gigaflops,
         **shares,
     }
+
+
+def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
+    """Of a model, as its own process or the bare loop's counted them."""
+    own = found[name][0]
+    return own["gigaflops_per_image"] if "gigaflops_per_image" in own else found["bare"][0]["gigaflops_per_image"]
 
 
 def options(parser: argparse.ArgumentParser) -> argparse.Namespace:

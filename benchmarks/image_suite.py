@@ -1,6 +1,8 @@
 """The suite's training step of ResNet-50 or SSD, full size: what image_step.py and image_feeding.py measure.
 
-    python image_suite.py WORKLOAD FRAMEWORK CORES PRECISION BATCH STEPS [PREPARED_DATA]
+    python image_suite.py WORKLOAD FRAMEWORK CORES PRECISION BATCH STEPS [PREPARED_DATA [IMPLEMENTATION]]
+
+WORKLOAD: resnet50, ssd, or a network of the zoo, as `zoo:vgg16`; IMPLEMENTATION of the latter: suite or stock.
 
 On synthetic batches that lie ready, or on images that the pipeline reads meanwhile. Prints JSON: images_per_second over a block
 of steps, as training runs them; data_wait_share, the part of that time in which training waited for a batch; of prepared data
@@ -19,13 +21,17 @@ from dataclasses import replace
 from suite.common.registry import load_trainer
 from suite.launch.base import free_ports
 from workloads.api import Batch, Facts, Place, Settings, Workload
+from workloads.common.networks.layer_lists import multiply_adds
 from workloads.resnet50.settings import SETS as RESNET_SETS
 from workloads.resnet50.workload import ResNet50
 from workloads.ssd.settings import SETS as SSD_SETS
 from workloads.ssd.workload import SSD
+from workloads.zoo.settings import SETS as ZOO_SETS
+from workloads.zoo.workload import Zoo
 
 KINDS = {
     "resnet50": (ResNet50, RESNET_SETS, "reference", "imagenet", (1_281_167, 50_000), 1_000),
+    "zoo": (Zoo, ZOO_SETS, "sgd", "imagenet", (1_281_167, 50_000), 1_000),
     "ssd": (SSD, SSD_SETS, "nvidia_v0.5_dgx1", "coco2017", (117_266, 4_952), 80),
 }
 """Workload to its class, sets, the chosen one, data set, training and evaluation images, classes."""
@@ -35,18 +41,22 @@ PIPELINE_IMAGES = 512
 """So many are made for the pipeline's own rate, after a tenth as many that are not timed."""
 
 
-def full_size(name: str, framework: str, precision: str, batch: int, cores: int, data: str = "") -> Workload:
+def full_size(
+    given: str, framework: str, precision: str, batch: int, cores: int, data: str = "", implementation: str = "suite"
+) -> Workload:
     """A workload of the reference's sizes on one CPU device; with the counts of prepared data, or the published ones."""
+    name, _, model = given.partition(":")
     kind, sets, chosen, dataset, images, classes = KINDS[name]
+    options = {"model": model, "implementation": implementation} if model else {}
     left_out = ("batch_size_global", "lr_scaling")
     values = {name: value.value for name, value in sets[chosen].items() if name not in left_out}
     settings = Settings(
         workload=name, framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
         devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
         batch_size_global=batch, batch_rule="set", lr_scaling="none", seed=0, stop="steps:10", mode="train",
-        dataset=dataset, data_dir=data, model=kind.defaults("synthetic", "v0.7", {}).model, targets={},
+        dataset=dataset, data_dir=data, model=kind.defaults("synthetic", "v0.7", options).model, targets={},
         hyperparameter_set=chosen, hyperparameters=values, hyperparameter_sources={},
-        options={"evaluation_batch_size": batch, "compile": "auto"},
+        options={"evaluation_batch_size": batch, "compile": "auto", **options},
     )  # fmt: skip
     if data:
         settings = replace(settings, profile="reference")
@@ -92,10 +102,10 @@ def main() -> None:
     name, framework, cores, precision, batch, steps = (*sys.argv[1:5], *map(int, sys.argv[5:7]))
     variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
     os.environ.update(variables)
-    workload = full_size(name, framework, precision, batch, int(cores), *sys.argv[7:8])
+    workload = full_size(name, framework, precision, batch, int(cores), *sys.argv[7:9])
     place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=int(cores))
     found = {"pipeline_images_per_second": pipeline_rate(workload, place, batch)} if workload.settings.data_dir else {}
-    trainer = load_trainer(name, framework)(workload, place)
+    trainer = load_trainer(workload.name, framework)(workload, place)
     trainer.setup(workload.initial_weights(1))
     data = workload.open_data(place, 1)
     batches = data.train(0, 1 << 40)
@@ -105,6 +115,8 @@ def main() -> None:
     stats = trainer.train(watched, 1)
     seconds = time.perf_counter() - begin
     found |= {"images_per_second": steps * batch / seconds, "data_wait_share": watched.seconds / seconds}
+    if isinstance(workload, Zoo):
+        found["gigaflops_per_image"] = round(2e-9 * multiply_adds(workload.network), 3)
     print(json.dumps({**found, "loss": stats.loss}))
     data.close()
     trainer.close()

@@ -8,8 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from suite import __version__
+from suite.common.typed import as_typed
 
 COMMANDS = {
+    "run": "train to a quality target and log it: what `python run_suite.py` does (suite run --help)",
     "env": "create, list, check and remove framework environments",
     "data": "prepare, verify and generate data sets",
     "check": "check logs and submission trees against the MLPerf rules, with what to do about each complaint",
@@ -26,13 +28,30 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code (2 for a user's mistake, with one line on standard error)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _main(arguments)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("suite", "workloads"):
+            raise
+        print(f"suite: {error.name} is not installed for {sys.executable}; {_HOW}", file=sys.stderr)
+        return 2
+
+
+_HOW = "in a checkout type make demo once, then .venv/bin/suite …; elsewhere type pip install . in it"
+
+
+def _main(arguments: list[str]) -> int:
+    if arguments[:1] == ["run"]:
+        from suite.control.controller import main as run
+
+        return run(arguments[1:])
     parser = argparse.ArgumentParser(prog="suite", description="A training-benchmark suite people can check.")
     parser.add_argument("--version", action="version", version=f"suite {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     asked = next((word for word in arguments if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=summary)
-        if name == asked:
+        if name == asked and name != "run":
             module = importlib.import_module(f"suite.commands.{name}")
             module.configure(sub)
             sub.set_defaults(run=module.run)
@@ -40,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(parsed.run(parsed))
     except (ValueError, OSError) as error:
-        print(f"suite {parsed.command}: {error}", file=sys.stderr)
+        print(f"suite {parsed.command}: {as_typed(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"suite {parsed.command}: interrupted", file=sys.stderr)

@@ -23,6 +23,8 @@ FRAMEWORK_PATHS = (
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
 SLOW_PATHS = (
     "stress/test_*.py",
+    "suite/common/test_wheel.py",
+    "suite/control/test_interrupts.py",
     "suite/control/test_runs.py",
     "suite/environments/test_plugins.py",
     "suite/environments/test_venvs.py",

@@ -22,6 +22,7 @@ from hypothesis import settings
 
 from suite.common import registry
 from suite.config.compose import compose
+from suite.control.interrupts import SIGNALS
 
 PROJECT = Path(__file__).resolve().parent.parent
 TOY = PROJECT / "tests" / "data" / "toy"
@@ -81,7 +82,7 @@ def called_here(main, name, arguments, folder, environment):
     """`main(arguments)` with the folder, variables, signal handlers, warnings and streams that a process of its own has."""
     arguments = [str(argument) for argument in arguments]
     out, err = io.StringIO(), io.StringIO()
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1)}
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
     with (
         pytest.MonkeyPatch.context() as patch,
         mock.patch.dict(os.environ, environment, clear=True),

@@ -20,13 +20,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rules",
         metavar="NAME|PATH",
-        help="rules to use instead of those chosen by the log: ncf_demo, … (not for trees)",
+        help="rules to use instead of those of the log's round: 0.6.0 to 6.1.0 as the installed checker has them, ncf_demo, "
+        "ncf_reference, or a rule file (not for trees)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print a verdict for each log and each part of a tree; 0 only if all pass. Raises ValueError for a wrong path."""
-    from suite.compliance.check import find_rule_file
+    """Print a verdict for each log and each part of a tree; 0 only if all that can be judged pass.
+
+    Raises ValueError for a wrong path.
+    """
+    from suite.compliance.check import find_rules
     from suite.packaging.layout import is_tree
 
     for path in args.files:
@@ -37,14 +41,18 @@ def run(args: argparse.Namespace) -> int:
                 f"--rules cannot be used on {path}: a submission tree is held against the rules of its round"
             )
     if args.rules is not None:
-        find_rule_file(args.rules)  # a wrong name is refused before anything is printed
-    passed = []
+        find_rules(args.rules)  # a wrong name is refused before anything is printed
+    passed, unjudged = [], 0
     for path in args.files:
         for verdict in _verdicts(path, args.rules, args.werror):
             print("\n".join(lines(verdict)))
-            passed.append(verdict.passed)
-    if len(passed) > 1:
-        print(f"{sum(passed)} of {len(passed)} pass (not verified by MLCommons Association)")
+            if verdict.judged:
+                passed.append(verdict.passed)
+            else:
+                unjudged += 1
+    if len(passed) + unjudged > 1:
+        left = f", {unjudged} not judged" if unjudged else ""
+        print(f"{sum(passed)} of {len(passed)} pass{left} (not verified by MLCommons Association)")
     return 0 if all(passed) else 1
 
 
@@ -70,13 +78,14 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
 
 
 def lines(verdict: Verdict) -> list[str]:
-    """The verdict in one line, four lines for each complaint, and one for each remark of the reader."""
+    """The verdict in one line, why these rules, four lines for each complaint, one for each remark of the reader."""
     from suite.results.text import clean
 
-    word = "PASS" if verdict.passed else "FAIL"
+    word = ("PASS" if verdict.passed else "FAIL") if verdict.judged else "not judged"
     texts = [
         f"{word}  {clean(str(verdict.path), 500)}: {clean(verdict.text, 500)} (rules: {clean(verdict.rules_name, 500)})"
     ]
+    texts += [f"  rules:  {verdict.why_rules}"] if verdict.why_rules else []
     for complaint in verdict.complaints:
         key = clean(complaint.key, 100) or "log"
         place = f", line {complaint.line}" if complaint.line else ""

@@ -26,14 +26,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print one line for each thing looked at; 1 if something makes a run impossible. Raises ValueError for a mistake."""
+    from suite.common.typed import as_typed
     from suite.preflight.doctor import examine
 
     if args.gpus is not None and args.gpus < 1:
         raise ValueError(f"--gpus {args.gpus}: type 1 or more")
     need, problems = _need(args)
-    findings = [*examine(need), *problems]
+    findings = [*problems, *examine(need)]
     for finding in findings:
-        print(f"{finding.level:<10}  {finding.line}")
+        print(f"{finding.level:<10}  {as_typed(finding.line)}")
     return 1 if any(finding.level == "impossible" for finding in findings) else 0
 
 
@@ -44,7 +45,7 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     from suite.environments import environment
     from suite.machine import devices
     from suite.preflight.doctor import Need
-    from suite.preflight.findings import warning
+    from suite.preflight.findings import impossible, warning
 
     framework = registry.load_framework(args.framework)
     gpu_count = len(devices.gpus()) if args.device != "cpu" else 0
@@ -57,5 +58,12 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
         env = environment.resolve({"name": args.environment}, framework.environments[device])
     except ValueError as error:
         problems.append(warning("environment", str(error), "runs in it are refused until then"))
+    if device == "cpu" and count > len(allowed):
+        text = f"--gpus {count}: {count} CPU device(s) of one core need {count} cores, this machine has {len(allowed)}"
+        problems.insert(0, impossible("devices", text, f"type --gpus {len(allowed)} (gpus={len(allowed)} of a run)"))
+    if device == "cuda" and args.gpus and args.gpus > gpu_count:
+        problems.insert(
+            0, impossible("devices", f"--gpus {args.gpus}: {gpu_count} GPU(s) are visible here", "type fewer")
+        )
     folder = args.output or log_root()
     return Need(device, count, framework.processes(count), cores, folder, framework.name, env), problems

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from suite.common.paths import env_root
 from suite.common.registry import nearest
+from suite.common.typed import as_typed
 from suite.environments import locks, venvs
-from suite.environments.check import check_environment
+from suite.environments.check import check_environment, damage
 from suite.environments.locks import Lock
 
 
@@ -16,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and options of `suite env`."""
     subcommands = parser.add_subparsers(dest="subcommand", metavar="create|list|check|remove", required=True)
     create = subcommands.add_parser("create", help="make an environment from its lock, or bring it up to date")
-    create.add_argument("name", metavar="NAME")
+    create.add_argument("names", nargs="+", metavar="NAME", help="one or several: torch tensorflow-cpu mxnet-cpu")
     create.add_argument("--recreate", action="store_true", help="start from an empty folder")
     create.add_argument("--python", metavar="FILE", help="the Python to build on (default: one that the lock supports)")
     subcommands.add_parser("list", help="every environment: state, Python, framework, tried or not")
@@ -34,20 +35,38 @@ def run(args: argparse.Namespace) -> int:
     if args.subcommand == "remove":
         venvs.remove(args.name, say=_say)
         return 0
-    _known(args.name)
+    names = [args.name] if args.subcommand == "check" else args.names
+    for name in names:
+        _known(name)
     if args.subcommand == "check":
         return _check(args.name)
+    return max(_create(name, args.recreate, args.python) for name in names)
+
+
+def _create(name: str, recreate: bool, python: str | None) -> int:
+    """Make one environment; 1 if that failed. Raises ValueError for a damaged one that is not to be made again."""
+    why = "" if recreate else damage(venvs.status(name))
+    if why and not _agreed(f"{name}: damaged: {why}. Remove it and make it again? [y/N] "):
+        raise ValueError(
+            f"environment {name} is damaged: {why}; to make it again type: suite env create {name} --recreate, "
+            f"to remove it: suite env remove {name}"
+        )
     try:
-        venvs.create(args.name, recreate=args.recreate, python=args.python, say=_say)
+        venvs.create(name, recreate=recreate or bool(why), python=python, say=_say)
     except venvs.CommandFailed as error:
-        print(f"{args.name}: {error}", file=sys.stderr)
+        print(f"{name}: {error}", file=sys.stderr)
         return 1
     return 0
 
 
+def _agreed(question: str) -> bool:
+    """The user's answer; no, where there is no terminal to ask."""
+    return sys.stdin.isatty() and input(question).strip().lower() in ("y", "yes")
+
+
 def _say(line: str) -> None:
     # One write, so that lines of environments that are made side by side do not mix.
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{as_typed(line)}\n")
     sys.stdout.flush()
 
 

@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the tree, print its content and what is left to fill in; 0. Raises ValueError for what cannot be submitted."""
+    from suite.common.typed import as_typed
     from suite.packaging.write import PackageOptions, package
 
     options = PackageOptions(
@@ -49,21 +50,24 @@ def run(args: argparse.Namespace) -> int:
         status="" if args.status == "auto" else args.status,
         code=args.code,
     )
-    print("\n".join(lines(package(args.logs, args.out, options))))
+    print(as_typed("\n".join(lines(package(args.logs, args.out, options)))))
     return 0
 
 
 def lines(packaged: Packaged) -> list[str]:
     """The lines to print: what was written, notes, and the fields to fill in."""
+    from suite.packaging.description import FIELDS
     from suite.results.text import clean
 
     out = packaged.folder
     texts = [f"wrote {clean(str(out), 500)}"]
     texts += [f"  results/{system}/{benchmark}: {count} logs" for system, benchmark, count in packaged.sets]
     texts += [f"note: {clean(note, 400)}" for note in packaged.notes]
+    texts += [f"warning: {clean(warning, 400)}" for warning in packaged.warnings]
     for path, fields in packaged.unknown:
         if fields:
-            texts.append(f"fill in what the runs do not tell, in {clean(path, 500)}:")
+            count = f"{len(fields)} of {len(FIELDS)} fields are empty"
+            texts.append(f"warning: {count}; fill in what the runs do not tell, in {clean(path, 500)}:")
             texts += textwrap.wrap(
                 ", ".join(fields), 118, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
             )

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--format", choices=("markdown", "csv"), default=None, help="markdown (default) or csv (raw numbers)"
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write to FILE instead of standard output")
-    parser.add_argument("--html", type=Path, metavar="OUT", help="write one HTML file with figures, readable offline")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="OUT",
+        help="write one HTML file with figures, readable offline; replaces an older one",
+    )
     parser.add_argument(
         "--to",
         metavar="ROUND/SUBMITTER/SYSTEM",
@@ -41,10 +51,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the report; 0. Raises ValueError for a folder without logs or an output that cannot be written."""
+    """Print or write the report; 0. Raises ValueError for a folder without logs, a file that is no log, or an output that
+    cannot be written."""
     from suite.results.score.price import parse_prices
 
     prices = None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
+    _look_at(args.paths)
     if args.html is not None:
         if args.baseline is not None:
             raise ValueError("--baseline is for the report as text: leave out --html, or call suite report twice")
@@ -70,6 +82,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _look_at(paths: list[Path]) -> None:
+    """Say how many files are left out. Raises ValueError for a path that is a file and no log."""
+    from suite.results.logs.collect import skipped, why_no_log
+
+    for path in paths:
+        if path.is_file() and (why := why_no_log(path)):
+            raise ValueError(f"{path} is no log: {why}; give a log, or a folder of runs")
+    if count := skipped(paths):
+        are = "1 file that is no log" if count == 1 else f"{count:,} files that are no logs"
+        print(f"suite report: skipped {are}", file=sys.stderr)
+
+
 def _html(args: argparse.Namespace, prices: Prices | None) -> int:
     if args.format is not None or args.output is not None:
         raise ValueError("--html writes a page of its own: leave out --format and --output, or call suite report twice")
@@ -77,6 +101,25 @@ def _html(args: argparse.Namespace, prices: Prices | None) -> int:
     from suite.results.published.csv_files import find_published_results
 
     published = [] if args.to is None else [item.measurement for item in find_published_results(args.to)]
-    write_html(args.paths, args.html, published, args.figures, prices)
+    with _in_place_of_an_older_page(args.html) as out:
+        write_html(args.paths, out, published, args.figures, prices)
     print(args.html)
     return 0
+
+
+@contextlib.contextmanager
+def _in_place_of_an_older_page(page: Path) -> Iterator[Path]:
+    """Where to write: `page`, or beside an older page of that name, which is replaced when the new one is whole."""
+    if page.is_symlink() or not page.is_file() or not _is_page(page):
+        yield page
+        return
+    with tempfile.TemporaryDirectory(prefix=".suite-", dir=page.absolute().parent) as folder:
+        yield Path(folder, page.name)
+        os.replace(Path(folder, page.name), page)
+
+
+def _is_page(path: Path) -> bool:
+    """Whether a file is a page that this command wrote: nothing else is overwritten."""
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        head = stream.read(1 << 12)
+    return '<meta name="generator" content="suite ' in head

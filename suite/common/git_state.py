@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from functools import lru_cache
 
-from suite.common.paths import PROJECT
+from suite.common.paths import IN_CHECKOUT, PROJECT
 from workloads.api import Json
 
 
@@ -17,6 +17,8 @@ def git_state() -> dict[str, Json]:
 
 
 def _git(*arguments: str) -> str | None:
+    if not IN_CHECKOUT:  # site-packages may lie in a repository of the user's
+        return None
     try:
         done = subprocess.run(["git", "-C", str(PROJECT), *arguments], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

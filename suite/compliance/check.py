@@ -14,16 +14,15 @@ from typing import Any
 
 import yaml
 
-from suite.compliance import rule_files
+from suite.compliance import rule_files, rulesets
 from suite.compliance.complaints import MISSING, Complaint, explain
+from suite.compliance.rulesets import RULES_FOLDER, Rules
 from suite.results.logs.events import Event, Problem
 from suite.results.logs.lines import read_events
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 
-RULESET = "0.7.0"
-RULES_FOLDER = Path(__file__).resolve().parent / "rules"
-"""Folder of the suite's own rule files."""
+RULESET = rulesets.DEFAULT
 
 
 @dataclass(frozen=True)
@@ -39,31 +38,66 @@ class Verdict:
     complaints: tuple[Complaint, ...]
     remarks: tuple[str, ...] = ()
     """Deviations in the log that the reader and the checker tolerate: no complaints."""
+    judged: bool = True
+    """False where no rules are known for such a log: then `passed` is False and says nothing."""
+    why_rules: str = ""
+    """Why these rules, where the log does not say."""
 
 
 def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Verdict:
-    """Check one log. `rules` is a name in `suite/compliance/rules` or the path of a rule file; None chooses by the log.
+    """Check one log. `rules` is a ruleset of mlperf-logging (`6.1.0`), a name in `suite/compliance/rules` or the path of a rule
+    file; None chooses by the log's round.
 
     Raises ValueError if the log or the rule file cannot be opened, or the file holds no rules. No content of a log raises.
     """
-    requested = find_rule_file(rules) if rules is not None else None
+    requested = find_rules(rules) if rules is not None else None
     events, problems = read_events(path)
     record = interpret(path, events, problems).record
-    mllog_events = [event for event in events if event.format == "MLLOG"]
-    rule_file = requested or _default_rule_file(record)
-    name = _rule_file_name(rule_file)
-    if not mllog_events:
-        return Verdict(path, False, _why_unreadable(record, problems), name, ())
+    if not record.format:
+        unread = "; ".join(str(problem) for problem in problems[:3])
+        return Verdict(path, False, unread, (requested or Rules(RULESET)).name, ())
+    chosen = requested or rulesets.rules_of(record)
+    read_by = "MLL" if chosen is not None and chosen.ruleset == "0.6.0" else "MLLOG"
+    mllog_events = [event for event in events if event.format == read_by]
+    if chosen is None or not mllog_events:
+        return _not_judged(path, record, chosen)
+    name = chosen.name
     remarks = tuple(str(problem) for problem in problems if problem.checker_reads)
     complaints = [_unreadable_line(problem) for problem in problems if not problem.checker_reads]
     last_of_each_line = list({event.line: event for event in mllog_events}.values())
     counts = Counter(event.line for event in mllog_events)
     complaints += [_joined_records(line) for line, count in counts.items() if count > 1][:20]
-    complaints += _run_checker(last_of_each_line, rule_file, werror)
+    complaints += _run_checker(last_of_each_line, chosen, werror)
     if record.status == "truncated":  # what else is missing follows from the cut
         complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     passed = not any(werror or not complaint.warning for complaint in complaints)
-    return Verdict(path, passed, _verdict_text(passed, record, complaints), name, tuple(complaints), remarks)
+    return Verdict(
+        path,
+        passed,
+        _verdict_text(passed, record, complaints),
+        name,
+        tuple(complaints),
+        remarks,
+        why_rules=chosen.remark,
+    )
+
+
+def _not_judged(path: Path, record: RunRecord, rules: Rules | None) -> Verdict:
+    """The verdict on a log whose lines no ruleset reads, or not the one that was asked for."""
+    if rules is None:
+        text = f"holds :::{record.format} lines of round v0.5, for which mlperf-logging has no rules"
+        return Verdict(path, False, text, "none", (), judged=False)
+    other = "0.6.0" if record.format == "MLL" else RULESET
+    text = f"holds :::{record.format} lines, which ruleset {rules.ruleset} does not read; type --rules {other}"
+    return Verdict(path, False, text, rules.name, (), judged=False)
+
+
+def find_rules(name: str) -> Rules:
+    """The rules that `--rules` names: a ruleset, or a rule file. Raises ValueError if there are none."""
+    ruleset = name.removeprefix("training_").removeprefix("v")
+    if ruleset in rulesets.installed():
+        return Rules(ruleset)
+    return Rules(RULESET, find_rule_file(name))
 
 
 def find_rule_file(name: str) -> Path:
@@ -72,7 +106,8 @@ def find_rule_file(name: str) -> Path:
     path = RULES_FOLDER / f"{name}.yaml" if name in names else Path(name).expanduser().resolve()
     if not path.is_file():
         raise ValueError(
-            f"--rules {name}: no such rules; choose one of {', '.join(names)} or give the path of a rule file"
+            f"--rules {name}: no such rules; choose one of {', '.join([*names, *rulesets.installed()])} "
+            f"or give the path of a rule file"
         )
     _rule_entries(path)
     return path
@@ -95,25 +130,6 @@ def _rule_entries(path: Path) -> list[Mapping[str, Any]]:
             f"{path} is no rule file: a list of BEGIN, KEY and END; start from {RULES_FOLDER / 'ncf_reference.yaml'}"
         )
     return list(entries)
-
-
-def _default_rule_file(record: RunRecord) -> Path | None:
-    """The suite's own rule file for benchmarks without a ruleset; None: the rules of mlperf-logging."""
-    if record.benchmark != "ncf":
-        return None
-    return RULES_FOLDER / ("ncf_reference.yaml" if record.settings.profile in ("", "reference") else "ncf_demo.yaml")
-
-
-def _rule_file_name(rule_file: Path | None) -> str:
-    if rule_file is None:
-        return f"mlperf-logging training_{RULESET}"
-    return f"suite/compliance/rules/{rule_file.name}" if rule_file.parent == RULES_FOLDER else str(rule_file)
-
-
-def _why_unreadable(record: RunRecord, problems: Sequence[Problem]) -> str:
-    if not record.format:
-        return "; ".join(str(problem) for problem in problems[:3])
-    return f"holds :::{record.format} lines; ruleset {RULESET} is for :::MLLOG lines only"
 
 
 def _unreadable_line(problem: Problem) -> Complaint:
@@ -151,16 +167,16 @@ def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complain
     return count
 
 
-def _run_checker(events: Sequence[Event], rule_file: Path | None, werror: bool) -> list[Complaint]:
+def _run_checker(events: Sequence[Event], rules: Rules, werror: bool) -> list[Complaint]:
     """Run the checker in this process on the records that were read; its messages as complaints."""
-    checker = rule_files.restricted_checker(
-        RULESET, (RULES_FOLDER, *([rule_file.parent] if rule_file else [])), werror=werror
-    )
-    lines = [_log_line(event) for event in events]
+    rule_file = rules.file
+    folders = (RULES_FOLDER, *([rule_file.parent] if rule_file else []))
+    checker = rule_files.restricted_checker(rules.ruleset, folders, werror=werror)
+    lines = [_log_line(event, rules.ruleset) for event in events]
     stopped: Complaint | None = None
     with rule_files.captured_messages():
         try:
-            checker.check_loglines(lines, str(rule_file or f"training_{RULESET}/common.yaml"))
+            checker.check_loglines(lines, str(rule_file or f"training_{rules.ruleset}/common.yaml"))
         except Exception as error:  # rule code met a value that it cannot compare
             stopped = Complaint(
                 key="",
@@ -182,8 +198,10 @@ def _run_checker(events: Sequence[Event], rule_file: Path | None, werror: bool) 
     return [*complaints, *([stopped] if stopped else [])]
 
 
-def _log_line(event: Event) -> Any:
+def _log_line(event: Event, ruleset: str) -> Any:
+    """A line as the ruleset's parser gives it: v0.6 counts seconds."""
     from mlperf_logging.compliance_checker.mlp_parser.ruleset_070 import LogLine
 
     value = {"value": event.value, "metadata": dict(event.metadata)}
-    return LogLine(full_string="", timestamp=event.time_ms, key=event.key, value=value, lineno=event.line)
+    time = event.time_ms / 1000 if ruleset == "0.6.0" else event.time_ms
+    return LogLine(full_string="", timestamp=time, key=event.key, value=value, lineno=event.line)

@@ -19,10 +19,12 @@ from omegaconf.errors import OmegaConfBaseException
 
 from suite.common import registry
 from suite.common.study import Cell
+from suite.common.typed import as_typed
 from suite.config import overrides, studies
 from suite.config.help import help_text
 from suite.config.options import SuiteConfig
 from suite.config.overrides import CONF
+from suite.config.sweeps import default_gpus
 from suite.environments.plugins import Plugin, activate
 from workloads.api import OPTION_GROUPS, option_keys
 
@@ -45,6 +47,8 @@ class Request:
     jobs: tuple[Composed, ...]
     sweep: bool
     plugins: tuple[Plugin, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What acts without having been typed, in one line each."""
 
 
 class _Flags(argparse.ArgumentParser):
@@ -86,17 +90,20 @@ def compose(arguments: Sequence[str]) -> Request:
 
 
 def _compose(arguments: Sequence[str]) -> Request:
+    overrides.check_form(arguments)
     arguments = [overrides.quoted(argument) for argument in _overrides_first(arguments)]
     flags = _Flags().parse_args(arguments)
     plugin_names = _plugins(flags.overrides)
     plugins = activate(plugin_names)
     if flags.help:
-        print(help_text())
+        print(as_typed(help_text(overrides.words(flags.overrides))))
         return Request((), False)
     if studies.named(flags.overrides):
         return _study(flags.overrides, [text for text in arguments if text not in flags.overrides], plugins)
     if not (flags.hydra_help or flags.info or flags.shell_completion or flags.version):
         overrides.check(flags.overrides, multirun=flags.multirun)
+    added, note = default_gpus(overrides.words(flags.overrides)) if flags.multirun else ("", "")
+    arguments = [*([added] if added else []), *arguments]
     _store(overrides.chosen_workloads(flags.overrides))
     flagged = len(arguments) > len(flags.overrides)
     of_hydra = any(text.lstrip("+~").startswith("hydra") for text in arguments)  # such as hydra.mode
@@ -105,7 +112,7 @@ def _compose(arguments: Sequence[str]) -> Request:
         raise ValueError(
             "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
         )
-    return Request(tuple(jobs), bool(flags.multirun), plugins)
+    return Request(tuple(jobs), bool(flags.multirun), plugins, (note,) if note else ())
 
 
 def _study(typed: Sequence[str], flags: Sequence[str], plugins: tuple[Plugin, ...]) -> Request:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import Field
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, fields
 from typing import Any
 
 from suite.common import registry
+from suite.common.paths import data_root, env_root, log_root
 from suite.common.study import load_study, study_names
 from suite.config.options import SuiteConfig, known_fields, subgroup
 from suite.config.overrides import GROUPS, group_choices
@@ -17,21 +19,73 @@ HEAD = """Train workloads to a quality target and log it.
     python run_suite.py workload=ncf gpus=8                          one run on 8 devices
     python run_suite.py -m workload=ncf profile=demo gpus=1,2        a sweep; a table at its end
     python run_suite.py workload=ncf --cfg job                       print the settings and stop
+    python run_suite.py workload=ncf profile=demo --help             this, with the keys and defaults of NCF's demo
     python run_suite.py study=batch_size study.size=ci               an experiment: its jobs, its table, its figure
 """
 
 
-def help_text() -> str:
-    """What can be chosen, then what can be set."""
-    lines = [HEAD, "Choose:"]
-    lines += [f"  {group}=".ljust(28) + ", ".join(group_choices(group)) for group in GROUPS]
-    lines += [
-        "",
-        "Studies (study=NAME; study.size=ci for two small points; suite report FOLDER makes table and figure):",
-    ]
+def help_text(words: Mapping[str, Sequence[Any]]) -> str:
+    """What can be chosen, then what can be set. `words`: key to the values that stand on the command line beside `--help`."""
+    lines = [HEAD, "Choose (default in brackets):"]
+    defaults = {
+        "framework": "pytorch",
+        "profile": "reference",
+        "rules": "auto",
+        "environment": "auto",
+        "system": "local",
+    }
+    for group in GROUPS:
+        default = f" [{defaults[group]}]" if group in defaults else ""
+        lines.append(f"  {group}=".ljust(28) + ", ".join(group_choices(group)) + default)
+    lines += ["", "Studies (study=NAME; study.size=ci: a small version; suite report FOLDER makes table and figure):"]
     lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
-    lines += ["", "Set (default in brackets):"]
-    return "\n".join([*lines, *_keys("", SuiteConfig), "", *_shared_keys()])
+    lines += ["", "Set (default in brackets):", *_keys("", SuiteConfig), "", *_shared_keys()]
+    for name in words.get("workload", ()):
+        if str(name) in registry.names(registry.WORKLOADS):
+            profiles = [str(value) for value in words.get("profile", ("reference",))]
+            lines += ["", *_workload_keys(str(name), profiles[0])]
+    if "workload" not in words:
+        lines += ["", "The keys workload.* of a workload: workload=NAME --help"]
+    return "\n".join([*lines, "", *_variables()])
+
+
+def _workload_keys(name: str, profile: str) -> list[str]:
+    """`workload.*` of one workload, with the values that a profile gives them, and its frameworks.
+
+    No framework has keys of its own: `framework=NAME` is all that there is of `framework.*`.
+    """
+    kind = registry.load_workload(name)
+    try:
+        defaults = kind.defaults(profile, kind.default_rules, {})
+    except ValueError as error:
+        return [f"workload={name}: {error}"]
+    chosen = kind.hyperparameter_sets().get(defaults.hyperparameter_set, {})
+    values = {key: item.value for key, item in chosen.items()}
+    targets = ", ".join(f"{metric} {value:g}" for metric, value in defaults.targets.items())
+    values |= {"dataset": defaults.dataset, "hyperparameter_set": defaults.hyperparameter_set, "target": targets}
+    values["hyperparameter_set"] = f"{defaults.hyperparameter_set}; others: {', '.join(kind.hyperparameter_sets())}"
+    lines = [f"Of workload={name}, with the values of profile={profile}:"]
+    for item in fields(kind.Options):
+        key = item.metadata.get("key") or f"workload.{item.name}"
+        if key.startswith("workload.") and key != "workload.name":
+            lines.append(_line(key, item, default=values.get(item.name)))
+    batch, unit = values.get("batch_size_global"), kind.batch_unit
+    lines += ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"] if batch is not None else []
+    frameworks = registry.frameworks_of(name)
+    offered = [f"{framework} ({', '.join(kind.precisions.get(framework, ('fp32',)))})" for framework in frameworks]
+    return [*lines, "  framework=".ljust(36) + f"{', '.join(offered)}; precisions in brackets, no keys framework.*"]
+
+
+def _variables() -> list[str]:
+    """The variables that act, with their values here."""
+    rows = {
+        "SUITE_LOG_DIR": f"what runs write [{log_root()}]",
+        "SUITE_DATA_DIR": f"prepared data sets [{data_root()}]",
+        "SUITE_ENV_DIR": f"framework environments [{env_root()}]",
+        "SUITE_MINIMUM_DISK_MB": "free disk below which no run starts [200]",
+        "CUDA_VISIBLE_DEVICES": "GPUs that a run may use [all]",
+    }
+    return ["Environment variables (what acts now in brackets):", *(f"  {k}".ljust(36) + v for k, v in rows.items())]
 
 
 def _shared_keys() -> list[str]:
@@ -46,10 +100,13 @@ def _shared_keys() -> list[str]:
     return ["Of some workloads:", *(_line(key, item, f" ({', '.join(owners[key])})") for key, item in found.items())]
 
 
-def _line(key: str, item: Field[Any], after: str = "") -> str:
+def _line(key: str, item: Field[Any], after: str = "", default: object = None) -> str:
+    """One key; `default` in place of the field's own."""
     allowed = " | ".join(item.metadata.get("choices", ()))
-    default = "" if callable(item.default_factory) else f" [{item.default}]"
-    text = f"{item.metadata['text']}{f' ({allowed})' if allowed else ''}{default}"
+    own = "" if callable(item.default_factory) else item.default
+    value = own if default in (None, "") else default
+    shown = "" if value == "" else f" [{value}]"
+    text = f"{item.metadata.get('text', '')}{f' ({allowed})' if allowed else ''}{shown}"
     return f"  {key}=".ljust(36) + text + after
 
 

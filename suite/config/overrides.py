@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import MISSING, Field
 from pathlib import Path
@@ -12,12 +14,15 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from suite.common import registry
-from suite.common.paths import PROJECT
+from suite.common.paths import shipped
 from suite.common.registry import nearest, not_allowed
 from suite.config.options import SuiteConfig, check_value, known_fields, subgroup
 from workloads.api import OPTION_GROUPS, option_keys
 
-CONF = PROJECT / "conf"
+CONF = shipped("conf")
+_PLACE = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
+UNUSED = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir", "hydra.job.chdir")
+"""Keys of Hydra's that would be ignored without a word."""
 GROUPS = ("workload", "framework", "profile", "rules", "environment", "system")
 
 
@@ -51,6 +56,27 @@ def _quote(text: str) -> str:
     return f"'{escaped}'"
 
 
+def check_form(arguments: Sequence[str]) -> None:
+    """Raise ValueError, with what to type, for a setting that is typed like a flag: `--workload=ncf`, `--gpus 2`."""
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        key, equals, value = argument.lstrip("-").partition("=")
+        if not argument.startswith("-") or key.partition(".")[0] not in known_fields(SuiteConfig):
+            continue
+        meant = value if equals else following if following and "=" not in following else "VALUE"
+        raise ValueError(f"{argument}: settings are typed without dashes; type {key}={meant}")
+
+
+def _meant(word: str) -> str:
+    """`; type workload=ncf` for a bare word that is what a setting may be, else an empty text."""
+    for group in GROUPS:
+        if word in group_choices(group):
+            return f"; type {group}={word}"
+    if word in known_fields(SuiteConfig):
+        return f"; type {word}=VALUE"
+    close = difflib.get_close_matches(word, group_choices("workload"), n=1, cutoff=0.6)
+    return f"; type workload={close[0]}" if close else ""
+
+
 def only_value(argument: str) -> Any:
     """The value of a key that cannot be swept over. Raises ValueError in one line."""
     override = _parse(argument)
@@ -66,6 +92,8 @@ def check(arguments: Sequence[str], multirun: bool) -> None:
     chosen = _chosen(overrides)
     for override in overrides:
         key = override.key_or_group
+        if key in UNUSED:
+            raise ValueError(f"{override.input_line}: {_PLACE}")
         if key == "hydra" or key.startswith("hydra."):
             continue
         if override.is_add() or override.is_delete() or override.is_force_add():
@@ -82,6 +110,12 @@ def check(arguments: Sequence[str], multirun: bool) -> None:
             f"no workload given: type workload=NAME with NAME one of {', '.join(group_choices('workload'))}, "
             f"for example: python run_suite.py workload=ncf profile=demo"
         )
+
+
+def words(arguments: Sequence[str]) -> dict[str, list[Any]]:
+    """Key to the values that the command line gives it. Raises ValueError for what is no override."""
+    overrides = [_parse(argument) for argument in arguments]
+    return {item.key_or_group: _values(item, multirun=True) for item in overrides if not item.is_delete()}
 
 
 def chosen_workloads(arguments: Sequence[str]) -> list[str]:
@@ -103,6 +137,8 @@ def _parse(argument: str) -> Override:
     try:
         return OverridesParser.create().parse_override(argument)
     except HydraException as error:
+        if re.fullmatch(r"[\w.-]+", argument) and (meant := _meant(argument)):
+            raise ValueError(f"{argument}: not of the form key=value{meant}") from None
         reason = str(error).splitlines()[0]
         raise ValueError(f"{argument}: not of the form key=value ({reason}); quote unusual text: key=\"'…'\"") from None
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import datetime
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,9 +15,11 @@ from rich.markup import escape
 from suite.common.paths import PROJECT, data_root, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.runspec import safe_name
+from suite.common.typed import as_typed
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches
 from suite.control.cells import Cells
+from suite.control.interrupts import listen, resuming_command
 from suite.control.progress import Progress
 from suite.control.supervise import Status, Supervisor
 from suite.plan.jobs import Job, JobDraft, check_trainers, choose, make_job
@@ -58,9 +58,9 @@ class Ended:
 def main(arguments: Sequence[str]) -> int:
     """Exit code: 0 all runs succeeded, 1 some did not, 2 the command line is wrong, 130 interrupted."""
     console = Console(highlight=False)
-    for number in (signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, _interrupt)
+    listen()
     ended: list[Ended] = []
+    output: Path | None = None
     try:
         if not names(WORKLOADS):
             raise ValueError(
@@ -69,6 +69,8 @@ def main(arguments: Sequence[str]) -> int:
         request = compose(arguments)
         if not request.jobs:
             return 0
+        for note in request.notes:
+            console.print(escape(note), soft_wrap=True)
         output = _output(request.jobs[0])
         cells = Cells()
         jobs = _planned(request, output, console, cells)
@@ -77,10 +79,10 @@ def main(arguments: Sequence[str]) -> int:
             cells.write(output)
             code = 0 if run_jobs(jobs, console, ended) else 1
     except (ValueError, OSError) as error:
-        print(f"run_suite.py: {one_line(error)}", file=sys.stderr)
+        print(f"run_suite.py: {as_typed(one_line(error))}", file=sys.stderr)
         code = 2
     except KeyboardInterrupt:
-        console.print("interrupted; what was written is kept")
+        console.print(escape(_interrupted(arguments, output)), soft_wrap=True)
         code = 130
     if ended:
         summarise(ended, console)
@@ -94,8 +96,11 @@ def one_line(error: ValueError | OSError) -> str:
     return str(error)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt(signal.Signals(number).name)
+def _interrupted(arguments: Sequence[str], output: Path | None) -> str:
+    if output is None or not output.exists():
+        return "interrupted before anything was run"
+    typed = resuming_command(arguments, output)
+    return f"interrupted; what was written is kept. To go on with what is missing, type:\n  {typed}"
 
 
 def _planned(request: Request, output: Path, console: Console, cells: Cells) -> list[Job]:
@@ -190,7 +195,7 @@ def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended]) -> bool:
     for job in jobs:
         for line in doctor.preflight(doctor.need_of(job)):
             if line not in warned:
-                console.print(f"[yellow]warning[/]: {escape(line)}", soft_wrap=True)
+                console.print(f"[yellow]warning[/]: {escape(as_typed(line))}", soft_wrap=True)
             warned.add(line)
         for index in range(job.run_count):
             ended.append(Ended(job, index, _run(job, index, console)))

@@ -16,6 +16,9 @@ from rich.status import Status as Spinner
 from suite.common.runspec import RunSpec
 from suite.worker.heartbeat import Beat
 
+QUIET_SECONDS = 60.0
+"""Without a terminal: the longest time without a line."""
+
 
 class Progress:
     """Follows one run: heartbeats for the live line, `metrics.jsonl` for one line per evaluation block."""
@@ -27,7 +30,8 @@ class Progress:
         self._metrics = Path(run.folder) / "metrics.jsonl"
         self._offset = 0
         self._latest = ""
-        self._begin = time.monotonic()
+        self._begin = self._last_line = time.monotonic()
+        self._last_samples = 0
         self._spinner: Spinner | None = None
 
     def __enter__(self) -> Progress:
@@ -50,6 +54,25 @@ class Progress:
             seconds = time.monotonic() - self._begin
             state = f"{beat.phase}, step {beat.step:,}" if beat.step else beat.phase
             self._spinner.update(escape(f"{self.title}  {seconds:.0f} s  {state}{self._latest}"))
+        elif beat is not None and time.monotonic() - self._last_line >= QUIET_SECONDS:
+            self._line_of_a_minute(beat)
+
+    def _line_of_a_minute(self, beat: Beat) -> None:
+        """One line in the midst of an epoch, a long evaluation or a long setup."""
+        now = time.monotonic()
+        parts = [f"  {beat.phase}"]
+        if beat.step:
+            rate = (beat.samples - self._last_samples) / (now - self._last_line)
+            parts += [
+                f"step {beat.step:,}",
+                f"{rate:,.0f} {self.run_spec.identity['sample_unit']}/s since the last line",
+            ]
+        self._print(f"{'  '.join(parts)}  {now - self._begin:.0f} s")
+        self._last_samples = beat.samples
+
+    def _print(self, line: str) -> None:
+        self.console.print(escape(line), highlight=False)
+        self._last_line = time.monotonic()
 
     def _new_blocks(self) -> None:
         for block in self._read_blocks():
@@ -61,7 +84,7 @@ class Progress:
             seconds = time.monotonic() - self._begin
             wait = 100 * block["data_wait_seconds"] / max(block["train_seconds"], 1e-9)
             line = f"  epoch {block['first_epoch'] + block['epochs'] - 1}  {speed}{quality}  data wait {wait:.0f} %"
-            self.console.print(escape(f"{line}  {seconds:.1f} s"), highlight=False)
+            self._print(f"{line}  {seconds:.1f} s")
 
     def _quality(self, quality: dict[str, float]) -> str:
         targets = self.run_spec.settings.targets

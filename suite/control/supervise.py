@@ -7,11 +7,11 @@ import json
 import os
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from suite.common.runspec import RunSpec, write_atomically
-from suite.control import condition
+from suite.control import condition, interrupts, memory
 from suite.control.progress import Progress
 from suite.control.telemetry import Telemetry
 from suite.environments.environment import Environment
@@ -69,9 +69,9 @@ class Supervisor:
         """Start, watch, clean up. On KeyboardInterrupt the tree is ended, filed as `interrupted`, and the exception raised."""
         self.folder.mkdir(parents=True, exist_ok=False)
         self.run_spec.write(self.folder / "run.json")
-        self._file(Status("running"))
         status = Status("failed", "the controller stopped for a reason of its own")
         try:
+            self._file(Status("running"))
             self._telemetry = [self._record_machine(host) for host in self.hosts if host.is_here]
             self._start()
             for telemetry in self._telemetry:
@@ -85,13 +85,21 @@ class Supervisor:
         except OSError as error:
             status = Status("failed", f"a process could not be started: {error}")
         finally:
-            self._end_tree()
-            self._file(status)
-            beats = self._beats()
-            self._forget_beats()
-            for telemetry in self._telemetry:
-                telemetry.stop()
-            self._tell_condition(beats)
+            with interrupts.held():
+                status = self._end(status)
+        return status
+
+    def _end(self, status: Status) -> Status:
+        """End all processes and file the reason, with what to do about it."""
+        self._end_tree()
+        if status.status == "oom":
+            status = replace(status, reason=f"{status.reason}; {memory.batch_advice(self.run_spec)}")
+        self._file(status)
+        beats = self._beats()
+        self._forget_beats()
+        for telemetry in self._telemetry:
+            telemetry.stop()
+        self._tell_condition(beats)
         return status
 
     def _tell_condition(self, beats: list[Beat | None]) -> None:
@@ -133,7 +141,7 @@ class Supervisor:
         exits = {name: child.poll() for name, child in self.children.items()}  # before the beats: a last word counts
         beats = self._beats()
         self.progress.update(beats)
-        ended = self._died(beats) or self._failed(beats)
+        ended = self._exhausts(beats) or self._died(beats) or self._failed(beats)
         if ended is not None:
             # When a process dies, its peers fail of that, maybe before the kernel is done with it: name the one that died.
             time.sleep(POLL_SECONDS)
@@ -144,6 +152,11 @@ class Supervisor:
             assert first is not None
             return Status(first.status, first.reason)
         return None if all_done else self._left(beats, exits) or self._hung(beats)
+
+    def _exhausts(self, beats: list[Beat | None]) -> Status | None:
+        """The end of a run that would take all of this machine's memory, other programs with it."""
+        why = memory.exhausts(beat.pid for beat in beats if beat is not None and self._is_known(beat))
+        return Status("oom", why) if why else None
 
     def _left_late(self) -> bool:
         """True if the processes have had EXIT_SECONDS to leave after the last one was done: the result stands."""
@@ -161,7 +174,8 @@ class Supervisor:
             # A worker that failed writes its reason last: look once more before calling it dead.
             again = read_beat(self.folder, beat.process)
             if again is None or not again.status:
-                where = f"in phase '{beat.phase}' at step {beat.step}; see worker-{beat.process}.log"
+                log = memory.log_to_read(self.folder, f"worker-{beat.process}")
+                where = f"in phase '{beat.phase}' at step {beat.step}; see {log}"
                 how = self._how(f"worker-{beat.process}")
                 if cgroups.oom_kills() > self._oom_kills:
                     return Status("oom", f"process {beat.process} was killed by the kernel {where}", beat.process)
@@ -176,7 +190,9 @@ class Supervisor:
         """The reason of a worker that said that it failed."""
         for beat in beats:
             if beat is not None and beat.status not in ("", "success", "target_missed"):
-                return Status(beat.status, f"process {beat.process}: {beat.reason}", beat.process)
+                log = f"worker-{beat.process}"
+                see = f"; see {memory.log_to_read(self.folder, log)}" if beat.status == "oom" else ""
+                return Status(beat.status, f"process {beat.process}: {beat.reason}{see}", beat.process)
         return None
 
     def _beats(self) -> list[Beat | None]:
@@ -204,7 +220,9 @@ class Supervisor:
             lines = (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         except OSError:
             lines = []
-        return f"{lines[-1].strip()[:300]} (see {name}.log)" if lines else f"{name}.log is empty"
+        return (
+            f"{lines[-1].strip()[:300]} (see {name}.log)" if lines else f"see {memory.log_to_read(self.folder, name)}"
+        )
 
     def _hung(self, beats: list[Beat | None]) -> Status | None:
         now = time.monotonic()

@@ -1,13 +1,15 @@
 """Checks whether an environment works: its state, versions, imports, and visible entry points."""
 
-import configparser
 import subprocess
 import time
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from suite.common.paths import PROJECT
-from suite.environments import venvs
+from suite.environments import own_package, venvs
 from suite.environments.environment import Environment, installed_versions
 from suite.environments.locks import Lock
 
@@ -49,6 +51,31 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
     return results
 
 
+def damage(status: venvs.Status) -> str:
+    """What is wrong with the packages of a finished environment, told from its files without starting its Python.
+
+    Empty: nothing. A ready one must hold what its lock names; of an outdated one only the files that it installed are
+    looked for.
+    """
+    if status.lock is None or status.state not in ("ready", "outdated"):
+        return ""
+    places = [str(path) for path in status.folder.glob("lib/python3.*/site-packages")]
+    found = {str(canonicalize_name(item.metadata["Name"])): item for item in metadata.distributions(path=places)}
+    major, minor, *_ = (int(part) for part in status.python_version.split("."))
+    for name, version in status.lock.pins((major, minor)).items() if status.state == "ready" else ():
+        if name not in found:
+            return f"{name} is not there"
+        if found[name].version != version:
+            return f"{name} is {found[name].version} instead of {version}"
+    for name, distribution in found.items():
+        lost = [
+            file for file in distribution.files or () if file.suffix != ".pyc" and not Path(str(file.locate())).exists()
+        ]
+        if lost:
+            return f"{len(lost)} file(s) of {name} are gone, such as {lost[0]}"
+    return ""
+
+
 def _check_versions(environment: Environment, lock: Lock, python_version: str) -> CheckResult:
     """Compare the installed versions with the lock."""
     major, minor, *_ = (int(part) for part in python_version.split("."))
@@ -78,14 +105,10 @@ def _check_import(environment: Environment, module: str) -> CheckResult:
 
 
 def _check_entry_points(environment: Environment, project: Path) -> CheckResult:
-    """Check that the workloads and trainers in setup.cfg are visible in the environment."""
-    declared = configparser.ConfigParser()
-    declared.read(project / "setup.cfg", encoding="utf-8")
-    section = dict(declared["options.entry_points"]) if declared.has_section("options.entry_points") else {}
-    groups = [group for group in section if group.startswith("suite.")]
-    lines = [(group, line) for group in groups for line in section[group].splitlines() if "=" in line]
-    declared_names = {f"{group} {line.partition('=')[0].strip()}" for group, line in lines}
-    succeeded, text = _run_python(environment, ENTRY_POINTS_SCRIPT, *groups)
+    """Check that the workloads and trainers that the package declares are visible in the environment."""
+    declared = own_package.entry_points(project)
+    declared_names = {f"{group} {name}" for group, names in declared.items() for name in names}
+    succeeded, text = _run_python(environment, ENTRY_POINTS_SCRIPT, *declared)
     if not succeeded:
         return CheckResult(False, f"entry points: {text}")
     missing = sorted(declared_names - set(text.splitlines()))

@@ -16,6 +16,7 @@ from typing import Any
 
 from suite.common.paths import env_root
 from suite.common.registry import nearest
+from suite.common.typed import as_typed
 from suite.environments import locks, venvs
 
 LOG = logging.getLogger(__name__)
@@ -150,7 +151,7 @@ def _venv_python(name: str) -> Path:
     if status.state == "broken":
         raise ValueError(f"environment {name} is unfinished or damaged ({status.reason}); make it again with: {create}")
     if status.state == "outdated":
-        LOG.warning("environment %s is outdated (%s); update it with: %s", name, status.reason, create)
+        LOG.warning("environment %s is outdated (%s); update it with: %s", name, status.reason, as_typed(create))
     return status.python
 
 

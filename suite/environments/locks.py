@@ -17,7 +17,8 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from suite.common.paths import PROJECT
+from suite.common.paths import PROJECT, shipped
+from suite.environments import own_package
 
 Version = tuple[int, int]
 """A Python version: (3, 11)."""
@@ -65,7 +66,7 @@ class Lock:
 
 def folder(project: Path = PROJECT) -> Path:
     """The folder of the lock files."""
-    return project / "environments"
+    return shipped("environments") if project == PROJECT else project / "environments"
 
 
 def framework_locks(project: Path = PROJECT) -> dict[str, Lock]:
@@ -118,11 +119,7 @@ def _requirements(path: Path, text: str) -> list[Requirement]:
 def digest(lock: Lock, project: Path = PROJECT) -> str:
     """Hash of everything that an installed environment depends on: the lock, the package metadata, the path of the checkout.
 
-    The suite is installed editable, so an environment that another checkout made runs that checkout's code.
+    A checkout is installed editable, so an environment that another one made runs that checkout's code.
     """
-    parts = (lock.path.read_bytes(), _bytes(project / "setup.cfg"), str(project).encode())
+    parts = (lock.path.read_bytes(), own_package.fingerprint(project), str(project).encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
-
-
-def _bytes(path: Path) -> bytes:
-    return path.read_bytes() if path.exists() else b""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.common.paths import PROJECT, env_root
-from suite.environments import locks
+from suite.environments import locks, own_package
 from suite.environments.locks import Lock, Version
 
 MARKER = ".suite-ready"
@@ -135,11 +135,18 @@ def _make(current: Status, keep: bool, python: str | None, say: Say, project: Pa
     _run([*pip, "--requirement", str(lock.path)])
     # Two builds of one checkout at once would write the same metadata folder.
     with _exclusive_lock("install", lambda line: None):
-        _run([*pip, "--no-build-isolation", "--editable", str(project)])
+        if own_package.is_checkout(project):
+            _run([*pip, "--no-build-isolation", "--editable", str(project)])
+        else:
+            own_package.copy_into(_site_packages(folder, version))
     marker = {"digest": locks.digest(lock, project), "python": version, "project": str(project)}
     unfinished = folder / f"{MARKER}.new"
     unfinished.write_text(json.dumps(marker), encoding="utf-8")
     unfinished.replace(folder / MARKER)
+
+
+def _site_packages(folder: Path, version: str) -> Path:
+    return folder / "lib" / "python{}.{}".format(*_parse_version(version)) / "site-packages"
 
 
 def remove(name: str, say: Say = print, project: Path = PROJECT) -> None:

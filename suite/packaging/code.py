@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from suite.common import registry
-from suite.common.paths import PROJECT
+from suite.common.paths import IN_CHECKOUT, PROJECT, shipped
 from suite.packaging.equivalences import equivalences
 from suite.packaging.layout import FILE_BYTES_LIMIT
 from suite.packaging.recorded_machine import recorded_machine
@@ -105,6 +105,8 @@ def _changed(record: RunRecord) -> bool:
 
 def _git(*arguments: str) -> bytes:
     """Standard output of git in the repository; empty if it fails."""
+    if not IN_CHECKOUT:
+        return b""
     try:
         return subprocess.run(
             ["git", "-C", str(PROJECT), *arguments], capture_output=True, timeout=60, check=True
@@ -135,7 +137,7 @@ def _outside(name: str) -> bool:
 
 def _copy_paths(folder: Path, paths: Sequence[str]) -> None:
     for path in paths:
-        source = PROJECT / path
+        source = shipped(path) if path in ("conf", "environments") else PROJECT / path
         if source.is_dir():
             _copy_folder(source, folder / path)
         elif source.is_file():

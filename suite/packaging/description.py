@@ -33,16 +33,29 @@ _BYTES_LIMIT = 1 << 20
 _START_FROM = "start from a description that `suite package` wrote"
 
 
+def fields_to_fill_in(fields: Mapping[str, Json]) -> list[str]:
+    """The empty fields, for the user to fill in."""
+    without = (
+        () if fields.get("accelerators_per_node") != "0" else tuple(name for name in FIELDS if "accelerator" in name)
+    )
+    optional = ("hw_notes", "sw_notes", *without)
+    return [name for name in FIELDS if not fields.get(name) and name not in optional]
+
+
 def check_description(folder: Path, system: str, werror: bool = False) -> Verdict:
     """Check the description of one system of a tree. No content of the file raises."""
     path = folder / SYSTEMS / f"{system}.json"
     complaints = list(_complaints(folder, path))
     if not complaints:
         complaints = list(_checker_complaints(path))
+    text, remarks = f"all {len(FIELDS)} fields are there", list[str]()
+    if complaints:
+        text = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
+    elif empty := fields_to_fill_in(json.loads(path.read_text(encoding="utf-8"))):
+        text = f"{text}, {len(empty)} of them empty"
+        remarks.append(f"empty, which is allowed and tells nothing of the system: {', '.join(empty)}")
     passed = not any(werror or not complaint.warning for complaint in complaints)
-    count = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
-    text = count if complaints else f"all {len(FIELDS)} fields are there"
-    return Verdict(path, passed, text, f"system_desc_checker {RULESET}", tuple(complaints))
+    return Verdict(path, passed, text, f"system_desc_checker {RULESET}", tuple(complaints), tuple(remarks))
 
 
 def _complaints(folder: Path, path: Path) -> Iterator[Complaint]:

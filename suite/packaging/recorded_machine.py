@@ -51,13 +51,6 @@ def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:
     return {name: first[name] if all(other[name] == first[name] for other in fields) else "" for name in FIELDS}
 
 
-def fields_to_fill_in(fields: Mapping[str, Json]) -> list[str]:
-    """The empty fields, for the user to fill in."""
-    without = () if fields["accelerators_per_node"] != "0" else tuple(name for name in FIELDS if "accelerator" in name)
-    optional = ("hw_notes", "sw_notes", *without)
-    return [name for name in FIELDS if not fields[name] and name not in optional]
-
-
 _EQUAL_IN_ALL_RUNS = (
     *("host_processors_per_node", "host_processor_model_name", "host_processor_core_count", "host_memory_capacity"),
     *("accelerators_per_node", "accelerator_model_name", "accelerator_memory_capacity", "framework", "number_of_nodes"),

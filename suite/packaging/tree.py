@@ -102,18 +102,23 @@ def _names(folder: Path) -> list[str]:
 
 def _structure_verdict(folder: Path, werror: bool) -> Verdict:
     """The verdict on the layout: there are results, and code for every benchmark."""
-    complaints = []
+    complaints, without_code = [], []
     places = _result_folders(folder)
     if not places:
         needed = f"{RESULTS}/SYSTEM/BENCHMARK/result_0.txt, …"
         complaints.append(Complaint(RESULTS, 0, "no results", needed, "write the tree with: suite package LOGS OUT"))
     for name in sorted({place.name for place in places}):
         code = folder / BENCHMARKS / name / "implementations"
-        if not any(path.is_file() for path in code.rglob("*")):
-            path = f"{BENCHMARKS}/{clean(name)}/implementations"
+        files = [path for path in code.rglob("*") if path.is_file()]
+        path = f"{BENCHMARKS}/{clean(name)}/implementations"
+        if not files:
             do = "put the code that ran, its settings and a README there"
             complaints.append(Complaint(path, 0, "no files", "the code of every benchmark", do, warning=True))
-    return part_verdict(folder, "layout", "results, systems and code are there", complaints, werror)
+        elif all(file.stem.lower() == "readme" for file in files):
+            without_code.append(f"{path}: nothing but a README; put the code that ran and its settings there")
+    good = "results and systems are there, code is missing" if without_code else "results, systems and code are there"
+    verdict = part_verdict(folder, "layout", good, complaints, werror)
+    return replace(verdict, remarks=tuple(without_code))
 
 
 def check_results(folder: Path, place: Path, werror: bool = False) -> list[Verdict]:

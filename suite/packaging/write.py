@@ -13,8 +13,9 @@ from pathlib import Path
 from suite.common.run_folder import SUPERSEDED
 from suite.packaging.choose import ChosenRuns, choose, file_stamps
 from suite.packaging.code import write_code
+from suite.packaging.description import fields_to_fill_in
 from suite.packaging.layout import BENCHMARKS, RESULTS, SYSTEMS, sanitized_name, validated_name
-from suite.packaging.recorded_machine import description_fields, fields_to_fill_in
+from suite.packaging.recorded_machine import description_fields
 from suite.packaging.tree import check_tree
 from suite.results.logs.collect import collect
 from suite.results.logs.record import RunRecord
@@ -48,6 +49,8 @@ class Packaged:
     unknown: tuple[tuple[str, tuple[str, ...]], ...]
     """Path of a description, and its fields for the user to fill in."""
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    """What must still be done before the tree is complete."""
 
 
 def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Packaged:
@@ -75,7 +78,7 @@ def package(logs: Sequence[Path], out: Path, options: PackageOptions) -> Package
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     folders = tuple((str(out / path), fields) for path, fields in packaged.unknown)
-    return Packaged(out, packaged.sets, folders, packaged.notes)
+    return Packaged(out, packaged.sets, folders, packaged.notes, packaged.warnings)
 
 
 def _check_out(out: Path, logs: Sequence[Path]) -> None:
@@ -133,7 +136,8 @@ def _write(
         missing.append((f"{SYSTEMS}/{name}.json", tuple(fields_to_fill_in(fields))))
         text = json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
         (folder / SYSTEMS / f"{name}.json").write_text(text, encoding="utf-8")
-    sets = []
+    sets: list[tuple[str, str, int]] = []
+    warnings: list[str] = []
     for item in chosen:
         system = _system(item.records[0], options)
         place = folder / RESULTS / system / item.benchmark
@@ -142,13 +146,15 @@ def _write(
             shutil.copyfile(record.path, place / f"result_{index}.txt")
         implementation = sanitized_name(item.records[0].settings.framework or system)
         code = folder / BENCHMARKS / item.benchmark / "implementations" / implementation
-        notes += write_code(code, item.benchmark, item.records, options.code)
+        found = write_code(code, item.benchmark, item.records, options.code)
+        unknown_code = options.code is None and not item.records[0].settings.profile
+        (warnings if unknown_code else notes).extend(found)
         if item.benchmark == "ncf":
             notes.append(
                 "ncf: mlperf-logging has no rules for it after round v0.5; those of suite/compliance/rules were used"
             )
         sets.append((system, item.benchmark, len(item.records)))
-    return Packaged(folder, tuple(sets), tuple(missing), tuple(notes))
+    return Packaged(folder, tuple(sets), tuple(missing), tuple(notes), tuple(warnings))
 
 
 def _superseded_attempts(chosen: Sequence[ChosenRuns]) -> int:

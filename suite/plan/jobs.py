@@ -18,8 +18,9 @@ from suite.environments.environment import Environment
 from suite.environments.plugins import Plugin, check_trainer, equip
 from suite.launch.base import Framework
 from suite.machine import devices
-from suite.plan.capacity import check_memory
+from suite.plan.capacity import check_inputs, check_memory
 from suite.plan.linear import chosen_library
+from suite.plan.plausible import check_workload
 from suite.plan.settings import Config, Impossible, resolve_settings
 from workloads.api import Facts, Settings, Workload
 
@@ -99,7 +100,9 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path, cell: Cel
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
     facts = workload.read_facts(settings)
     check_memory(workload, settings)
-    _check_evaluated(workload(settings, facts))
+    of_run = workload(settings, facts)
+    check_workload(of_run)
+    check_inputs(of_run)
     fixed_labels, cores = _labels(settings, facts)
     seed_source = "system" if config["seed"] is None else "user"
     deviations = (
@@ -149,23 +152,6 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path, cell: Cel
         environment=env,
         cache_clear=config["system"],
     )
-
-
-def _check_evaluated(workload: Workload) -> None:
-    """Raise ValueError, one line, if a run to its target gives up before its first evaluation.
-
-    One at its last epoch would be none of those that the rules name (SSD under v0.7).
-    """
-    settings = workload.settings
-    if settings.stop != "target":
-        return
-    given = int(settings.hyperparameters["max_epochs"])
-    first = workload.epochs.of_step(next(iter(workload.evaluation_steps())) - 1) + 1
-    if given < first:
-        raise ValueError(
-            f"workload.max_epochs={given}: {settings.workload} is first evaluated in epoch {first}; "
-            f"type workload.max_epochs={first} or more, or stop=epochs:{given} to train without a target"
-        )
 
 
 def _labels(settings: Settings, facts: Facts) -> tuple[tuple[str, ...], tuple[int, ...]]:

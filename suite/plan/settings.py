@@ -83,6 +83,7 @@ def resolve_settings(config: Config, workload: type[Workload], framework: Framew
         "dataset": dataset,
         "data_dir": "" if profile == "synthetic" else str(data_root() / dataset),
         "model": defaults.model,
+        "variant": defaults.variant,
         "targets": targets,
         "hyperparameter_set": values.set_name,
         "hyperparameters": values.hyperparameters,

@@ -235,6 +235,10 @@ class Loop:
         begin = time.perf_counter()
         scores = evaluate(self.workload, self.trainer, data, self.heart, self.run_spec.setup_watchdog_seconds)
         self.scores = scores or {}
+        if scores is not None and (missing := [name for name in self.settings.targets if name not in scores]):
+            raise ValueError(
+                f"score() gave {', '.join(scores) or 'nothing'}; there is a target for {', '.join(missing)}"
+            )
         met = scores is not None and self.workload.met(scores)
         with alive(self.heart, self.run_spec.setup_watchdog_seconds):  # the others wait for process 0's scores
             reached = self.trainer.broadcast(float(met)) > 0.5

@@ -36,7 +36,7 @@ def test_shares_are_medians_of_ratios_within_a_round(image_step):
 
 
 def test_every_model_has_its_script(image_step):
-    for workload in image_step.BATCHES:
+    for workload in [name for name in image_step.BATCHES if not name.startswith("zoo:")]:
         for framework in image_step.STOCK:
             name = f"{workload.removesuffix('50')}_{framework}.py"
             text = (image_step.BENCHMARKS / "bare" / name).read_text()
@@ -44,6 +44,17 @@ def test_every_model_has_its_script(image_step):
                 assert model in text, f"{name} does not know {model}"
             assert "workloads" not in text
             assert "import suite" not in text
+
+
+def test_networks_of_the_zoo_are_held_against_stock_ones_that_there_are(image_step):
+    of_zoo = [name for name in image_step.BATCHES if name.startswith("zoo:")]
+    assert set(of_zoo) <= set(image_step.IMAGE_SIZES)
+    found = {
+        (name, framework): list(image_step.models(name, framework)) for name in of_zoo for framework in image_step.STOCK
+    }
+    alone = {pair for pair, names in found.items() if names == ["suite"]}
+    assert alone == {("zoo:resnet50", "tensorflow"), ("zoo:resnet50", "mxnet")}
+    assert all(names == ["suite", "stock"] for pair, names in found.items() if pair not in alone)
 
 
 @pytest.mark.parametrize(("pipeline", "met"), [(100.0, False), (5.0, None)])

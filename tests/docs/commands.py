@@ -31,14 +31,16 @@ class Command:
 
     @property
     def program(self):
-        """`suite`, `run_suite.py`, `make`, a script, or whatever else the line starts."""
+        """`suite`, `run_suite.py`, `make`, a script, or whatever else the line starts; `suite run` is `run_suite.py`."""
         first = self.words[0].removeprefix(".venv/bin/")
+        if (first, *self.words[1:2]) == ("suite", "run"):
+            return "run_suite.py"
         return self.words[1] if first == "python" else first
 
     @property
     def arguments(self):
         """The words after the program."""
-        return self.words[2:] if self.words[0].endswith("python") else self.words[1:]
+        return self.words[2:] if self.words[0].endswith("python") or self.words[1:2] == ("run",) else self.words[1:]
 
     @property
     def runs(self):

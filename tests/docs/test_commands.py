@@ -22,14 +22,14 @@ def name(command):
     return f"{command}-{'_'.join(command.words[:4])}".replace("/", "_")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Where the commands are typed: logs of a sweep over 1 and 2 devices lie in `logs/`, as after the demo."""
-    root = tmp_path_factory.mktemp("checkout")
-    for devices, seconds in ((1, 2.0), (2, 1.2)):
-        write_run(root / "logs" / "sweep", f"ncf-{devices}", devices=devices, seconds_per_epoch=seconds)
-    (root / "tests").symlink_to(PROJECT / "tests")
-    return root
+@pytest.fixture
+def folder(tmp_path):
+    """Where the commands are typed: logs of two sweeps over 1 and 2 devices lie in `logs/`, as after demos."""
+    for sweep, factor in (("before", 1.0), ("after", 0.8)):
+        for devices, seconds in ((1, 2.0), (2, 1.2)):
+            write_run(tmp_path / "logs" / sweep, f"ncf-{devices}", devices=devices, seconds_per_epoch=factor * seconds)
+    (tmp_path / "tests").symlink_to(PROJECT / "tests")
+    return tmp_path
 
 
 def test_pages_are_found_and_have_commands():
@@ -82,7 +82,7 @@ def test_marks_are_comments_that_a_reader_understands():
 
 
 def test_every_subcommand_is_shown_somewhere():
-    assert {command.arguments[0] for command in ALL if command.program == "suite"} >= set(COMMANDS)
+    assert {command.words[1] for command in ALL if command.words[0].endswith("suite")} == set(COMMANDS)
 
 
 def test_comments_and_joined_lines(tmp_path, monkeypatch):

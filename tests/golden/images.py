@@ -19,10 +19,10 @@ from tests.golden.randomness import digest, report
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.api import steps_of
 from workloads.common.images import turbo
+from workloads.common.images.batches.augment import crop_boxes, flips
+from workloads.common.images.batches.labelled import ImageNetData
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.sharded import EpochOrder, group_by_shape
-from workloads.resnet50.augment import crop_boxes, flips
-from workloads.resnet50.data import ImageNetData
 
 GOLDEN = Path(__file__).with_suffix(".json")
 

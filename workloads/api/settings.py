@@ -115,6 +115,8 @@ class Defaults:
     model: Mapping[str, Json] = field(default_factory=dict)
     targets: Mapping[str, float] = field(default_factory=dict)
     """Metric name to the value that must be reached; all must be met. Empty: the workload only measures throughput."""
+    variant: str = ""
+    """Which of several networks a workload computes, in words that tables show; empty where there is one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +159,8 @@ class LoggedSettings:
     timing_each: str = setting("stretch", typed="timing.each")
     """`steps`: each is timed by itself, which costs a wait after it; `stretch`: many at once."""
     dataset: str = setting("", typed="workload.dataset")
+    variant: str = setting("")
+    """`Defaults.variant`."""
     targets: Mapping[str, float] = setting({}, hashed=False)
     """Metric name to the value that must be reached."""
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from workloads.common.images import index
+from workloads.common.images.counts import IMAGENET
 from workloads.common.images.dataset import ImageDataset
 from workloads.common.manifest import Manifest
-from workloads.resnet50.facts import IMAGENET
 from workloads.resnet50.folders import Listing, classes_of, list_folders, list_validation
 
 Content = tuple[list[str], dict[str, Listing]]

@@ -6,13 +6,8 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from workloads.api import (
     Array,
-    Arrays,
-    ArraySpec,
-    Batch,
     Data,
     Defaults,
     Facts,
@@ -24,7 +19,7 @@ from workloads.api import (
     Settings,
 )
 from workloads.common import schedules
-from workloads.common.images.workload import ImageWorkload
+from workloads.common.images.batches.classifier import ClassifierWorkload
 from workloads.resnet50 import network
 from workloads.resnet50.rules import ROUNDS
 from workloads.resnet50.settings import SETS, ResNet50Hyperparameters, ResNet50Options, profile_defaults
@@ -33,7 +28,7 @@ REFERENCE_PARAMETERS = 25_557_032
 """With 1,000 classes (reference resnet_model.py)."""
 
 
-class ResNet50(ImageWorkload):
+class ResNet50(ClassifierWorkload):
     """Image classification."""
 
     name = "resnet50"
@@ -74,8 +69,8 @@ class ResNet50(ImageWorkload):
 
         Refuses a batch that the devices cannot share.
         """
+        from workloads.common.images.counts import IMAGENET
         from workloads.common.images.shape_groups import with_shape_counts
-        from workloads.resnet50.facts import IMAGENET
 
         return with_shape_counts(IMAGENET.for_settings(settings), settings)
 
@@ -142,32 +137,16 @@ class ResNet50(ImageWorkload):
 
     # -- weights, data, quality -----------------------------------------------------------------------------------
 
-    def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
-        """`label` (B,)."""
-        return {"label": ArraySpec((count,), "int32")}
-
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """Of every layer, drawn by hash as the set's `initialisation` has it; the same bytes in every framework."""
         return network.initial_weights(self.network, self.hyperparameters.initialisation, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Open the index; images are read, decoded and cropped by threads while training consumes them."""
-        from workloads.resnet50.data import ImageNetData, SyntheticImageData
+        from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
 
         kind = SyntheticImageData if self.settings.profile == "synthetic" else ImageNetData
         return kind(self.settings, self.facts, place, seed)
-
-    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
-        """Whether each image's best class is its own; padding is dropped. `logits` are (B, classes)."""
-        correct = np.argmax(outputs["logits"], axis=1) == batch.arrays["label"]
-        return {"correct": correct[batch.arrays["valid"]]}
-
-    def score(self, results: Arrays) -> dict[str, float]:
-        """Top-1 accuracy over every image once. Raises ValueError if the count is not the data set's."""
-        correct = np.asarray(results["correct"], dtype=bool)
-        if correct.size != self.facts.evaluation_samples:
-            raise ValueError(f"evaluation saw {correct.size} images of {self.facts.evaluation_samples}")
-        return {"top1": float(np.count_nonzero(correct)) / correct.size}
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""

@@ -9,11 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from suite.common.run_folder import SUPERSEDED
+from suite.results.logs.lines import may_be_log
 from suite.results.logs.reader import read
 from suite.results.logs.record import Reading, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 
 _LOG_NAME = re.compile(r"result_[^/]*\.txt")
+_OF_A_RUN = ("run.json", "status.json")
+"""Files that every run of this suite has beside its log."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Run:
 def collect(paths: Sequence[Path]) -> list[Run]:
     """The runs of all `result_*.txt` and `status.json` below `paths`; a path may also be a log itself.
 
+    A folder with neither may hold logs of other names: those are told by their content.
+
     Raises ValueError for a path that does not exist, or below which there is neither. Bad files become failed runs.
     """
     unique: dict[Path, Run] = {}
@@ -52,7 +57,7 @@ def collect(paths: Sequence[Path]) -> list[Run]:
         runs = [_run(path, None, path.name)] if path.is_file() else list(_runs_below(path))
         if not runs:
             raise ValueError(
-                f"{path} holds no log: there is no result_*.txt and no status.json below it; "
+                f"{path} holds no log: there is no result_*.txt, no status.json and no file with records of a log below it; "
                 "give a folder that runs wrote, or run first: python run_suite.py workload=ncf profile=demo"
             )
         for run in runs:
@@ -65,13 +70,50 @@ def _runs_below(folder: Path) -> Iterator[Run]:
         raise ValueError(f"{folder} does not exist; give a folder that holds logs, such as logs/")
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != SUPERSEDED)
-        logs = sorted(name for name in files if _LOG_NAME.fullmatch(name))
+        logs, others = _told_apart(files)
         status = Path(place, "status.json") if "status.json" in files else None
         name = _run_name(Path(place), folder)
         for log in logs:
             yield _run(Path(place, log), status, name if len(logs) == 1 else f"{name}/{log}")
         if status is not None and not logs:
             yield _run(None, status, name)
+        for other in others:
+            if (found := _log_of_another_name(Path(place, other), f"{name}/{other}")) is not None:
+                yield found
+
+
+def _told_apart(files: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(logs by their names, files of a folder without such logs and without a run of ours, which may be logs too)."""
+    logs = sorted(name for name in files if _LOG_NAME.fullmatch(name))
+    named = bool(logs) or any(name in files for name in _OF_A_RUN)
+    return logs, [] if named else sorted(name for name in files if not name.startswith("."))
+
+
+def _log_of_another_name(path: Path, name: str) -> Run | None:
+    """The run of a file whose content is a log; None for anything else, text about logs among it."""
+    run = _run(path, None, name) if may_be_log(path) else None
+    record = run.reading.record if run is not None and run.reading is not None else None
+    return run if record is not None and (record.benchmark or record.start_ms is not None) else None
+
+
+def skipped(paths: Sequence[Path]) -> int:
+    """How many files below folders `collect` leaves out because they are no logs; what a run of ours writes is not counted."""
+    count = 0
+    for path in (path for path in paths if path.is_dir()):
+        for place, folders, files in os.walk(path):
+            folders[:] = [name for name in folders if name != SUPERSEDED]
+            if any(name in files for name in _OF_A_RUN):
+                continue
+            logs, others = _told_apart(files)
+            found = sum(_log_of_another_name(Path(place, name), name) is not None for name in others)
+            count += len(files) - len(logs) - found
+    return count
+
+
+def why_no_log(path: Path) -> str:
+    """Why a file holds no record of a log; empty for a log, damaged or not. Raises ValueError if it cannot be opened."""
+    reading = read(path)
+    return "" if reading.record.format else "; ".join(problem.text for problem in reading.problems[:1])
 
 
 def _run_name(place: Path, folder: Path) -> str:

@@ -44,6 +44,22 @@ def read_events(path: Path) -> tuple[list[Event], list[Problem]]:
     return file.events, file.sorted_problems()
 
 
+def may_be_log(path: Path) -> bool:
+    """Whether the first MiB of a regular file holds the mark of a record; False where it cannot be opened."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return False
+        with open(path, "rb") as stream:
+            block = stream.read(_BLOCK_BYTES)
+    except OSError:
+        return False
+    encoding = _utf16_encoding(block)
+    if not encoding and b"\0" in block[:4096]:
+        return False
+    text = block.decode(encoding or "latin-1", errors="replace")
+    return RECORD_START.search(text) is not None
+
+
 class _LogFile:
     """What has been read of one log file so far."""
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.common.paths import PROJECT
+from suite.common.paths import shipped
 from suite.results.names import framework_name, workload_name
 from suite.results.score.measurement import Measurement
 from suite.results.score.scores import FIRST_CONVERGED, Score, TimedRun, score
@@ -22,7 +22,7 @@ from suite.results.targets import METRIC_NAMES
 
 FOLDER_VARIABLE = "SUITE_PUBLISHED_DIR"
 """Environment variable that names one more folder of such files."""
-SHIPPED = PROJECT / "logs" / "published"
+SHIPPED = shipped("logs/published")
 """Folder of the CSV files that come with the project."""
 OWN_FILE_LABEL = "own file"
 """Label of results from files that do not come with the project: nobody has reviewed them."""

@@ -79,7 +79,8 @@ class Row:
 
 
 def rows(runs: Iterable[Run]) -> list[Row]:
-    """The rows of `runs`, scored and with speedups. Unfinished runs, and runs without known settings, are left out."""
+    """The rows of `runs`, scored and with speedups. Runs that go on or were interrupted, or whose settings are not known, are
+    left out: somebody's Ctrl-C is no failure of what is measured."""
     gathered: dict[Group, list[Run]] = {}
     for run in _ordered(runs):
         gathered.setdefault(_group(run, gathered), []).append(run)
@@ -89,7 +90,7 @@ def rows(runs: Iterable[Run]) -> list[Row]:
 
 def _ordered(runs: Iterable[Run]) -> list[Run]:
     """Successful runs first, so that a run which failed early finds the group that it belongs to."""
-    usable = [run for run in runs if run.settings is not None and not run.running]
+    usable = [run for run in runs if run.settings is not None and not run.running and run.status != "interrupted"]
     return sorted(usable, key=lambda run: not run.succeeded)
 
 

@@ -9,6 +9,7 @@ import pytest
 from suite.commands import check
 from suite.compliance.check import RULES_FOLDER, check_file, find_rule_file
 from suite.compliance.complaints import condition_text
+from suite.compliance.rulesets import installed
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "logs"
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -174,7 +175,6 @@ def test_stock_target_is_checked(tmp_path):
             b':::MLLOG {"key": \n',
             "no record of the log can be read; line 1: :::MLLOG record cannot be read (broken JSON",
         ),
-        (b':::MLL 1700000001.000 seed: {"value": 1, "metadata": {}}\n', "holds :::MLL lines; ruleset 0.7.0"),
     ],
 )
 def test_what_is_no_log_is_one_line(tmp_path, content, text):
@@ -422,3 +422,44 @@ def test_words():
     assert condition_text("is_integer(math.log2(v['value'] / 0.0001))") == "0.0001 times a power of two"
     assert condition_text("not s['run_started']") == "before run_start"
     assert condition_text("v['value'][0] == 3") == "the rule v['value'][0] == 3"
+
+
+@pytest.mark.parametrize("name", ["resnet", "ssd", "maskrcnn", "gnmt", "transformer"])
+def test_logs_of_v06_are_judged_by_its_rules(name, tmp_path):
+    log = DATA / "0.6.0" / f"{name}.txt"
+    verdict = check_file(log)
+    assert verdict.rules_name == "mlperf-logging training_0.6.0"
+    assert verdict.passed, verdict.complaints
+    cut = edited(tmp_path, log, ("eval_accuracy", "evil_accuracy"))
+    assert any(complaint.key == "eval_accuracy" for complaint in check_file(cut).complaints)
+
+
+def test_logs_of_v05_are_not_judged_and_no_failure(capsys):
+    log = DATA / "0.5.0" / "ncf.txt"
+    assert run(log, DEMO) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"not judged  {log}: holds :::MLPv0.5.0 lines of round v0.5")
+    assert "1 of 1 pass, 1 not judged" in out
+
+
+def test_every_ruleset_of_the_installed_checker_can_be_chosen(tmp_path):
+    assert installed()[:2] == ("0.6.0", "0.7.0")
+    assert installed()[-1] == "6.1.0"
+    log = DATA / "0.7.0" / "ssd.txt"
+    for ruleset in installed():
+        verdict = check_file(log, rules=ruleset)
+        assert verdict.rules_name == f"mlperf-logging training_{ruleset}"
+        assert verdict.judged == (ruleset != "0.6.0")
+    with pytest.raises(ValueError, match=r"0\.6\.0, .*, 6\.1\.0 or give the path"):
+        check_file(log, rules="7.7.0")
+
+
+def test_the_folder_of_a_round_names_its_rules(tmp_path):
+    text = (DATA / "0.7.0" / "ssd.txt").read_text()
+    for folder, ruleset in (("v1.1", "1.1.0"), ("training_results_v1.0", "1.0.0"), ("v9.9", "0.7.0"), ("any", "0.7.0")):
+        log = tmp_path / folder / "results" / "result_0.txt"
+        log.parent.mkdir(parents=True)
+        log.write_text(text)
+        verdict = check_file(log)
+        assert verdict.rules_name.endswith(f"training_{ruleset}")
+        assert ("does not name its round" in verdict.why_rules) == (folder in ("v9.9", "any"))

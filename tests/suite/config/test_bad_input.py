@@ -1,5 +1,6 @@
 """A mistake on the command line: one line, exit code 2, within seconds, nothing written."""
 
+import os
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ NCF = ("workload=ncf", "profile=demo")
 CASES = {
     "workload": (
         ("workload=nfc",),
-        "workload=nfc: allowed: gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer (did you mean 'ncf'?)",
+        "workload=nfc: allowed: gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)",
     ),
     "no workload": (("gpus=1",), "no workload given: type workload=NAME"),
     "framework": ((*NCF, "framework=pytroch"), "(did you mean 'pytorch'?)"),
@@ -54,6 +55,12 @@ CASES = {
     "data set": ((*NCF, "workload.dataset=ml-2m"), "workload.dataset=ml-2m: allowed:"),
     "target of synthetic": (("workload=ncf", "profile=synthetic", "stop=target", "device=cpu"), "type stop=steps:50"),
     "not an override": ((*NCF, "fast"), "fast: not of the form key=value"),
+    "a flag": (("--workload=ncf",), "--workload=ncf: settings are typed without dashes; type workload=ncf"),
+    "a flag and its value": ((*NCF, "--gpus", "2"), "--gpus: settings are typed without dashes; type gpus=2"),
+    "a bare workload": (("ncf",), "ncf: not of the form key=value; type workload=ncf"),
+    "a bare profile": (("workload=ncf", "demo"), "demo: not of the form key=value; type profile=demo"),
+    "nearly a workload": (("resnet",), "type workload=resnet50"),
+    "a folder of Hydra's": ((*NCF, "hydra.sweep.dir=/tmp/x"), "hydra.sweep.dir=/tmp/x: Hydra's folders are not used"),
     "environment": ((*NCF, "environment.name=troch"), "(did you mean 'torch'?)"),
 }
 
@@ -124,3 +131,13 @@ def test_a_python_without_the_controllers_packages_says_what_to_type(tmp_path):
     assert "is not installed for" in done.stderr
     assert "type make demo once" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_suite_command_says_it_too(tmp_path):
+    command = [sys.executable, "-S", "-m", "suite.cli", "env", "list"]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert "is not installed for" in line
+    assert "make demo once" in line

@@ -2,7 +2,10 @@
 
 import pytest
 
+from suite.config import overrides
 from suite.config.compose import compose
+from suite.config.sweeps import default_gpus
+from suite.machine import devices
 
 NCF = ("workload=ncf", "profile=demo")
 
@@ -63,7 +66,7 @@ def test_a_reference_to_a_key_that_is_not_there_is_one_line():
 
 
 def test_a_sweep_without_gpus_is_over_1_4_and_8():
-    assert [job.config["gpus"] for job in compose(["-m", *NCF]).jobs] == [1, 4, 8]
+    assert [job.config["gpus"] for job in compose(["-m", "workload=ncf"]).jobs] == [1, 4, 8]
 
 
 @pytest.mark.parametrize(
@@ -81,3 +84,44 @@ def test_a_wrong_flag_or_sweep_is_one_line(arguments, expected):
     with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
         compose(arguments)
     assert expected in str(error.value)
+
+
+def test_a_demo_without_gpus_sweeps_what_the_machine_has(monkeypatch):
+    monkeypatch.setattr(devices, "gpus", list)
+    for cores, words, counts in (
+        (2, (), [1, 2]),
+        (1, (), [1]),
+        (3, (), [1, 2]),
+        (64, (), [1, 2, 4, 8]),
+        (8, ("cpu.cores_per_device=4",), [1, 2]),
+        (2, ("oversubscribe=true",), [1, 4, 8]),
+    ):
+        monkeypatch.setattr(devices, "cpu_cores", lambda cores=cores: tuple(range(cores)))
+        typed, said = default_gpus(overrides.words([*NCF, *words]))
+        assert typed in ("", f"gpus={','.join(map(str, counts))}")  # empty: as conf/config.yaml says
+        assert f"gpus={','.join(map(str, counts))}, " in said
+    monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(4)))
+    request = compose(["-m", *NCF])
+    assert [job.config["gpus"] for job in request.jobs] == [1, 2, 4]
+
+
+def test_the_default_of_a_sweep_is_said_where_it_acts_and_only_there():
+    assert "gpus=1,4,8, the default of conf/config.yaml" in compose(["-m", "workload=ncf"]).notes[0]
+    for words in (("-m", *NCF, "gpus=1,2"), NCF, ("-m", *NCF, "hydra.sweeper.params.gpus=2"), ("gpus=1", *NCF)):
+        assert compose(words).notes == ()
+
+
+def test_help_has_the_keys_and_defaults_of_the_chosen_workload_and_the_variables(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("SUITE_LOG_DIR", str(tmp_path))
+    compose(["workload=ncf", "profile=demo", "--help"])
+    lines = capsys.readouterr().out.splitlines()
+    (rate,) = (line for line in lines if line.startswith("  workload.learning_rate="))
+    assert rate.endswith("Adam's step size [0.006]")
+    assert any("workload.target=" in line and "[hr_at_10 0.635]" in line for line in lines)
+    assert any(line.startswith("  batch=") and "[8192]" in line for line in lines)
+    assert any("pytorch (fp32, bf16, tf32)" in line for line in lines)
+    assert any("SUITE_LOG_DIR" in line and f"[{tmp_path}]" in line for line in lines)
+    for variable in ("SUITE_DATA_DIR", "SUITE_ENV_DIR"):
+        assert any(line.strip().startswith(variable) for line in lines)
+    compose(["--help"])
+    assert "workload=NAME --help" in capsys.readouterr().out

@@ -1,13 +1,19 @@
 """Environments: what a command becomes, what a configuration means, and what `suite env` says."""
 
+import argparse
+import io
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from suite.cli import main
+from suite.commands import env
 from suite.common.paths import PROJECT, data_root, env_root, log_root
-from suite.environments import locks
+from suite.environments import locks, venvs
+from suite.environments.check import damage
 from suite.environments.environment import Environment, installed_versions, resolve
 
 
@@ -173,3 +179,64 @@ def test_a_wrong_name_gives_one_line_and_exit_code_2(root, capsys, word):
 def test_check_of_a_missing_environment_fails(root, capsys):
     assert main(["env", "check", "torch"]) == 1
     assert capsys.readouterr().out == "torch: FAIL missing; make it with: suite env create torch\n"
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """A ready environment of the lock `tiny`, with one package of two files; no Python is started."""
+    monkeypatch.setenv("SUITE_ENV_DIR", str(tmp_path))
+    lock = locks.Lock(
+        "tiny", tmp_path / "tiny.txt", True, "", (3, 10), (3, 13), "tiny", ("tiny",), (Requirement("tiny==1.5"),)
+    )
+    site = tmp_path / "tiny" / "lib" / "python3.11" / "site-packages"
+    (site / "tiny").mkdir(parents=True)
+    (site / "tiny-1.5.dist-info").mkdir()
+    (site / "tiny-1.5.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.5\n")
+    (site / "tiny-1.5.dist-info" / "RECORD").write_text("tiny/__init__.py,,\ntiny/core.py,,\ntiny/core.pyc,,\n")
+    for name in ("__init__.py", "core.py"):
+        (site / "tiny" / name).touch()
+    state = venvs.Status("tiny", tmp_path / "tiny", lock, "ready", "", "3.11.7")
+    monkeypatch.setattr(venvs, "status", lambda name: state)
+    monkeypatch.setattr(locks, "framework_locks", lambda: {"tiny": lock})
+    monkeypatch.setattr(venvs, "create", lambda name, **options: options["say"](f"{name}: made, {options['recreate']}"))
+    return site
+
+
+def create(*names):
+    parser = argparse.ArgumentParser()
+    env.configure(parser)
+    return env.run(parser.parse_args(["create", *names]))
+
+
+def test_several_environments_are_made_by_one_command(made, capsys):
+    assert create("tiny", "tiny") == 0
+    assert capsys.readouterr().out == "tiny: made, False\n" * 2
+    with pytest.raises(ValueError, match="environment other has no lock"):
+        create("tiny", "other")
+    assert not capsys.readouterr().out
+
+
+def test_create_finds_a_damaged_environment_and_offers_to_make_it_again(made, capsys, monkeypatch):
+    (made / "tiny" / "core.py").unlink()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))  # no terminal: nobody is asked
+    with pytest.raises(
+        ValueError, match=r"1 file\(s\) of tiny are gone, such as tiny/core.py; to make it again type"
+    ) as error:
+        create("tiny")
+    assert "suite env create tiny --recreate, to remove it: suite env remove tiny" in str(error.value)
+    assert create("tiny", "--recreate") == 0
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    asked = []
+    monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or "y")
+    assert create("tiny") == 0
+    assert asked == [
+        "tiny: damaged: 1 file(s) of tiny are gone, such as tiny/core.py. Remove it and make it again? [y/N] "
+    ]
+    assert capsys.readouterr().out == "tiny: made, True\n" * 2
+
+
+def test_a_package_of_another_version_is_damage(made):
+    (made / "tiny-1.5.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: tiny\nVersion: 1.4\n")
+    assert damage(venvs.status("tiny")) == "tiny is 1.4 instead of 1.5"
+    shutil.rmtree(made / "tiny-1.5.dist-info")
+    assert damage(venvs.status("tiny")) == "tiny is not there"

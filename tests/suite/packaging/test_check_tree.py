@@ -1,12 +1,14 @@
 import argparse
 import json
 import os
+import re
 import shutil
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.commands import package as package_command
 from suite.commands.check import configure, lines, run
 from suite.packaging.checkers import check_package
 from suite.packaging.description import FIELDS, check_description
@@ -336,3 +338,23 @@ def test_an_unknown_benchmark_is_named(tree):
     found = complaints(check_tree(tree), "result set")
     assert found[0].found == "a benchmark that the rules do not know"
     assert "did you mean 'ssd'?" in found[0].do
+
+
+def test_what_is_still_to_be_done_is_not_called_complete(tmp_path):
+    log_set(tmp_path / "logs", "ssd")
+    options = PackageOptions(system="box")
+    said = package_command.lines(package([tmp_path / "logs"], tmp_path / "tree", options))
+    (empty,) = (line for line in said if "fields are empty" in line)
+    assert re.match(r"warning: \d+ of 33 fields are empty; fill in what the runs do not tell, in ", empty)
+    assert any(line.startswith("warning: ssd: the code that ran is not known") for line in said)
+    verdicts = {verdict.rules_name: verdict for verdict in check_tree(tmp_path / "tree")}
+    description, layout = verdicts["system_desc_checker 1.0.0"], verdicts["layout"]
+    count = re.search(r"(\d+) of 33", empty)[1]
+    assert description.text == f"all 33 fields are there, {count} of them empty"
+    assert "cooling" in description.remarks[0]
+    assert layout.text == "results and systems are there, code is missing"
+    assert "nothing but a README" in layout.remarks[0]
+    implementation = next((tmp_path / "tree" / "benchmarks" / "ssd" / "implementations").iterdir())
+    (implementation / "train.py").write_text("")
+    layout = next(verdict for verdict in check_tree(tmp_path / "tree") if verdict.rules_name == "layout")
+    assert (layout.text, layout.remarks) == ("results, systems and code are there", ())

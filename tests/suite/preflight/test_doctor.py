@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from suite.environments.environment import Environment
-from suite.machine import cpu_load, topology
+from suite.machine import cpu_load, devices, topology
 from suite.machine.cgroups import Limits
 from suite.preflight import doctor
 from suite.preflight import gpus as gpucheck
@@ -229,3 +229,13 @@ def test_suite_doctor(tmp_path):
     assert done.returncode == 1
     assert "impossible  disk: " in done.stdout
     assert suite_here(tmp_path, "doctor", "--gpus", "0").returncode == 2
+
+
+def test_suite_doctor_refuses_more_devices_than_there_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(devices, "cpu_cores", lambda: (0, 1))
+    done = suite_here(tmp_path, "doctor", "--device", "cpu", "--gpus", "8")
+    assert done.returncode == 1
+    first = done.stdout.splitlines()[0]
+    assert first.startswith("impossible  devices: --gpus 8: 8 CPU device(s) of one core need 8 cores")
+    assert "this machine has 2; type --gpus 2" in first
+    assert suite_here(tmp_path, "doctor", "--device", "cpu", "--gpus", "2").returncode == 0

@@ -9,9 +9,9 @@ import numpy as np
 import simplejpeg
 
 from workloads.api import Facts, Place, Settings
+from workloads.common.images.counts import IMAGENET
 from workloads.common.randomness import bits, integers, stream
 from workloads.resnet50.dataset import ImageFolders
-from workloads.resnet50.facts import IMAGENET
 
 CLASSES = 5
 SUBSAMPLINGS = ("420", "444", "422", "440")

@@ -11,11 +11,11 @@ import simplejpeg
 from tests.helpers import wait_until
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.api import Facts
+from workloads.common.images.batches.augment import crop_boxes, flips
+from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
+from workloads.common.images.counts import IMAGENET
 from workloads.common.images.files import BadImage
 from workloads.common.images.resize import central_into, resize_into
-from workloads.resnet50.augment import crop_boxes, flips
-from workloads.resnet50.data import ImageNetData, SyntheticImageData
-from workloads.resnet50.facts import IMAGENET
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from tests.workloads.common.images import synthetic_jpegs
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common import manifest as manifests
 from workloads.common.images import index
+from workloads.common.images.counts import IMAGENET
 from workloads.resnet50.dataset import ImageNet
-from workloads.resnet50.facts import IMAGENET
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import pytest
 
 from workloads.common import manifest as manifests
 from workloads.common.images import index
+from workloads.common.images.counts import IMAGENET
 from workloads.resnet50 import demo
 from workloads.resnet50.demo import ImageNetDemo
-from workloads.resnet50.facts import IMAGENET
 
 LINEAR_LIMIT = 0.40
 SQUARE = 16

@@ -1,26 +1,28 @@
 """Transformer in real processes: synthetic batches, a small corpus, refusals; with the marker `full` the demo to its target."""
 
-import json
-
 import pytest
 
 from suite.cli import main
-from tests.helpers import events, only, run_suite, status, suite
+from tests.helpers import events, only, suite
+from tests.workloads.translation_runs import (
+    FRAMEWORKS,
+    assert_demo_reaches_its_target,
+    assert_refused,
+    metrics,
+    succeeded,
+    swept,
+)
 from workloads.common.text.corpus import candidates, plain
 
-FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 SMALL = ("workload.hidden=32", "workload.feed_forward=32", "workload.layers=1", "workload.heads=4")
 
 
 @pytest.fixture(scope="module")
 def synthetic(tmp_path_factory):
     """Two steps of a narrow model with all words in every framework."""
-    tmp_path = tmp_path_factory.mktemp("synthetic")
-    chosen = ("workload=transformer", f"framework={','.join(FRAMEWORKS)}", "gpus=1", "profile=synthetic", "device=cpu")
     sizes = ("batch=global:64", "workload.max_sequence_length=16", "workload.bucket_growth=2.0")
-    done = run_suite(tmp_path, "-m", *chosen, *SMALL, *sizes, "stop=steps:2", timeout=900)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return tmp_path
+    folder = tmp_path_factory.mktemp("synthetic")
+    return swept(folder, "transformer", "profile=synthetic", *SMALL, *sizes, "stop=steps:2")
 
 
 @pytest.fixture(scope="module")
@@ -36,37 +38,31 @@ def trained(tmp_path_factory):
             (text / f"{split}.{language}").write_text("".join(lines), encoding="utf-8")
     to = tmp_path / "data" / "parallel-text"
     assert main(["data", "prepare", "parallel-text", "--from", str(text), "--merges", "150", "--to", str(to)]) == 0
-    chosen = ("workload=transformer", f"framework={','.join(FRAMEWORKS)}", "gpus=1", "profile=demo", "device=cpu")
     sizes = (
         "workload.dataset=parallel-text",
         "batch=global:512",
         "workload.evaluation_shapes=1",
-        "seed=1",
         "workload.target=0.0",
     )
     variables = {"SUITE_DATA_DIR": str(tmp_path / "data")}
-    done = run_suite(tmp_path, "-m", *chosen, *SMALL, *sizes, "stop=epochs:2", timeout=900, **variables)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return tmp_path
+    return swept(tmp_path, "transformer", "profile=demo", *SMALL, *sizes, "seed=1", "stop=epochs:2", **variables)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_synthetic_steps_run(synthetic, framework):
-    folder = only((synthetic / "logs").glob(f"*/transformer-{framework}-*/run_0"))
+    folder = succeeded(synthetic, framework)
     found = {key: value for key, value, _ in events(folder / "result_0.txt")}
-    assert status(folder)["status"] == "success"
     assert found["suite_run"]["labels"][:2] == ["synthetic", "cpu"]
     assert found["global_batch_size"] == 64
     assert (found["model_hp_hidden_size"], found["model_hp_num_layers"]) == (32, 1)
-    row = only(json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines())
+    row = only(metrics(folder))
     assert row["rates"]["tokens"] > 2 * row["samples_per_second"] > 0
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_small_corpus_is_learned_and_scored(trained, framework):
-    folder = only((trained / "logs").glob(f"*/transformer-{framework}-*/run_0"))
-    assert status(folder)["status"] == "success"
-    rows = [json.loads(line)["quality"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    folder = succeeded(trained, framework)
+    rows = [row["quality"] for row in metrics(folder)]
     assert len(rows) == 2
     assert rows[1]["validation_loss"] < rows[0]["validation_loss"] < 7
     assert all(0 <= row["bleu"] < 0.5 for row in rows)
@@ -95,20 +91,10 @@ def test_a_small_corpus_is_learned_and_scored(trained, framework):
 )
 def test_what_cannot_be_is_refused_in_one_line(tmp_path, demo_data, overrides, words):
     demo_data("translation-demo")
-    done = run_suite(tmp_path, "workload=transformer", *overrides, timeout=60)
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert len([line for line in done.stderr.strip().splitlines() if not line.startswith("environment ")]) == 1
-    assert not (tmp_path / "logs").exists()
+    assert_refused(tmp_path, "transformer", overrides, words)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_demo_reaches_its_target(tmp_path, framework):
-    done = run_suite(tmp_path, "workload=transformer", f"framework={framework}", "profile=demo", "seed=1", timeout=1800)
-    assert done.returncode == 0, done.stdout + done.stderr
-    folder = only((tmp_path / "logs").glob("*/*/run_0"))
-    scores = [json.loads(line)["quality"]["bleu"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert scores[-1] >= 0.5 > scores[0]
-    assert scores[0] < 0.1, "the first epoch must not be enough"
-    assert suite(tmp_path, "check", folder / "result_0.txt").returncode == 0
+    assert_demo_reaches_its_target(tmp_path, "transformer", framework)

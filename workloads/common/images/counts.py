@@ -62,6 +62,10 @@ class ImageFacts:
         return Facts(counts["train"], counts["val"], {"classes": counts["classes"]}, "synthetic")
 
 
+IMAGENET = ImageFacts("an image", "imagenet", {"train": 1_281_167, "val": 50_000, "classes": 1_000})
+"""ILSVRC2012 (reference imagenet_main.py)."""
+
+
 def check_batch(settings: Settings, facts: Facts) -> None:
     """Every device needs equally many images, since batch norm would see padding; and a batch is no larger than the data.
 

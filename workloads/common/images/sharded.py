@@ -26,11 +26,11 @@ import numpy.typing as npt
 from workloads.api import Array, Batch, Facts, Place, Settings, options_as, steps_of
 from workloads.common import manifest as manifests
 from workloads.common.images import index, seek
+from workloads.common.images.batches.pool import BatchesAhead, Buffers, ReaderPool
 from workloads.common.images.counts import Shape, image_shapes
 from workloads.common.images.files import BadImage
 from workloads.common.images.index import ImageIndex
 from workloads.common.images.jpeg import Box, Reader
-from workloads.common.images.pool import BatchesAhead, Buffers, ReaderPool
 from workloads.common.images.shape_groups import ShapeGroup, group_by_shape
 from workloads.common.images.workload import ImageOptions
 from workloads.common.randomness import Permutation, stream

@@ -1,4 +1,4 @@
-"""Weights out of Detectron's Caffe2 pickles (`R-50.pkl`), without Caffe2 and without executing anything.
+"""Arrays out of pickles of Python 2 (Detectron's `R-50.pkl`, CIFAR-10's batches), without executing anything.
 
 Such a file is one pickle of Python 2: a dictionary of names and NumPy arrays, or one that has it under `blobs`. It is
 untrusted: names and opcodes are held against an allow-list (torch_pickle.py), and NumPy's own functions are never called
@@ -16,7 +16,7 @@ import numpy as np
 from workloads.api import Array
 from workloads.common.networks import torch_pickle
 
-DTYPES = {b"f4": "<f4", b"f8": "<f8", b"i4": "<i4", b"i8": "<i8"}
+DTYPES = {b"f4": "<f4", b"f8": "<f8", b"i4": "<i4", b"i8": "<i8", b"u1": "u1"}
 DIMENSIONS_MAXIMUM = 8
 
 
@@ -30,7 +30,8 @@ class _Type:
 
     def __setstate__(self, state: object) -> None:
         """(version, byte order, …)"""
-        if not isinstance(state, tuple) or len(state) < 2 or state[1] != b"<":
+        order = b"|" if self.dtype == "u1" else b"<"  # a byte has none
+        if not isinstance(state, tuple) or len(state) < 2 or state[1] != order:
             raise ValueError("an array that is not little-endian")
 
 
@@ -75,12 +76,24 @@ def decode(data: bytes) -> dict[str, Array]:
 
     Raises ValueError, in one line without a file name, for whatever is no such file, damaged, or not allowed.
     """
-    loaded = torch_pickle.load(io.BytesIO(data), allowed=ALLOWED, encoding="bytes")
-    blobs: Any = loaded.get(b"blobs", loaded) if isinstance(loaded, dict) else None
+    loaded = dictionary(data)
+    blobs = loaded.get(b"blobs", loaded)
     if not isinstance(blobs, dict):
         raise ValueError("holds no dictionary of weights")
-    found = {}
-    for name, array in blobs.items():
-        if isinstance(name, bytes) and isinstance(array, _Array) and array.value is not None:
-            found[name.decode("ascii", "replace")] = array.value
-    return found
+    arrays = {name: _plain(value) for name, value in blobs.items() if isinstance(name, bytes)}
+    return {name.decode("ascii", "replace"): value for name, value in arrays.items() if isinstance(value, np.ndarray)}
+
+
+def dictionary(data: bytes) -> dict[object, Any]:
+    """The dictionary of any such pickle, strings as bytes, arrays as arrays where they are its values.
+
+    Raises ValueError, in one line without a file name, for whatever is no such file, damaged, or not allowed.
+    """
+    loaded = torch_pickle.load(io.BytesIO(data), allowed=ALLOWED, encoding="bytes")
+    if not isinstance(loaded, dict):
+        raise ValueError("holds no dictionary of weights")
+    return {name: _plain(value) for name, value in loaded.items()}
+
+
+def _plain(value: object) -> object:
+    return value.value if isinstance(value, _Array) else value

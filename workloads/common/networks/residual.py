@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -52,6 +53,11 @@ class Convolution:
     def shape(self) -> tuple[int, int, int, int]:
         """(outputs, inputs, kernel, kernel)."""
         return (self.outputs, self.inputs, self.kernel, self.kernel)
+
+    @property
+    def has_bias(self) -> bool:
+        """True where no batch norm follows."""
+        return self.norm is None
 
     def size(self, side: int) -> int:
         """Side of the output for an input of `side`."""
@@ -159,19 +165,48 @@ def activation_values(trunk: Trunk, height: int, width: int) -> int:
     return sum(layer.outputs * row * column for (layer, row), (_, column) in zip(rows, columns, strict=True))
 
 
-def parameter_shapes(convolutions: Iterable[Convolution], frozen_norm: bool = False) -> Shapes:
-    """Of every parameter: weights, then a batch norm's scale and shift, unless those are frozen, or the bias."""
+class Parametrised(Protocol):
+    """What parameters follow from: any convolution."""
+
+    @property
+    def name(self) -> str:
+        """Of its weights."""
+        ...
+
+    @property
+    def outputs(self) -> int:
+        """Channels."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Of the weights."""
+        ...
+
+    @property
+    def norm(self) -> str | None:
+        """Name of the batch norm after it."""
+        ...
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether a bias is added."""
+        ...
+
+
+def parameter_shapes(convolutions: Iterable[Parametrised], frozen_norm: bool = False) -> Shapes:
+    """Of every parameter: weights, the bias if there is one, a batch norm's scale and shift, unless those are frozen."""
     shapes: Shapes = {}
     for layer in convolutions:
         shapes[f"{layer.name}.weight"] = layer.shape
-        if layer.norm is None:
+        if layer.has_bias:
             shapes[f"{layer.name}.bias"] = (layer.outputs,)
-        elif not frozen_norm:
+        if not frozen_norm:
             shapes |= affine_shapes([layer])
     return shapes
 
 
-def affine_shapes(convolutions: Iterable[Convolution]) -> Shapes:
+def affine_shapes(convolutions: Iterable[Parametrised]) -> Shapes:
     """Of every norm's scale and shift. Frozen ones, into which statistics are folded, are state and not parameters."""
     return {
         f"{layer.norm}.{kind}": (layer.outputs,)
@@ -181,7 +216,7 @@ def affine_shapes(convolutions: Iterable[Convolution]) -> Shapes:
     }
 
 
-def statistic_shapes(convolutions: Iterable[Convolution]) -> Shapes:
+def statistic_shapes(convolutions: Iterable[Parametrised]) -> Shapes:
     """Of every running statistic of a batch norm: they are state, not parameters."""
     return {
         f"{layer.norm}.running_{kind}": (layer.outputs,)

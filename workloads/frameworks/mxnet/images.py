@@ -98,9 +98,13 @@ class ImageTrainer(ModelTrainer):
 
     def _largest(self) -> DataShapes:
         """Of a piece of the largest batch."""
-        specs = self.workload.shapes()[0]
-        shapes = {name: specs[name].shape for name in (*self.model.inputs, *self.model.targets)}
+        shapes = self.largest_shapes()
         return tuple((name, (self.piece_size(shape[0], True), *shape[1:])) for name, shape in shapes.items())
+
+    def largest_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the arrays that the training pass takes of the largest batch, by name."""
+        specs = self.workload.shapes()[0]
+        return {name: specs[name].shape for name in (*self.model.inputs, *self.model.targets)}
 
     def _divide_for(self, replica: ImageReplica, shapes: DataShapes) -> None:
         """Divide the statistics that training moves by the quotient of these shapes, instead of that of the last ones."""
@@ -131,7 +135,7 @@ class ImageTrainer(ModelTrainer):
         maps = dict(zip(inner.list_outputs(), inner.infer_shape(**known)[1], strict=True))
         factors = []
         for name, (channels,) in self.model.statistics.items():
-            count = math.prod(maps[f"{name.rpartition('.')[0]}_output"]) / channels
+            count = math.prod(maps[self.model.norm_output(name.rpartition(".")[0])]) / channels
             factors.append(np.full(channels, count / max(count - 1, 1) if name.endswith("var") else 1.0))
         return np.concatenate(factors).astype(np.float32)
 

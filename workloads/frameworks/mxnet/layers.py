@@ -16,7 +16,7 @@ from workloads.frameworks.mxnet.flat import Shapes
 from workloads.frameworks.mxnet.graphs import Inputs, Model, Tensor
 
 Layer = Any
-"""A workload's network.Convolution, with `norm` (None: it has a bias instead of a batch norm) and `padding`."""
+"""A convolution of `workloads.common.networks`: of residual trunks, or of lists of layers."""
 Block = Any
 """A workload's residual block: `convolutions`, and a `shortcut` or None."""
 
@@ -64,14 +64,17 @@ class ImageModel(Model):
         x = self.unit(F, inputs, self.normalised(F, inputs), stem, relu=True)
         x = F.Pooling(x, kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type="max", pooling_convention="valid")
         for block in blocks:
-            out = x
-            for layer in block.convolutions[:-1]:
-                out = self.unit(F, inputs, out, layer, relu=True)
-            out = self.unit(F, inputs, out, block.convolutions[-1], relu=False)
-            shortcut = x if block.shortcut is None else self.unit(F, inputs, x, block.shortcut, relu=False)
-            x = rectified(F, out + shortcut)
-            maps[block.convolutions[0].name.partition(".")[0]] = x
+            x = maps[block.convolutions[0].name.partition(".")[0]] = self.residual(F, inputs, x, block)
         return list(maps.values())
+
+    def residual(self, F: ModuleType, inputs: Inputs, x: Tensor, block: Block) -> Tensor:
+        """A residual block."""
+        out = x
+        for layer in block.convolutions[:-1]:
+            out = self.unit(F, inputs, out, layer, relu=True)
+        out = self.unit(F, inputs, out, block.convolutions[-1], relu=False)
+        shortcut = x if block.shortcut is None else self.unit(F, inputs, x, block.shortcut, relu=False)
+        return rectified(F, out + shortcut)
 
     def unit(self, F: ModuleType, inputs: Inputs, x: Tensor, layer: Layer, relu: bool) -> Tensor:
         """Convolution, batch norm if the layer has one, and possibly ReLU."""
@@ -96,14 +99,18 @@ class ImageModel(Model):
         The scale is multiplied into the weights, which are many times smaller than the maps.
         """
         frozen = self.frozen_norms and layer.norm is not None
-        kinds = ("weight",) if layer.norm else ("weight", "bias")
+        kinds = ("weight", "bias") if layer.has_bias else ("weight",)
         arrays = [F.cast(inputs[f"{layer.name}.{kind}"], self.dtype) for kind in kinds]
         if frozen:
             scale, shift = (F.cast(inputs[f"{layer.norm}.{kind}"], self.dtype) for kind in ("weight", "bias"))
             arrays = [F.broadcast_mul(arrays[0], F.reshape(scale, (-1, 1, 1, 1))), shift]
         values = {"kernel": layer.kernel, "stride": layer.stride, "pad": layer.padding}
-        sizes = {name: (value, value) for name, value in values.items()}
+        sizes = {name: value if isinstance(value, tuple) else (value, value) for name, value in values.items()}
         return F.Convolution(x, *arrays, num_filter=layer.outputs, no_bias=len(arrays) == 1, **sizes)
+
+    def norm_output(self, name: str) -> str:
+        """What the graph calls the output of a batch norm."""
+        return f"{name}_output"
 
     def constants(self) -> dict[str, Array]:
         """What normalises images."""

@@ -8,15 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from workloads.common.networks import layer_lists
 from workloads.common.networks.residual import Block, Convolution
 
 Norm = Callable[[int], nn.Module]
 """Channels to the norm after a convolution."""
 
 
-def convolution(layer: Convolution) -> nn.Conv2d:
-    """The layer, with a bias where no norm follows."""
-    return nn.Conv2d(layer.inputs, layer.outputs, layer.kernel, layer.stride, layer.padding, bias=layer.norm is None)
+def convolution(layer: Convolution | layer_lists.Convolution) -> nn.Conv2d:
+    """The layer alone, without its norm."""
+    return nn.Conv2d(layer.inputs, layer.outputs, layer.kernel, layer.stride, layer.padding, bias=layer.has_bias)
 
 
 class FrozenNorm(nn.Module):

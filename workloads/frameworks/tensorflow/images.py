@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from workloads.api import Array, Batch, TrainStats
-from workloads.common.networks.residual import Convolution, Trunk
+from workloads.common.networks import layer_lists
+from workloads.common.networks.residual import Block, Convolution, Trunk
 from workloads.frameworks.tensorflow.model import ModelTrainer
 from workloads.frameworks.tensorflow.variables import Model, Shapes
 
@@ -58,15 +59,16 @@ class ImageModel(Model):
         """In the type of the activations."""
         return tf.cast(self.parameters[name], self.dtype)
 
-    def convolve(self, x: tf.Tensor, weight: tf.Tensor, stride: int, padding: int) -> tf.Tensor:
+    def convolve(self, x: tf.Tensor, weight: tf.Tensor, stride: int, padding: int | tuple[int, int]) -> tf.Tensor:
         """(B, h, w, inputs) to (B, h', w', outputs) by (height, width, inputs, outputs), with zeros on every side.
 
         The operator's EXPLICIT padding leaves oneDNN, above all in bf16 (twenty times slower); so zeros are put around.
         """
-        kernel, _, inputs, outputs = weight.shape
-        if stride > 1 or 2 * padding != kernel - 1:
-            return tf.nn.conv2d(pad(x, padding), weight, stride, "VALID")
-        if kernel == 1 and self.as_products:
+        height, width, inputs, outputs = weight.shape
+        rows, columns = padding if isinstance(padding, tuple) else (padding, padding)
+        if stride > 1 or 2 * rows != height - 1 or 2 * columns != width - 1:
+            return tf.nn.conv2d(pad(x, rows, columns), weight, stride, "VALID")
+        if height == width == 1 and self.as_products:
             product = tf.matmul(tf.reshape(x, [-1, inputs]), tf.reshape(weight, [inputs, outputs]))
             return tf.reshape(product, [*x.shape[:-1], outputs])
         return tf.nn.conv2d(x, weight, 1, "SAME")  # with stride 1 and an odd kernel as much on every side
@@ -80,13 +82,17 @@ class ImageModel(Model):
         x = max_pool(tf.nn.relu(self.unit(x, layers.stem, training)))
         maps: dict[str, tf.Tensor] = {}
         for block in layers.blocks:
-            out = x
-            for layer in block.convolutions[:-1]:
-                out = tf.nn.relu(self.unit(out, layer, training))
-            out = self.unit(out, block.convolutions[-1], training)
-            shortcut = x if block.shortcut is None else self.unit(x, block.shortcut, training)
-            x = maps[block.convolutions[0].name.partition(".")[0]] = tf.nn.relu(out + shortcut)
+            x = maps[block.convolutions[0].name.partition(".")[0]] = self.residual(x, block, training)
         return list(maps.values())
+
+    def residual(self, x: tf.Tensor, block: Block, training: bool) -> tf.Tensor:
+        """A residual block: (B, h, w, inputs) to (B, h / stride, w / stride, outputs)."""
+        out = x
+        for layer in block.convolutions[:-1]:
+            out = tf.nn.relu(self.unit(out, layer, training))
+        out = self.unit(out, block.convolutions[-1], training)
+        shortcut = x if block.shortcut is None else self.unit(x, block.shortcut, training)
+        return tf.nn.relu(out + shortcut)
 
     def unit(self, x: tf.Tensor, layer: Convolution, training: bool) -> tf.Tensor:
         """Convolution and batch norm: (B, h, w, inputs) to (B, h / stride, w / stride, outputs).
@@ -102,7 +108,7 @@ class ImageModel(Model):
         x = self.convolve(x, self.parameter(f"{layer.name}.weight"), layer.stride, layer.padding)
         return self.normalise(x, layer.norm, training)
 
-    def biased(self, x: tf.Tensor, layer: Convolution) -> tf.Tensor:
+    def biased(self, x: tf.Tensor, layer: Convolution | layer_lists.Convolution) -> tf.Tensor:
         """Convolution with bias."""
         x = self.convolve(x, self.parameter(f"{layer.name}.weight"), layer.stride, layer.padding)
         return tf.nn.bias_add(x, self.parameter(f"{layer.name}.bias"))
@@ -142,6 +148,12 @@ def max_pool(x: tf.Tensor) -> tf.Tensor:
     return tf.nn.max_pool2d(pad(x, 1), 3, 2, "VALID")
 
 
-def pad(x: tf.Tensor, count: int) -> tf.Tensor:
-    """Zeros on every side of (B, h, w, C); with a stride SAME would put more of them at the bottom right."""
-    return tf.pad(x, [[0, 0], [count, count], [count, count], [0, 0]]) if count else x
+def pad(x: tf.Tensor, count: int, columns: int | None = None, extra: tuple[int, int] = (0, 0)) -> tf.Tensor:
+    """Zeros on every side of (B, h, w, C); with a stride SAME would put more of them at the bottom right.
+
+    `count` rows above and below, and as many columns, unless `columns` says how many; `extra` of both at the bottom right.
+    """
+    sides = (count, count if columns is None else columns)
+    if not any(sides + extra):
+        return x
+    return tf.pad(x, [[0, 0], *([side, side + more] for side, more in zip(sides, extra, strict=True)), [0, 0]])

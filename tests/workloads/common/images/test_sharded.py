@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.workloads.resnet50 import synthetic_images as synthetic
+from workloads.common.images.batches.labelled import ImageNetData
 from workloads.common.images.files import BadImage
 from workloads.common.images.sharded import SUBSTITUTES, reduction
-from workloads.resnet50.data import ImageNetData
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from tests.helpers import suite_here
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common import manifest as manifests
 from workloads.common.images import index, seek
+from workloads.common.images.batches.labelled import ImageNetData
+from workloads.common.images.counts import IMAGENET
 from workloads.common.images.seek import prepared as stored
-from workloads.resnet50.data import ImageNetData
-from workloads.resnet50.facts import IMAGENET
 
 
 @pytest.fixture

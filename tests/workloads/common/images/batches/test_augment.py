@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.helpers import examples
-from workloads.resnet50.augment import ASPECTS, crop_boxes, flips
+from workloads.common.images.batches.augment import ASPECTS, crop_boxes, flips
 
 
 def boxes(count, width, height, minimum=0.05, seed=1, epoch=0):

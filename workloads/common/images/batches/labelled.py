@@ -1,4 +1,4 @@
-"""Training and evaluation batches of ResNet-50: JPEGs decoded, cropped and flipped by threads while training runs.
+"""Batches of image classifiers: JPEGs decoded, cropped and flipped by threads while training runs.
 
 Order, shares and filling up are those of `workloads.common.images.sharded`.
 """
@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Array, Facts, Place, Settings
+from workloads.common.images.batches.augment import crop_boxes, flips
 from workloads.common.images.jpeg import Reader
 from workloads.common.images.resize import central_into, resize_into
 from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8s
 from workloads.common.images.synthetic import SyntheticData
 from workloads.common.randomness import bits, integers
-from workloads.resnet50.augment import crop_boxes, flips
-from workloads.resnet50.settings import ResNet50Options
 
 
 class ImageNetData(ImageData):
@@ -26,8 +25,6 @@ class ImageNetData(ImageData):
     Arrays of a training batch: `image` uint8 (B, H, W, 3) RGB, `label` int32 (B,), B the same in every step. Of an
     evaluation batch: the same and `valid` bool (B,), False where an image only fills the batch up (black, label 0).
     """
-
-    OPTIONS = ResNet50Options
 
     def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
         super().__init__(settings, facts, place, seed)
@@ -79,7 +76,7 @@ class ImageNetData(ImageData):
 
 
 class SyntheticImageData(SyntheticData):
-    """Synthetic batches of ResNet-50: `image` and `label` as `ImageNetData` has them."""
+    """Synthetic batches: `image` and `label` as `ImageNetData` has them."""
 
     BATCHES = 4
     STREAM = "image synthetic"

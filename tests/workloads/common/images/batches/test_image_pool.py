@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from workloads.common.images.pool import IMAGES_PER_TASK, BatchesAhead, Buffers, ReaderPool
+from workloads.common.images.batches.pool import IMAGES_PER_TASK, BatchesAhead, Buffers, ReaderPool
 
 
 def test_memory_is_used_again_once_nothing_refers_to_it():

@@ -1,0 +1,78 @@
+"""Which rules a log is held against: those of its round, as far as the installed mlperf-logging has them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.results.logs.record import RunRecord
+
+DEFAULT = "0.7.0"
+"""The ruleset of this suite's own logs, and of logs that do not tell their round."""
+RULES_FOLDER = Path(__file__).resolve().parent / "rules"
+"""Folder of the suite's own rule files."""
+_ROUND = re.compile(r"(?:training_results_)?v?(\d\.\d)(?:\.0)?")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules for one log."""
+
+    ruleset: str
+    """Whose checker reads the log: `0.7.0`."""
+    file: Path | None = None
+    """A rule file of ours or the user's; None: the ruleset's own."""
+    remark: str = ""
+    """Why these, where the log does not say."""
+
+    @property
+    def name(self) -> str:
+        """As verdicts show it."""
+        if self.file is None:
+            return f"mlperf-logging training_{self.ruleset}"
+        return f"suite/compliance/rules/{self.file.name}" if self.file.parent == RULES_FOLDER else str(self.file)
+
+
+@functools.cache
+def installed() -> tuple[str, ...]:
+    """The rulesets of the installed checker, in order: 0.6.0, 0.7.0, …"""
+    folders = (path.name.removeprefix("training_") for path in _checker_folder().glob("training_*"))
+    return tuple(sorted(name for name in folders if re.fullmatch(r"\d+\.\d+\.\d+", name)))
+
+
+def rules_of(record: RunRecord) -> Rules | None:
+    """The rules of the log's round; None for a format that no ruleset reads (v0.5).
+
+    The format tells v0.6 apart, a log of this suite names its profile; of others the folder's name counts (`v1.1`).
+    """
+    if record.format == "MLL":
+        return Rules("0.6.0")
+    if record.format != "MLLOG":
+        return None
+    if record.benchmark == "ncf":  # no ruleset has it
+        reference = record.settings.profile in ("", "reference")
+        return Rules(DEFAULT, RULES_FOLDER / ("ncf_reference.yaml" if reference else "ncf_demo.yaml"))
+    if record.settings.profile:
+        return Rules(DEFAULT)
+    for part in reversed(record.path.absolute().parent.parts):
+        named = _ROUND.fullmatch(part)
+        if named and f"{named[1]}.0" in installed() and f"{named[1]}.0" >= DEFAULT:
+            return Rules(f"{named[1]}.0", None, f"round v{named[1]} by the name of its folder")
+    having = [name for name in installed() if name >= DEFAULT and _has(name, record.benchmark)]
+    ruleset = DEFAULT if DEFAULT in having or not having else having[0]
+    return Rules(
+        ruleset, None, f"the log does not name its round; type --rules {installed()[-1]} or another for its own"
+    )
+
+
+def _has(ruleset: str, benchmark: str) -> bool:
+    folder = _checker_folder() / f"training_{ruleset}"
+    return re.fullmatch(r"\w+", benchmark) is not None and (folder / f"closed_{benchmark}.yaml").is_file()
+
+
+def _checker_folder() -> Path:
+    from mlperf_logging.compliance_checker import mlp_compliance
+
+    return Path(mlp_compliance.__file__).resolve().parent

@@ -1,0 +1,57 @@
+"""Signals that end a command: the first one does, in its own time; those that follow it quickly change nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+from suite.common.typed import run_command
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+"""Ctrl-C, `kill`, a terminal or ssh connection that closes, and what batch systems send before their limit."""
+
+
+def listen() -> None:
+    """From now on each of SIGNALS raises KeyboardInterrupt. One that is ignored stays so: `nohup`, a shell's `&`."""
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    for other in SIGNALS:  # what follows, ending processes and filing why, takes seconds and is done once
+        signal.signal(other, signal.SIG_IGN)
+    if number == signal.SIGHUP:
+        _leave_terminal()
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def _leave_terminal() -> None:
+    """Send output that no one can read any more nowhere: a write would fail. Files keep what they get."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Signals that come during the block act after it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def resuming_command(arguments: Sequence[str], output: Path) -> str:
+    """The command line that goes on with an interrupted one, as it can be typed here."""
+    kept = [word for word in arguments if word.partition("=")[0] not in ("output", "resume")]
+    return f"{run_command()} {shlex.join([*kept, f'output={output}', 'resume=true'])}"

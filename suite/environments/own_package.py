@@ -1,0 +1,58 @@
+"""The suite's own package inside environments: editable from a checkout, a copy where the suite itself was installed."""
+
+from __future__ import annotations
+
+import configparser
+import shutil
+from importlib import metadata
+from pathlib import Path
+
+from suite.common.paths import IN_CHECKOUT, PROJECT
+
+DISTRIBUTION = "time-to-target"
+
+
+def is_checkout(project: Path) -> bool:
+    """True if `project` can be installed editable; False for the site-packages that this package was installed into."""
+    return IN_CHECKOUT or project != PROJECT
+
+
+def fingerprint(project: Path) -> bytes:
+    """Changes whenever an environment's copy of the package must be made anew."""
+    if is_checkout(project):
+        return _bytes(project / "setup.cfg")
+    return (metadata.distribution(DISTRIBUTION).read_text("RECORD") or "").encode()
+
+
+def copy_into(site_packages: Path) -> None:
+    """Install the running package into another environment by copying its files. It is pure Python."""
+    for name in ("suite", "workloads"):
+        shutil.rmtree(site_packages / name, ignore_errors=True)
+    for old in site_packages.glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"):
+        shutil.rmtree(old)
+    for file in metadata.distribution(DISTRIBUTION).files or ():
+        if file.parts[0] != ".." and file.suffix != ".pyc":  # commands are of use here alone
+            target = site_packages / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(Path(str(file.locate())), target)
+
+
+def entry_points(project: Path) -> dict[str, set[str]]:
+    """Group to the names that the package declares: those that an environment must see."""
+    declared = configparser.ConfigParser(delimiters=("=",))
+    if is_checkout(project):
+        declared.read(project / "setup.cfg", encoding="utf-8")
+        section = dict(declared["options.entry_points"]) if declared.has_section("options.entry_points") else {}
+        lines = {group: section[group].splitlines() for group in section if group.startswith("suite.")}
+        return {
+            group: {line.partition("=")[0].strip() for line in found if "=" in line} for group, found in lines.items()
+        }
+    groups: dict[str, set[str]] = {}
+    for point in metadata.distribution(DISTRIBUTION).entry_points:
+        if point.group.startswith("suite."):
+            groups.setdefault(point.group, set()).add(point.name)
+    return groups
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.exists() else b""

@@ -1,0 +1,48 @@
+"""Commands in messages, as the shell at hand finds them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from suite.common.typed import as_typed
+from tests.helpers import PROJECT, run_suite
+
+BIN = Path(sys.executable).parent
+
+
+def started_by_a_script(monkeypatch, folder, path=""):
+    monkeypatch.setattr(sys, "argv", [str(PROJECT / "run_suite.py")])
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", path)
+
+
+def test_the_path_below_the_working_directory_is_enough(monkeypatch):
+    started_by_a_script(monkeypatch, PROJECT)
+    below = os.path.relpath(BIN)
+    start = below if not below.startswith("..") else str(BIN)
+    assert as_typed("type: suite env create torch") == f"type: {start}/suite env create torch"
+    assert as_typed("python run_suite.py workload=ncf") == f"{start}/python run_suite.py workload=ncf"
+
+
+def test_elsewhere_it_is_the_whole_path_or_the_name_alone(monkeypatch, tmp_path):
+    started_by_a_script(monkeypatch, tmp_path)
+    assert as_typed("(suite published list)") == f"({BIN}/suite published list)"
+    assert as_typed("python run_suite.py a=1") == f"{sys.executable} {PROJECT}/run_suite.py a=1"
+    started_by_a_script(monkeypatch, tmp_path, str(BIN))
+    assert as_typed("type: suite data list") == "type: suite data list"
+    assert as_typed("python run_suite.py a=1") == f"python {PROJECT}/run_suite.py a=1"
+
+
+def test_other_words_stay(monkeypatch, tmp_path):
+    started_by_a_script(monkeypatch, tmp_path)
+    for text in ("the suite is not installed", ".venv/bin/suite env list", "suite/compliance/rules", "suite.control.x"):
+        assert as_typed(text) == text
+
+
+def test_a_hint_works_as_it_is_typed(tmp_path):
+    done = run_suite(tmp_path, "workload=ncf", "profile=demo", SUITE_ENV_DIR=str(tmp_path / "none"))
+    command = done.stderr.strip().rpartition("make it with: ")[2].split()
+    assert command[-3:] == ["env", "create", "torch"]
+    said = subprocess.run([*command[:-2], "list"], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert "torch" in said.stdout

@@ -1,0 +1,98 @@
+"""The package as `pip install .` leaves it: outside the checkout it has all that it needs, and writes where it is called."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from suite.common.paths import env_root
+from tests.helpers import PROJECT, only
+
+SOURCES = (
+    *("suite", "workloads", "conf", "environments", "logs/published"),
+    *("run_suite.py", "setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"),
+)
+FOUND_IN_THE_CHECKOUT = ("PYTHONPATH", "PYTHONHOME", "SUITE_LOG_DIR", "SUITE_DATA_DIR", "SUITE_ENV_DIR")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A virtual environment with the wheel; what that depends on is taken from this Python's environment."""
+    place = tmp_path_factory.mktemp("wheel")
+    for name in SOURCES:
+        target = place / "source" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copyfile
+        copy(PROJECT / name, target)
+    variables = {name: value for name, value in os.environ.items() if name not in FOUND_IN_THE_CHECKOUT}
+    venv.create(place / "env", with_pip=False, symlinks=True)
+    python = place / "env" / "bin" / "python"
+    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check", "--no-input"]
+    build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(place), str(place / "source")]
+    subprocess.run([*pip, *build], check=True, env=variables)
+    wheel = str(only(place.glob("*.whl")))
+    subprocess.run([*pip, "--python", str(python), "install", "--no-deps", wheel], check=True, env=variables)
+    site = only((place / "env" / "lib").glob("python3.*/site-packages"))
+    (site / "dependencies.pth").write_text(f"{sysconfig.get_paths()['purelib']}\n")
+    return place / "env", site, variables
+
+
+@pytest.fixture
+def call(installed, tmp_path):
+    """Calls the installed `suite` in an empty folder."""
+    folder, _, variables = installed
+
+    def called(*arguments, **extra):
+        command = [str(folder / "bin" / "suite"), *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**variables, **extra})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return called
+
+
+def test_locks_published_figures_and_rules_are_there(call, installed, tmp_path):
+    listed = call("env", "list")
+    assert f"environments in {tmp_path / '.envs'}\n" in listed
+    for lock in ("torch", "tensorflow-cpu", "mxnet-cpu"):
+        assert f"\n{lock} " in listed
+    assert call("published", "list", "--workload", "ncf").rstrip().endswith("rows.")
+    assert call("check", PROJECT / "tests/data/logs/ncf_demo.txt", "--rules", "ncf_demo").startswith("PASS")
+    assert f"[{tmp_path / 'logs'}]" in call("run", "--help")
+    assert not list(tmp_path.iterdir())  # looking makes nothing
+
+
+@pytest.mark.framework
+def test_ncfs_demo_runs_outside_the_checkout(call, installed, tmp_path):
+    folder, site, variables = installed
+    copy = tmp_path / "copy"  # what `suite env create` puts into an environment
+    code = "import sys, pathlib; from suite.environments import own_package as own; own.copy_into(pathlib.Path(sys.argv[1]))"
+    subprocess.run([folder / "bin" / "python", "-c", code, copy], check=True, env=variables, cwd=tmp_path)
+    assert {path.name.partition("-")[0] for path in copy.iterdir()} == {
+        *("suite", "workloads", "run_suite.py", "time_to_target"),
+    }
+    words = (
+        *("environment.name=custom", f"environment.python={env_root() / 'torch' / 'bin' / 'python'}"),
+        f"environment.argv_prefix=['env','PYTHONPATH={copy}']",
+    )
+    said = call("run", "workload=ncf", "profile=demo", *words)
+    run = only((tmp_path / "logs").glob("*/*/run_0"))
+    assert f"success  {run.parent.name}/run_0" in said
+    assert (tmp_path / "data" / "ml-demo" / "manifest.json").is_file()
+    assert "PASS" in call("check", "logs")
+    assert '"commit": null' in (run / "run.json").read_text()
+    assert not [path.name for path in site.iterdir() if path.name in ("logs", "data", ".envs")]
+
+
+def test_hints_name_commands_that_are_there(installed, tmp_path):
+    folder, _, variables = installed
+    command = [folder / "bin" / "suite", "run", "workload=ncf", "profile=demo"]
+    refused = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=variables)
+    assert refused.returncode == 2
+    assert f"make it with: {folder}/bin/suite env create torch" in refused.stderr
+    assert Path(folder, "bin", "suite").is_file()

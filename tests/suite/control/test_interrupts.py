@@ -1,0 +1,109 @@
+"""Ctrl-C, twice and thrice; a terminal that closes; and the command line that goes on with what was interrupted."""
+
+import os
+import pty
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from suite.control.interrupts import resuming_command
+from tests.helpers import PROJECT, TOY_RUN, only, status, suite_here, variables, wait_until
+
+
+def started(tmp_path, *words, **streams):
+    """A controller, and the folder of its run once that trains."""
+    arguments = [*TOY_RUN, "workload.misbehave=sleep", "stop=epochs:1000", *words]
+    controller = subprocess.Popen(
+        [sys.executable, str(PROJECT / "run_suite.py"), *arguments],
+        env=variables(tmp_path, toy=True),
+        cwd=tmp_path,
+        preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)],
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **streams},
+    )
+
+    def logs():
+        return list(tmp_path.glob("**/run_0/result_0.txt"))
+
+    try:
+        wait_until("run_start", lambda: any("run_start" in log.read_text() for log in logs()))
+        return controller, only(logs()).parent
+    except BaseException:
+        controller.kill()
+        raise
+
+
+@pytest.mark.parametrize("numbers", [(signal.SIGINT,) * 3, (signal.SIGHUP, signal.SIGINT)])
+def test_signals_in_quick_succession_leave_interrupted(tmp_path, numbers):
+    controller, folder = started(tmp_path)
+    workers = psutil.Process(controller.pid).children(recursive=True)
+    for number in numbers:
+        controller.send_signal(number)
+        time.sleep(0.15)
+    output, _ = controller.communicate(timeout=120)
+    assert controller.returncode == 130
+    assert b"Traceback" not in output
+    assert status(folder)["status"] == "interrupted"
+    assert not [worker for worker in workers if worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_a_terminal_that_closes_leaves_interrupted(tmp_path):
+    ours, theirs = pty.openpty()
+    controller, folder = started(tmp_path, stdout=theirs, stderr=theirs, stdin=theirs)
+    os.close(theirs)
+    os.close(ours)  # from now on a write to the terminal fails
+    controller.send_signal(signal.SIGHUP)
+    assert controller.wait(timeout=120) == 130
+    assert status(folder)["status"] == "interrupted"
+
+
+def test_the_printed_command_goes_on_as_it_is_typed(tmp_path):
+    output = tmp_path / "my runs"
+    controller, folder = started(tmp_path, f"output={output}", "runs=2")
+    controller.send_signal(signal.SIGINT)
+    said, _ = controller.communicate(timeout=120)
+    typed = re.search(r"type:\n  (.+)\n", said.decode())[1]
+    assert shlex.split(typed)[-2:] == [f"output={output}", "resume=true"]
+    assert folder.is_relative_to(output)
+    # The same line, but with runs that end: what cannot be resumed would be refused in one line.
+    again, _ = started_by_shell(tmp_path, typed)
+    assert again.count("unfinished attempt kept in") == 1
+    assert only(output.glob("*/superseded/run_0-1"))
+
+
+def started_by_shell(tmp_path, typed):
+    process = subprocess.Popen(
+        ["sh", "-c", f"exec {typed}"],
+        env=variables(tmp_path, toy=True, PYTHONUNBUFFERED="1"),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if "unfinished attempt" in line:
+            process.terminate()
+    return "".join(lines), process.wait(timeout=60)
+
+
+def test_without_output_the_folder_that_was_made_is_named(tmp_path):
+    words = ["-m", "workload=ncf", "workload.target='0.5'", "output=elsewhere", "resume=false"]
+    command = resuming_command(words, tmp_path / "logs" / "2026")
+    kept = ["-m", "workload=ncf", "workload.target='0.5'"]
+    assert shlex.split(command)[-5:] == [*kept, f"output={tmp_path}/logs/2026", "resume=true"]
+
+
+def test_interrupted_runs_are_no_failures_in_tables(tmp_path):
+    controller, _ = started(tmp_path)
+    controller.send_signal(signal.SIGINT)
+    controller.communicate(timeout=120)
+    text = suite_here(tmp_path, "report", tmp_path / "logs").stdout
+    assert "interrupted" in text
+    assert " failed" not in text

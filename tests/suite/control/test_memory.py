@@ -1,0 +1,111 @@
+"""A run that takes all memory is ended before the machine has none; what it is told; and lines of a long epoch."""
+
+import io
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from rich.console import Console
+
+from suite.common import registry
+from suite.control import memory, progress
+from suite.control.progress import Progress
+from suite.plan import capacity
+from suite.plan.capacity import check_inputs, fitting_batch
+from suite.plan.settings import resolve_settings
+from suite.worker.heartbeat import Beat
+from tests.helpers import TOY_RUN, composed, only, run_suite_here, status
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine of 16 GiB: sets what is left and what each process holds."""
+
+    def is_left(left_gib, process_gib):
+        machine = SimpleNamespace(total=16 * GIB, available=int(left_gib * GIB))
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: machine)
+        monkeypatch.setattr(memory, "_private_bytes", lambda pid: int(process_gib * GIB))
+
+    return is_left
+
+
+def test_only_a_run_that_exhausts_the_machine_itself_is_ended(machine):
+    machine(1, 14)
+    assert not memory.exhausts([1])  # there is memory left
+    machine(0.4, 3)
+    assert not memory.exhausts([1, 2])  # others hold it
+    machine(0.4, 7)
+    assert memory.exhausts([1, 2]) == (
+        "ended before the machine's memory was exhausted: 14.0 GiB of 16.0 GiB were taken by this run, 0.4 GiB were left"
+    )
+
+
+def test_such_a_run_ends_as_oom_with_the_batch_that_fits(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "LEFT_SHARE", 1.0)
+    monkeypatch.setattr(memory, "OWN_SHARE", 0.0)
+    done = run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=sleep", "stop=epochs:1000", toy=True)
+    assert done.returncode == 1
+    ended = status(only((tmp_path / "logs").glob("*/*/run_0")))
+    assert ended["status"] == "oom"
+    assert "ended before the machine's memory was exhausted" in ended["reason"]
+    assert ended["reason"].endswith("; a batch that should fit: batch=global:32 (it was 64)")
+
+
+def test_an_exception_for_memory_names_the_batch_and_a_log_that_is_not_empty(tmp_path):
+    run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=oom", toy=True)
+    folder = only((tmp_path / "logs").glob("*/*/run_0"))
+    reason = status(folder)["reason"]
+    assert "MemoryError: no more; see worker-0.log; a batch that should fit: batch=global:32" in reason
+    assert (folder / "worker-0.log").stat().st_size
+
+
+def test_the_log_that_is_not_empty_is_named(tmp_path):
+    (tmp_path / "worker-1.log").touch()
+    assert memory.log_to_read(tmp_path, "worker-1") == "worker-1.log, which is empty"
+    (tmp_path / "launcher.log").write_text("killed")
+    assert memory.log_to_read(tmp_path, "worker-1") == "launcher.log"
+    (tmp_path / "worker-1.log").write_text("a line")
+    assert memory.log_to_read(tmp_path, "worker-1") == "worker-1.log"
+
+
+def resnet(*words):
+    config = composed("workload=resnet50", "profile=synthetic", "device=cpu", *words)
+    kind = registry.load_workload("resnet50")
+    return kind, resolve_settings(config, kind, registry.load_framework("pytorch"))
+
+
+def test_the_batch_that_fits_follows_from_the_activations():
+    kind, settings = resnet("batch=global:1024", "gpus=2", "oversubscribe=true")
+    sample = kind.activation_bytes(settings)
+    fitting = fitting_batch(kind, settings, 8 * GIB)
+    assert fitting == int(8 * GIB / (2 * sample)) // 2 * 2
+    assert fitting_batch(kind, settings, 4000 * GIB) == 512
+    assert fitting_batch(*resnet("batch=global:1"), 8 * GIB) == 0
+
+
+@pytest.mark.parametrize("mode", ["forward", "train"])
+def test_images_that_do_not_fit_are_refused_in_every_mode(mode, monkeypatch):
+    monkeypatch.setattr(capacity, "available_bytes", lambda allowed: 8 * GIB)
+    kind, settings = resnet("batch=global:100000", f"mode={mode}")
+    # 2 batches of 100,000 x 224 x 224 x 3 bytes
+    with pytest.raises(ValueError, match="its data alone take 28 GiB") as error:
+        check_inputs(kind(settings, kind.read_facts(settings)))
+    fitting = int(str(error.value).rpartition("batch=global:")[2])
+    assert 2 * fitting * 224 * 224 * 3 < 8 * GIB
+    kind, settings = resnet(f"mode={mode}")
+    check_inputs(kind(settings, kind.read_facts(settings)))
+
+
+def test_a_long_epoch_prints_a_line_a_minute_without_a_terminal(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    run = SimpleNamespace(folder=str(tmp_path), identity={"sample_unit": "images"})
+    with Progress(run, "job/run_0", Console(file=stream, width=100)) as shown:
+        for now[0] in range(0, 181, 5):
+            shown.update([Beat(0, 1, "train", step=int(now[0]), samples=int(32 * now[0]))])
+    assert stream.getvalue().splitlines() == [
+        f"  train  step {step}  32 images/s since the last line  {step} s" for step in (60, 120, 180)
+    ]

@@ -1,0 +1,173 @@
+"""CIFAR-10 in both forms, Fashion-MNIST, and batches of images that are kept as arrays; files are made here."""
+
+import gzip
+import io
+import struct
+import tarfile
+
+import numpy as np
+import pytest
+
+from tests.workloads import synthetic
+from tests.workloads.common.networks import synthetic_caffe2_files as python2
+from workloads.common import dropout, manifest
+from workloads.zoo.datasets import cifar10, fashion_mnist
+from workloads.zoo.datasets.cifar10 import Cifar10
+from workloads.zoo.datasets.fashion_mnist import FashionMNIST
+from workloads.zoo.settings import SETS, profile_defaults
+from workloads.zoo.workload import Zoo
+
+COUNT = 6
+"""Images of a file; the published ones have 10,000."""
+STEMS = [stem for stems in cifar10.FILES.values() for stem in stems]
+
+
+def planes(stem):
+    """Images (N, 3072) and labels (N,) of a file."""
+    numbers = np.random.default_rng(STEMS.index(stem))
+    return numbers.integers(0, 256, (COUNT, 3072), np.uint8), numbers.integers(0, 10, COUNT)
+
+
+def pickled(images, labels):
+    """A batch as Python 2 wrote it."""
+    data = python2.array(images, python2.dtype(b"u1", b"|"))
+    numbers = b"](" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
+    entries = python2.text("data") + data + python2.text("labels") + numbers + python2.text("batch_label")
+    return b"\x80\x02}(" + entries + python2.text("training batch 1 of 5") + b"u."
+
+
+def binary(images, labels):
+    """Records of a label and its image."""
+    return np.concatenate([labels[:, None].astype(np.uint8), images], axis=1).tobytes()
+
+
+def write_archive(path, folder, ending, content, change=None):
+    """A tar archive of all files; `change`: from a name to other content."""
+    with tarfile.open(path, "w:gz") as archive:
+        for stem in STEMS:
+            data = (change or {}).get(stem, content(*planes(stem)))
+            item = tarfile.TarInfo(f"{folder}/{stem}{ending}")
+            item.size = len(data)
+            archive.addfile(item, io.BytesIO(data))
+    return path
+
+
+@pytest.fixture
+def archives(tmp_path):
+    """The python and the binary form."""
+    return (
+        write_archive(tmp_path / "python.tar.gz", "cifar-10-batches-py", "", pickled),
+        write_archive(tmp_path / "binary.tar.gz", "cifar-10-batches-bin", ".bin", binary),
+    )
+
+
+def test_both_forms_of_cifar10_give_the_same_images(archives, tmp_path):
+    fingerprints = []
+    for number, archive in enumerate(archives):
+        destination = tmp_path / f"prepared{number}"
+        lines = Cifar10().prepare(archive, destination)
+        assert "30 training and 6 validation images of 10 classes" in lines[0]
+        assert any("none of the published archives'" in line for line in lines)
+        assert Cifar10().verify(destination)[-1 - len(lines[1:])].startswith("cifar10: sound")
+        fingerprints.append(manifest.read(destination).fingerprint)
+    assert fingerprints[0] == fingerprints[1]
+    images = np.load(tmp_path / "prepared0" / "train_image.npy")
+    labels = np.load(tmp_path / "prepared0" / "train_label.npy")
+    first, wanted = planes("data_batch_1")
+    assert images.shape == (30, 32, 32, 3)
+    assert (images[2, 5, 7] == first[2].reshape(3, 32, 32)[:, 5, 7]).all()
+    assert (labels[:COUNT] == wanted).all()
+
+
+def test_a_folder_is_read_and_preparing_twice_says_so(archives, tmp_path):
+    with tarfile.open(archives[0]) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    Cifar10().prepare(archives[0], tmp_path / "prepared")
+    again = Cifar10().prepare(tmp_path / "unpacked", tmp_path / "prepared")
+    assert again == [f"cifar10: already prepared in {tmp_path / 'prepared'}"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\x80\x02cposix\nsystem\nU\x04true\x85R.", "names 'posix' 'system'"),
+        (b"\x80\x02}.", "holds no images of 3,072 bytes"),
+        (pickled(planes("test_batch")[0], np.arange(COUNT) + 5), "labels that are no class"),
+        (pickled(planes("test_batch")[0], np.arange(COUNT - 1)), "holds no label for each image"),
+    ],
+)
+def test_a_bad_pickle_is_refused_and_runs_nothing(content, words, tmp_path):
+    path = write_archive(tmp_path / "bad.tar.gz", "cifar-10-batches-py", "", pickled, {"test_batch": content})
+    with pytest.raises(ValueError, match="test_batch: ") as error:
+        Cifar10().prepare(path, tmp_path / "prepared")
+    assert words in str(error.value)
+    assert not (tmp_path / "prepared").exists()
+
+
+@pytest.mark.parametrize("content", [b"no archive", b""])
+def test_what_is_no_archive_is_named(content, tmp_path):
+    path = tmp_path / "download"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="download: not a tar archive"):
+        Cifar10().prepare(path, tmp_path / "prepared")
+
+
+def test_records_that_are_cut_short_are_refused(tmp_path):
+    change = {"data_batch_3": binary(*planes("data_batch_3"))[:-1]}
+    path = write_archive(tmp_path / "cut.tar.gz", "cifar-10-batches-bin", ".bin", binary, change)
+    with pytest.raises(ValueError, match=r"data_batch_3\.bin: 18,437 bytes, which are no records of 3,073"):
+        Cifar10().prepare(path, tmp_path / "prepared")
+
+
+def write_fashion(folder, count=12):
+    """The four files of Debian's package, with few images; returns images of training and their labels."""
+    folder.mkdir()
+    found = {}
+    for split, name in fashion_mnist.SPLITS.items():
+        numbers = np.random.default_rng(len(name))
+        images, labels = numbers.integers(0, 256, (count, 28, 28), np.uint8), np.arange(count, dtype=np.uint8) % 10
+        for kind, array, magic in (("images-idx3", images, 0x803), ("labels-idx1", labels, 0x801)):
+            header = struct.pack(f">{1 + array.ndim}I", magic, *array.shape)
+            (folder / f"{name}-{kind}-ubyte.gz").write_bytes(gzip.compress(header + array.tobytes()))
+        found[split] = images, labels
+    return found["train"]
+
+
+def zoo(folder, dataset, batch=8, **options):
+    """A workload on prepared arrays."""
+    defaults = profile_defaults("reference", {"dataset": dataset, **options})
+    settings = synthetic.settings(
+        "zoo", profile="reference", batch_size_global=batch, dataset=dataset, data_dir=str(folder), model=defaults.model,
+        hyperparameter_set="rmsprop_demo", hyperparameters=synthetic.hyperparameters(SETS["rmsprop_demo"]), options=options,
+    )  # fmt: skip
+    return Zoo(settings, Zoo.read_facts(settings))
+
+
+def test_batches_of_arrays(tmp_path):
+    """Every image once in an epoch but for those that fill up its last batch; grey in all three colours; keys of dropout."""
+    images, labels = write_fashion(tmp_path / "source")
+    FashionMNIST().prepare(tmp_path / "source", tmp_path / "prepared")
+    workload = zoo(tmp_path / "prepared", "fashion-mnist", evaluation_batch_size=8)
+    assert workload.settings.model["image_size"] == 28
+    assert workload.network.classes == 10
+    data = workload.open_data(synthetic.place(0, range(1), 1), 3)
+    batches = [batch for (batch,) in data.train(0, 4)]
+    for batch in batches:
+        specs = workload.shapes()[0]
+        assert {name: (batch.arrays[name].shape, str(batch.arrays[name].dtype)) for name in specs} == {
+            name: (spec.shape, spec.dtype) for name, spec in specs.items()
+        }
+        for image, label in zip(batch.arrays["image"], batch.arrays["label"], strict=True):
+            (number,) = np.flatnonzero((images == image[..., 0]).all((1, 2)))
+            assert (image == image[..., :1]).all()
+            assert labels[number] == label
+    keys = [set(np.concatenate([one.arrays["dropout_key"] for one in pair])) for pair in (batches[:2], batches[2:])]
+    assert keys == [set(dropout.keys(3, epoch, np.arange(12)).tolist()) for epoch in (0, 1)]
+    seen = [batch for (batch,) in data.evaluation()]
+    assert [int(batch.arrays["valid"].sum()) for batch in seen] == [8, 4]
+    data.close()
+
+
+def test_images_of_another_size_are_refused():
+    with pytest.raises(ValueError, match="images of cifar10 have 32 pixels a side and are not resized"):
+        profile_defaults("reference", {"image_size": 64})

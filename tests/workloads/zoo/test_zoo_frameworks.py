@@ -1,0 +1,89 @@
+"""The three frameworks compute one thing for every network of the zoo; outputs are those of their own networks."""
+
+import numpy as np
+import pytest
+
+from tests.frameworks_probe import begin_chosen, below, probe, relative
+from workloads.common.networks import layer_lists
+from workloads.zoo import networks
+from workloads.zoo.stock import EQUAL
+
+FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
+TRAINED, COMPARED = "probes.zoo_trainers.trained", "probes.zoo_trainers.compared"
+CHEAP = {"littlecnn": 32, "googlenet": 64, "resnet18": 64}
+"""Network to pixels of a side; the others are marked slow."""
+SLOW = {"alexnet": 64, "overfeat": 71, "vgg11": 64, "vgg16": 64, "vgg19": 64, "resnet34": 64}
+DEEP = {"inception_bn": 64, "inception_v3": 75, "resnet50": 64, "resnet101": 64, "resnet152": 64}
+"""Batch norm over few values, many times: rounding in float32 grows a hundredfold in a step."""
+LOSS_LIMITS = {"vgg16": 3e-5, "vgg19": 3e-5}
+"""Of a loss beside PyTorch's; 1e-5 for the others. In 16 layers without batch norm MXNet's fifth loss was 1.2e-5 away."""
+STEPPED = [*CHEAP.items(), *(pytest.param(*item, marks=pytest.mark.slow) for item in SLOW.items())]
+PAIRS = [(framework, model) for framework, models in EQUAL.items() for model in models]
+HEAVY = ("alexnet", "vgg11", "vgg16", "vgg19", "resnet101", "resnet152")
+
+
+def trained(framework, model, image_size):
+    """What a trainer computes of small images."""
+    return probe(framework, TRAINED, model, framework, image_size, "rmsprop_demo" if model == "littlecnn" else "sgd")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def all_at_once(request):
+    """Every framework begins with what the chosen tests will ask of it, while another one is waited for."""
+
+    def job(framework, model, image_size):
+        chosen = "rmsprop_demo" if model == "littlecnn" else "sgd"
+        return framework, TRAINED, model, framework, image_size, chosen
+
+    begin_chosen(request, job)
+
+
+@pytest.mark.parametrize(("model", "image_size"), STEPPED)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_five_steps_are_equal_in_every_framework(framework, model, image_size):
+    found, wanted = trained(framework, model, image_size), trained("pytorch", model, image_size)
+    assert len(found["losses"]) == 5
+    assert len(set(np.round(wanted["losses"], 4))) == 5
+    np.testing.assert_allclose(found["losses"], wanted["losses"], rtol=LOSS_LIMITS.get(model, 1e-5))
+    assert relative(found["outputs"], wanted["outputs"]) <= 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("model", "image_size"), DEEP.items())
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_deep_networks_agree_in_outputs_and_in_the_first_loss(framework, model, image_size):
+    found, wanted = trained(framework, model, image_size), trained("pytorch", model, image_size)
+    assert np.isfinite(found["losses"]).all()
+    np.testing.assert_allclose(found["losses"][0], wanted["losses"][0], rtol=1e-4)
+    assert relative(found["outputs"], wanted["outputs"]) <= 1e-5
+
+
+@pytest.mark.parametrize(("model", "image_size"), STEPPED)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_every_framework_holds_the_lists_parameters(framework, model, image_size):
+    network = networks.build(model, image_size, 10)
+    sizes = below(trained(framework, model, image_size), "sizes/")
+    assert sum(int(sizes[name]) for name in layer_lists.shapes(network)) == layer_lists.parameter_count(network)
+    assert layer_lists.statistics(network).keys() <= sizes.keys()
+
+
+@pytest.mark.parametrize(
+    ("framework", "model"),
+    [pytest.param(*pair, marks=[pytest.mark.full] if pair[1] in HEAVY else [pytest.mark.slow]) for pair in PAIRS],
+)
+def test_outputs_are_those_of_the_frameworks_own_network(framework, model):
+    """At the network's own size, with the same weights, for one image."""
+    found = probe(framework, COMPARED, model, framework)
+    network = networks.build(model, networks.KINDS[model].image_size, 1000)
+    assert found["parameters/suite"] == layer_lists.parameter_count(network)
+    assert found["parameters/stock"] == found["parameters/suite"]
+    assert found["logits/suite"].shape == (1, 1000)
+    assert relative(found["logits/suite"], found["logits/stock"]) <= 1e-4
+
+
+@pytest.mark.slow
+def test_kerass_inception_v3_lacks_what_is_said():
+    """Its batch norms have no scale, its averages count no padding: the outputs are near, not equal."""
+    found = probe("tensorflow", COMPARED, "inception_v3", "tensorflow")
+    assert found["parameters/suite"] - found["parameters/stock"] == 17_216
+    assert relative(found["logits/suite"], found["logits/stock"]) > 1e-4

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+
+from tests.workloads.zoo import synthetic_zoo
+from workloads.api import ParameterRule
+from workloads.zoo.datasets import cifar_demo
+from workloads.zoo.settings import SETS, TARGETS_TOP1, ZooOptions, profile_defaults
+from workloads.zoo.stock import check
+from workloads.zoo.workload import Zoo
+
+
+@pytest.mark.parametrize(
+    ("profile", "options", "dataset", "size", "chosen", "variant"),
+    [
+        ("reference", {}, "cifar10", 32, "keras_article", "littlecnn at 32 px"),
+        ("demo", {}, "cifar-demo", 32, "rmsprop_demo", "littlecnn at 32 px"),
+        ("synthetic", {"image_size": 224}, "cifar10", 224, "keras_article", "littlecnn at 224 px"),
+        ("synthetic", {"padding": "valid"}, "cifar10", 32, "keras_article", "littlecnn, valid padding at 32 px"),
+        ("reference", {"dataset": "fashion-mnist"}, "cifar10", 28, "rmsprop_demo", "littlecnn at 28 px"),
+        ("synthetic", {"model": "inception_v3"}, "imagenet", 299, "sgd", "inception_v3 at 299 px"),
+        ("demo", {"model": "inception_v3"}, "imagenet-demo", 75, "sgd", "inception_v3 at 75 px"),
+        ("demo", {"model": "vgg16"}, "imagenet-demo", 64, "sgd", "vgg16 at 64 px"),
+        ("synthetic", {"model": "vgg16", "implementation": "stock"}, "imagenet", 224, "sgd", "vgg16, stock at 224 px"),
+    ],
+)
+def test_profiles(profile, options, dataset, size, chosen, variant):
+    found = profile_defaults(profile, options)
+    assert (found.dataset, found.model["image_size"], found.hyperparameter_set) == (dataset, size, chosen)
+    assert found.variant == variant
+    assert bool(found.targets) == (options.get("model", "littlecnn") == "littlecnn")
+
+
+def test_sets_hold_every_hyperparameter_with_a_source():
+    for values in SETS.values():
+        names = set(values) - {"batch_size_global", "lr_scaling"}
+        Zoo.Hyperparameters(**{name: values[name].value for name in names})
+        assert all(value.source.partition(":")[0] in ("published", "derived", "presumed") for value in values.values())
+    article = {name: value.value for name, value in SETS["keras_article"].items()}
+    assert (article["optimizer"], article["learning_rate"], article["rho"], article["epsilon"]) == (
+        "rmsprop",
+        1e-4,
+        0.9,
+        1e-7,
+    )
+
+
+def test_weights_are_decayed_and_nothing_else():
+    workload = synthetic_zoo.workload("inception_bn", "pytorch", 64)
+    assert workload.parameter_rule("conv2.conv.weight") == ParameterRule(1e-4)
+    assert workload.parameter_rule("fc.weight") == ParameterRule(1e-4)
+    for name in ("conv2.conv.bias", "conv2.bn.weight", "conv2.bn.bias", "fc.bias"):
+        assert workload.parameter_rule(name) == ParameterRule(0.0)
+
+
+def test_every_run_is_open():
+    workload = synthetic_zoo.workload("littlecnn", "pytorch", 32, "rmsprop_demo")
+    assert Zoo.deviations(workload.settings) == ["rules v0.7, whose round has no zoo"]
+
+
+def test_dropout_masks_are_those_of_the_images_keys():
+    """LittleCNN's three: rows, columns, channels of two pools, and 512 features."""
+    workload = synthetic_zoo.workload("littlecnn", "pytorch", 32, "rmsprop_demo")
+    masks = workload.dropout_masks(synthetic_zoo.batch(workload, 0))
+    assert [mask.shape for mask in masks.values()] == [(4, 16, 16, 32), (4, 8, 8, 64), (4, 512)]
+    for mask, rate in zip(masks.values(), (0.25, 0.25, 0.5), strict=True):
+        assert set(np.unique(mask)) == {np.float32(0), np.float32(1 / (1 - rate))}
+        assert (mask == 0).mean() == pytest.approx(rate, abs=0.03)
+
+
+def test_log_names_the_network():
+    found = synthetic_zoo.workload("vgg16", "pytorch").log_keys()
+    assert (found["model_name"], found["model_parameters"], found["input_image_size"]) == ("vgg16", 138_357_544, 224)
+    assert "model_difference" not in found
+    keras = synthetic_zoo.workload("inception_v3", "tensorflow", implementation="stock").log_keys()
+    assert "17,216 parameters fewer" in keras["model_difference"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("mxnet", "googlenet", 224, 224, "fp32"), "mxnet has no such googlenet"),
+        (("tensorflow", "vgg16", 64, 224, "fp32"), "type workload.image_size=224"),
+        (("mxnet", "vgg16", 224, 224, "fp16"), "type precision=fp32"),
+    ],
+)
+def test_stock_networks_that_there_are_not(given, words):
+    with pytest.raises(ValueError, match=r"workload\.implementation=stock") as error:
+        check(*given)
+    assert words in str(error.value)
+    check("pytorch", "resnet50", 64, 224, "bf16")
+
+
+def test_options_are_the_keys_of_conf():
+    import yaml
+
+    from tests.helpers import PROJECT
+
+    keys = yaml.safe_load((PROJECT / "conf" / "workload" / "zoo.yaml").read_text())
+    elsewhere = {"decode", "skip_bad", "data_threads"}  # data.*
+    assert set(keys) == set(vars(ZooOptions())) - elsewhere
+
+
+def test_a_linear_classifier_stays_far_below_the_demos_target():
+    """Ridge regression on raw pixels, with the best of several penalties."""
+    (images, labels), (held_out, wanted) = (cifar_demo.images(split) for split in cifar_demo.SIZES)
+    pixels, others = (array.reshape(len(array), -1) / 127.5 - 1 for array in (images, held_out))
+    gram, targets = pixels.T @ pixels, pixels.T @ np.eye(10)[labels]
+    best = 0.0
+    for penalty in (1e3, 1e4, 1e5):
+        weights = np.linalg.solve(gram + penalty * np.eye(len(gram)), targets)
+        best = max(best, float((np.argmax(others @ weights, axis=1) == wanted).mean()))
+    assert 0.2 < best < 0.45 < TARGETS_TOP1["cifar-demo"] - 0.25
+
+
+def test_the_demos_images_are_the_same_everywhere():
+    image = cifar_demo.draw("train", 7)
+    assert image.shape == (32, 32, 3)
+    assert image.dtype == np.uint8
+    assert (cifar_demo.draw("val", 7) != image).any()

@@ -1,0 +1,148 @@
+"""Data sets of small images that are all of one size, kept as arrays: how they are written, read, and made into batches.
+
+Per split: `SPLIT_image.npy`, uint8 (N, S, S, 3), or (N, S, S, 1) of grey images, and `SPLIT_label.npy`, int32 (N,). Images are
+neither cropped nor flipped.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from workloads.api import Array, Dataset, Facts, Place, Settings
+from workloads.common import manifest as manifests
+from workloads.common.images.index import ImageIndex
+from workloads.common.images.jpeg import Reader
+from workloads.common.images.sharded import Begun, ImageData, Int64s, Job, UInt8s
+from workloads.common.manifest import Manifest
+
+SPLITS = ("train", "val")
+FORM = "arrays"
+"""What a manifest's options say under `form`."""
+IMAGES_PER_TASK = 64
+"""A copy of one takes a microsecond."""
+
+Split = tuple[UInt8s, npt.NDArray[np.int32]]
+"""Images and labels."""
+
+
+def write(folder: Path, splits: dict[str, Split]) -> dict[str, int]:
+    """Write every split below `folder`; what the manifest counts, without `classes`."""
+    for split, (images, labels) in splits.items():
+        np.save(folder / f"{split}_image.npy", images, allow_pickle=False)
+        np.save(folder / f"{split}_label.npy", labels.astype(np.int32), allow_pickle=False)
+    return {split: len(labels) for split, (_, labels) in splits.items()}
+
+
+def read(folder: Path, split: str, count: int) -> Split:
+    """A split, mapped into memory. Raises ValueError naming the file that is missing or something else."""
+    images, labels = (_open(folder / f"{split}_{kind}.npy") for kind in ("image", "label"))
+    square = images.ndim == 4 and images.shape[1] == images.shape[2] and images.shape[3] in (1, 3)
+    if images.dtype != np.uint8 or not square or len(images) != count:
+        raise ValueError(f"{folder / split}_image.npy: {images.dtype} {images.shape}; prepare the data again")
+    if labels.dtype != np.int32 or labels.shape != (count,):
+        raise ValueError(f"{folder / split}_label.npy: {labels.dtype} {labels.shape}; prepare the data again")
+    return images, labels
+
+
+def _open(path: Path) -> npt.NDArray[Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ValueError(f"{path}: cannot be read as a NumPy array ({error}); prepare the data again") from None
+    return np.asarray(array.view(np.ndarray))
+
+
+class ArrayDataset(Dataset):
+    """A data set that is prepared as arrays."""
+
+    image_size: int
+    """Pixels of a side."""
+
+    def options(self) -> dict[str, Any]:
+        """Of the manifest."""
+        return {"form": FORM, "images": ".", "image_size": self.image_size}
+
+    @abstractmethod
+    def how(self) -> str:
+        """The command that prepares this data set."""
+
+    def published(self, splits: dict[str, Split], manifest: Manifest, destination: Path) -> list[str]:
+        """Write the splits below `destination`, unless that is done already; lines to print.
+
+        Raises ValueError if it holds other data.
+        """
+        present = manifests.read(destination)
+        if present is not None:
+            if not present.same_origin(manifest):
+                raise ValueError(
+                    f"{destination} holds {present.dataset} with other content; name another folder with --to, or remove it"
+                )
+            return [f"{self.name}: already prepared in {destination}"]
+        with manifests.workspace(destination) as folder:
+            write(folder, splits)
+            complete = manifests.publish(folder, destination, manifest)
+        return self.lines(complete, destination)
+
+    def verify(self, destination: Path) -> list[str]:
+        """Compare the prepared files with the manifest, and the arrays with its counts."""
+        manifest = manifests.read(destination)
+        if manifest is None:
+            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
+        if manifest.dataset != self.name:
+            raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
+        manifests.verify(destination, manifest)
+        for split in SPLITS:
+            _, labels = read(destination, split, manifest.counts[split])
+            if labels.size and not 0 <= labels.min() <= labels.max() < manifest.counts["classes"]:
+                raise ValueError(f"{destination / split}_label.npy: labels that are no class; prepare the data again")
+        lines = [f"{split}: {manifest.counts[split]:,} images" for split in SPLITS]
+        lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
+        return lines + [f"notice: {note}" for note in manifest.notes]
+
+    def lines(self, manifest: Manifest, destination: Path) -> list[str]:
+        """What to tell after a preparation."""
+        counts = manifest.counts
+        sizes = f"{counts['train']:,} training and {counts['val']:,} validation images of {counts['classes']:,} classes"
+        return [f"{self.name}: {sizes}, {destination}", *(f"notice: {note}" for note in manifest.notes)]
+
+
+class ArrayData(ImageData):
+    """`workloads.api.Data` over arrays; batches are those of `labelled.ImageNetData`."""
+
+    def __init__(self, settings: Settings, facts: Facts, place: Place, seed: int) -> None:
+        self.pixels: dict[str, UInt8s] = {}
+        super().__init__(settings, facts, place, seed)
+
+    def read_index(self, split: str, root: Path) -> ImageIndex:
+        """Sizes and labels; the images stay mapped."""
+        count = self.facts.train_samples if split == "train" else self.facts.evaluation_samples
+        self.pixels[split], labels = read(self.folder, split, count)
+        sides = np.full(count, self.pixels[split].shape[1], np.int32)
+        none = np.zeros(0, np.uint8), np.zeros(0, np.int64)
+        return ImageIndex(root, *none, labels, sides, sides, np.zeros(count, np.int64))
+
+    def begin(self, job: Job) -> Begun:
+        """Begin to copy a training batch."""
+        pixels, images, out = self.pixels["train"], job.images.tolist(), self.take(len(job.images), job.shape)
+        arrays: dict[str, Array] = {"image": out, "label": self.images.label[job.images]}
+
+        def copy(reader: Reader, slot: int) -> None:
+            out[slot] = pixels[images[slot]]
+
+        return arrays, self.pool.start(copy, len(images), IMAGES_PER_TASK)
+
+    def evaluation_facts(self, images: Int64s, valid: npt.NDArray[np.bool_]) -> dict[str, Array]:
+        """Labels; 0 where an image only fills the batch up."""
+        return {"label": self.evaluation_images.label[images] * valid}
+
+    def evaluation_image(self, pixels: UInt8s, out: UInt8s) -> None:
+        """The image as it is."""
+        out[:] = pixels
+
+    def _evaluate(self, out: UInt8s, image: int, reader: Reader) -> None:
+        self.evaluation_image(self.pixels["val"][image], out)

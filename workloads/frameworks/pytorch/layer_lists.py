@@ -1,0 +1,107 @@
+"""Lists of layers (`workloads.common.networks.layer_lists`) in PyTorch, channels-last.
+
+Shapes: B images, S pixels of a side, C channels, h × w cells of a map, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from workloads.common.networks import layer_lists
+from workloads.common.networks.layer_lists import Layer
+from workloads.frameworks.pytorch.residual import Norm, Residual, convolution
+
+Step = Callable[[torch.Tensor, dict[str, torch.Tensor]], torch.Tensor]
+"""From a map (B, C, h, w) or features (B, C), and dropout masks by label, to the next ones."""
+
+
+class Normalised(nn.Module):
+    """From uint8 images (B, S, S, 3) to what a network takes, (B, 3, S, S)."""
+
+    def __init__(self, network: layer_lists.Network) -> None:
+        super().__init__()
+        scale = 1 / (255 * torch.tensor(network.deviation))
+        shift = -torch.tensor(network.mean) / torch.tensor(network.deviation)
+        self.register_buffer("scale", scale.view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("shift", shift.view(1, 3, 1, 1), persistent=False)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """(pixel / 255 - mean) / deviation."""
+        return torch.addcmul(self.shift, images.permute(0, 3, 1, 2).to(self.scale.dtype), self.scale)
+
+
+class LayerNetwork(nn.Module):
+    """The network of a list; parameters and statistics carry its names."""
+
+    def __init__(self, network: layer_lists.Network) -> None:
+        super().__init__()
+        self.normalised = Normalised(network)
+        self.norm: Norm = partial(nn.BatchNorm2d, eps=network.epsilon, momentum=network.momentum)
+        self.steps = self.sequence(network.layers)
+
+    def forward(self, images: torch.Tensor, masks: dict[str, torch.Tensor] | None = None) -> torch.Tensor:
+        """Logits (B, K), fp32, of uint8 images (B, S, S, 3); without masks nothing is dropped."""
+        return run(self.steps, self.normalised(images), masks or {}).float()
+
+    def sequence(self, layers: Sequence[Layer]) -> list[Step]:
+        """The layers, whose modules become parts of this one."""
+        return [self.step(layer) for layer in layers]
+
+    def step(self, layer: Layer) -> Step:
+        """One layer as a function."""
+        match layer:
+            case layer_lists.Convolution():
+                return self.convolution(layer)
+            case layer_lists.Residual(block):
+                block_name = block.convolutions[0].name.rpartition(".")[0]
+                residual = self.place(block_name, Residual(block, self.norm))
+                return lambda x, masks: residual(x)
+            case layer_lists.Linear(name, inputs, outputs, relu):
+                linear = self.place(name, nn.Linear(inputs, outputs))
+                if relu:
+                    return lambda x, masks: F.relu(linear(x.flatten(1)), inplace=True)
+                return lambda x, masks: linear(x.flatten(1))
+            case layer_lists.Concatenation(branches):
+                steps = [self.sequence(branch) for branch in branches]
+                return lambda x, masks: torch.cat([run(branch, x, masks) for branch in steps], 1)
+            case layer_lists.Dropout(label):
+                return lambda x, masks: x * masks[label].to(x.dtype) if label in masks else x
+            case layer_lists.ResponseNorm(size, alpha, beta, k):
+                return lambda x, masks: F.local_response_norm(x, size, alpha, beta, k)
+            case layer_lists.GlobalPool():
+                return lambda x, masks: x.mean((2, 3))
+            case layer_lists.Pool(kind, kernel, stride, padding, ceil):
+                if kind == "max":
+                    return lambda x, masks: F.max_pool2d(x, kernel, stride, padding, ceil_mode=ceil)
+                return lambda x, masks: F.avg_pool2d(x, kernel, stride, padding, ceil_mode=ceil)
+
+    def convolution(self, layer: layer_lists.Convolution) -> Step:
+        """With its batch norm, and ReLU."""
+        first = self.place(layer.name, convolution(layer))
+        if layer.norm is None:
+            return lambda x, masks: F.relu(first(x), inplace=True)
+        norm = self.place(layer.norm, self.norm(layer.outputs))
+        return lambda x, masks: F.relu(norm(first(x)), inplace=True)
+
+    def place(self, name: str, module: nn.Module) -> nn.Module:
+        """Make a module the part of this name, with dots."""
+        owner: nn.Module = self
+        *folders, last = name.split(".")
+        for folder in folders:
+            if folder not in owner._modules:
+                owner.add_module(folder, nn.Module())
+            owner = owner.get_submodule(folder)
+        owner.add_module(last, module)
+        return module
+
+
+def run(steps: Sequence[Step], x: torch.Tensor, masks: dict[str, torch.Tensor]) -> torch.Tensor:
+    """One after the other."""
+    for step in steps:
+        x = step(x, masks)
+    return x

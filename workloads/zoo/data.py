@@ -1,0 +1,41 @@
+"""Batches of the zoo: those of image classifiers, with a key of dropout masks for each image."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from workloads.api import Array
+from workloads.common import dropout
+from workloads.common.images.batches.arrays import FORM, ArrayData
+from workloads.common.images.batches.labelled import ImageNetData, SyntheticImageData
+from workloads.common.images.sharded import Begun, Job
+from workloads.common.randomness import bits
+
+__all__ = ["FORM", "SyntheticZooData", "ZooArrays", "ZooImages"]
+
+
+class ZooImages(ImageNetData):
+    """JPEGs, cropped and flipped."""
+
+    def begin(self, job: Job) -> Begun:
+        """Begin to make a training batch."""
+        arrays, tasks = super().begin(job)
+        return {**arrays, "dropout_key": dropout.keys(self.seed, job.epoch, job.images)}, tasks
+
+
+class ZooArrays(ArrayData):
+    """Small images as they are."""
+
+    def begin(self, job: Job) -> Begun:
+        """Begin to copy a training batch."""
+        arrays, tasks = super().begin(job)
+        return {**arrays, "dropout_key": dropout.keys(self.seed, job.epoch, job.images)}, tasks
+
+
+class SyntheticZooData(SyntheticImageData):
+    """Images that lie ready."""
+
+    def targets(self, key: np.uint64, count: int) -> dict[str, Array]:
+        """Labels and keys (count,)."""
+        keys = (bits(key, 2, np.arange(count)) >> np.uint64(1)).view(np.int64)
+        return {**super().targets(key, count), "dropout_key": keys}

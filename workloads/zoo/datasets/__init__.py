@@ -1,0 +1,1 @@
+"""Data sets of small images: CIFAR-10, a generated one, Fashion-MNIST."""

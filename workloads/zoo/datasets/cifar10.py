@@ -1,0 +1,144 @@
+"""CIFAR-10 as its authors offer it (Krizhevsky 2009), in the Python or the binary form: the archive, or the folder in it.
+
+Python form: pickles of Python 2, read without executing anything (`workloads.common.networks.caffe2_files`). Binary form:
+records of a label and 3,072 bytes. Both hold the same images in the same order, so both are prepared to the same fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from workloads.common.images.batches import arrays
+from workloads.common.manifest import Manifest
+from workloads.common.networks import caffe2_files
+
+SIDE, CLASSES = 32, 10
+FILES = {"train": tuple(f"data_batch_{number}" for number in range(1, 6)), "val": ("test_batch",)}
+PUBLISHED = {"train": 50_000, "val": 10_000}
+MD5 = {"c58f30108f718f92721af3b95e74349a": "python", "c32a1d4ab5d03f1284b67883e8d87530": "binary"}
+"""Of the archives, as their page gives them (cs.toronto.edu/~kriz/cifar.html)."""
+FORMS = {"cifar-10-batches-py": "", "cifar-10-batches-bin": ".bin"}
+"""Folder in the archive to what its files' names end in."""
+MEMBER_BYTES_MAXIMUM = 64 << 20
+"""The largest file of the data set has 31 MB."""
+RECORD = 1 + 3 * SIDE * SIDE
+
+Reader = Callable[[str], bytes]
+"""From a file's name to its content."""
+
+
+class Cifar10(arrays.ArrayDataset):
+    """Prepared as arrays."""
+
+    name = "cifar10"
+    image_size = SIDE
+
+    def prepare(self, source: Path, destination: Path) -> list[str]:
+        """Read the archive or folder `source`; see `workloads.api.Dataset`."""
+        with opened(source) as (ending, read):
+            found = {split: split_of(split, ending, read) for split in FILES}
+        digest = hashlib.sha256()
+        for images, labels in found.values():
+            digest.update(images.tobytes() + labels.tobytes())
+        counts = {split: len(labels) for split, (_, labels) in found.items()}
+        complete = counts == PUBLISHED
+        size = sum(images.nbytes + labels.nbytes for images, labels in found.values())
+        manifest = Manifest(
+            self.name,
+            {"name": "cifar-10", "bytes": size, "sha256": digest.hexdigest()},
+            self.options(),
+            {**counts, "classes": CLASSES},
+            notes=[*_archive_note(source), *([] if complete else [f"{counts['train']:,} training images, not 50,000"])],
+            matches_published=complete,
+        )
+        return self.published(found, manifest, destination)
+
+    def how(self) -> str:
+        """The command that prepares it."""
+        return f"suite data prepare {self.name} --from ARCHIVE"
+
+
+def _archive_note(source: Path) -> list[str]:
+    """A note where an archive is not one of the published ones."""
+    if source.is_dir():
+        return []
+    digest = hashlib.md5(usedforsecurity=False)
+    with source.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    if digest.hexdigest() in MD5:
+        return []
+    return [f"{source.name} has the MD5 {digest.hexdigest()}, which is none of the published archives'"]
+
+
+@contextmanager
+def opened(source: Path) -> Iterator[tuple[str, Reader]]:
+    """What names end in, and a reader of files by name. Raises ValueError for what is no such archive or folder."""
+    if source.is_dir():
+        folder = next((source / name for name in FORMS if (source / name).is_dir()), source)
+        ending = ".bin" if (folder / "test_batch.bin").is_file() else ""
+        yield ending, lambda name: _from_folder(folder, name)
+        return
+    try:
+        with tarfile.open(source) as archive:
+            members = {Path(item.name).name: item for item in archive if item.isfile()}
+            ending = ".bin" if "test_batch.bin" in members else ""
+            yield ending, lambda name: _from_archive(source, archive, members.get(name), name)
+    except (tarfile.TarError, EOFError) as error:
+        raise ValueError(f"{source}: not a tar archive, or damaged ({error})") from None
+
+
+def _from_folder(folder: Path, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as error:
+        raise ValueError(f"{folder / name}: {error.strerror}; CIFAR-10 has data_batch_1 … 5 and test_batch") from None
+
+
+def _from_archive(source: Path, archive: tarfile.TarFile, member: tarfile.TarInfo | None, name: str) -> bytes:
+    if member is None or member.size > MEMBER_BYTES_MAXIMUM:
+        raise ValueError(f"{source}: holds no {name} of CIFAR-10")
+    content = archive.extractfile(member)
+    assert content is not None, "a file, checked before"
+    return content.read()
+
+
+def split_of(split: str, ending: str, read: Reader) -> arrays.Split:
+    """Images (N, 32, 32, 3) and labels of a split. Raises ValueError naming the file that is something else."""
+    parts = []
+    for stem in FILES[split]:
+        name = f"{stem}{ending}"
+        content = read(name)
+        try:
+            planes, labels = _binary(content) if ending else _pickled(content)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+        if labels.size and not 0 <= labels.min() <= labels.max() < CLASSES:
+            raise ValueError(f"{name}: labels that are no class")
+        parts.append((planes.reshape(-1, 3, SIDE, SIDE).transpose(0, 2, 3, 1), labels.astype(np.int32)))
+    images, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return np.ascontiguousarray(images), labels
+
+
+def _binary(content: bytes) -> tuple[np.ndarray, np.ndarray]:
+    if not content or len(content) % RECORD:
+        raise ValueError(f"{len(content):,} bytes, which are no records of {RECORD:,}")
+    records = np.frombuffer(content, np.uint8).reshape(-1, RECORD)
+    return records[:, 1:], records[:, 0]
+
+
+def _pickled(content: bytes) -> tuple[np.ndarray, np.ndarray]:
+    found = caffe2_files.dictionary(content)
+    data, labels = found.get(b"data"), found.get(b"labels")
+    numbers = isinstance(labels, list) and all(isinstance(label, int) and 0 <= label < 256 for label in labels)
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != RECORD - 1:
+        raise ValueError("holds no images of 3,072 bytes under `data`")
+    if not numbers or len(labels) != len(data):  # type: ignore[arg-type]
+        raise ValueError("holds no label for each image under `labels`")
+    return data, np.array(labels, np.int64)

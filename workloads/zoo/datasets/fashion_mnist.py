@@ -1,0 +1,75 @@
+"""Fashion-MNIST (Xiao et al. 2017) from the gzipped IDX files of Debian's package: grey images of 28 × 28 pixels."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from workloads.common.images.batches import arrays
+from workloads.common.images.sharded import UInt8s
+from workloads.common.manifest import Manifest
+
+PACKAGED = Path("/usr/share/datasets/fashion-mnist")
+SPLITS = {"train": "train", "val": "t10k"}
+IMAGES_MAGIC, LABELS_MAGIC = 0x803, 0x801
+"""First four bytes, big-endian: unsigned bytes in three dimensions, in one (the IDX format)."""
+CLASSES = ("T-shirt or top", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
+SIDE = 28
+PUBLISHED = {"train": 60_000, "val": 10_000}
+
+
+def read_idx(path: Path, magic: int) -> UInt8s:
+    """The array of a gzipped IDX file. Raises ValueError if the file is not what its header says."""
+    try:
+        content = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError) as error:
+        raise ValueError(f"{path}: cannot be read ({error}); type: apt-get install dataset-fashion-mnist") from None
+    dimensions = magic & 0xFF
+    header = np.frombuffer(content[: 4 * (1 + dimensions)], ">u4").tolist()
+    if header[:1] != [magic] or len(content) != 4 * len(header) + int(np.prod(header[1:])):
+        raise ValueError(f"{path}: not an IDX file of {dimensions}-dimensional bytes, or cut short")
+    return np.frombuffer(content, np.uint8, offset=4 * len(header)).reshape(header[1:])
+
+
+def read_split(source: Path, split: str) -> tuple[UInt8s, UInt8s]:
+    """Images (N, 28, 28) and labels (N,) of `train` or `val`. Raises ValueError naming the file that is something else."""
+    images = read_idx(source / f"{SPLITS[split]}-images-idx3-ubyte.gz", IMAGES_MAGIC)
+    labels = read_idx(source / f"{SPLITS[split]}-labels-idx1-ubyte.gz", LABELS_MAGIC)
+    if len(images) != len(labels):
+        raise ValueError(f"{source}: {len(images)} images but {len(labels)} labels in {SPLITS[split]}")
+    return images, labels
+
+
+class FashionMNIST(arrays.ArrayDataset):
+    """Prepared as arrays; grey values stand in all three colours of a batch."""
+
+    name = "fashion-mnist"
+    image_size = SIDE
+
+    def prepare(self, source: Path, destination: Path) -> list[str]:
+        """Read the folder of the four files; see `workloads.api.Dataset`."""
+        found, digest, size = {}, hashlib.sha256(), 0
+        for split in SPLITS:
+            images, labels = read_split(source, split)
+            if images.shape[1:] != (SIDE, SIDE) or labels.max(initial=0) >= len(CLASSES):
+                raise ValueError(f"{source}: images or labels of another data set in {SPLITS[split]}")
+            found[split] = images[..., None], labels.astype(np.int32)
+            digest.update(images.tobytes() + labels.tobytes())
+            size += images.nbytes + labels.nbytes
+        counts = {split: len(labels) for split, (_, labels) in found.items()}
+        manifest = Manifest(
+            self.name,
+            {"name": str(source), "bytes": size, "sha256": digest.hexdigest()},
+            self.options(),
+            {**counts, "classes": len(CLASSES)},
+            notes=[] if counts == PUBLISHED else [f"{counts['train']:,} training images, not 60,000"],
+            matches_published=counts == PUBLISHED,
+        )
+        return self.published(found, manifest, destination)
+
+    def how(self) -> str:
+        """The command that prepares it."""
+        return f"suite data prepare {self.name} --from {PACKAGED}"

@@ -1,0 +1,66 @@
+"""Networks without branches: LittleCNN, AlexNet, OverFeat, VGG. Names are torchvision's where it has the network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from workloads.common.networks.layer_lists import Builder
+
+MAX = "max"
+
+
+def littlecnn(net: Builder, classes: int) -> None:
+    """The scaling article's CIFAR-10 network: two blocks of two convolutions and a pool, 512 features.
+
+    It names neither padding nor dropout: padded as its picture has it; dropout as in the CIFAR example of Keras 2.1, which it
+    resembles (examples/cifar10_cnn.py).
+    """
+    _littlecnn(net, classes, 1)
+
+
+def littlecnn_valid(net: Builder, classes: int) -> None:
+    """The example of Keras 2.1 itself: the second convolution of a block is not padded."""
+    _littlecnn(net, classes, 0)
+
+
+def _littlecnn(net: Builder, classes: int, padding: int) -> None:
+    for block, width in enumerate((32, 64), start=1):
+        net.conv(f"conv{block}_1", width, 3, padding=1).conv(f"conv{block}_2", width, 3, padding=padding)
+        net.pool(MAX, 2, 2).dropout(0.25)
+    net.linear("fc1", 512, relu=True).dropout(0.5).linear("fc2", classes)
+
+
+def alexnet(net: Builder, classes: int) -> None:
+    """One tower (Krizhevsky 2014, "One weird trick"), as in torchvision."""
+    net.conv("features.0", 64, 11, stride=4, padding=2).pool(MAX, 3, 2)
+    net.conv("features.3", 192, 5, padding=2).pool(MAX, 3, 2)
+    net.conv("features.6", 384, 3, padding=1).conv("features.8", 256, 3, padding=1)
+    net.conv("features.10", 256, 3, padding=1).pool(MAX, 3, 2)
+    net.dropout(0.5).linear("classifier.1", 4096, relu=True)
+    net.dropout(0.5).linear("classifier.4", 4096, relu=True).linear("classifier.6", classes)
+
+
+def overfeat(net: Builder, classes: int) -> None:
+    """The fast model (Sermanet et al. 2014, table 1), of which convnet-benchmarks measured many."""
+    net.conv("conv1", 96, 11, stride=4).pool(MAX, 2, 2)
+    net.conv("conv2", 256, 5).pool(MAX, 2, 2)
+    net.conv("conv3", 512, 3, padding=1).conv("conv4", 1024, 3, padding=1)
+    net.conv("conv5", 1024, 3, padding=1).pool(MAX, 2, 2)
+    net.dropout(0.5).linear("fc6", 3072, relu=True).dropout(0.5).linear("fc7", 4096, relu=True).linear("fc8", classes)
+
+
+def vgg(*convolutions: int) -> Callable[[Builder, int], None]:
+    """The network with so many convolutions in each of the five stages (Simonyan and Zisserman 2014, table 1)."""
+
+    def append(net: Builder, classes: int) -> None:
+        number = 0
+        for count, width in zip(convolutions, (64, 128, 256, 512, 512), strict=True):
+            for _ in range(count):
+                net.conv(f"features.{number}", width, 3, padding=1)
+                number += 2  # torchvision counts the ReLU after each, and the pools
+            net.pool(MAX, 2, 2)
+            number += 1
+        net.linear("classifier.0", 4096, relu=True).dropout(0.5)
+        net.linear("classifier.3", 4096, relu=True).dropout(0.5).linear("classifier.6", classes)
+
+    return append

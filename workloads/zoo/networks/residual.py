@@ -1,0 +1,24 @@
+"""ResNets on the suite's own trunk (`workloads.common.networks.residual`), with the stride on the 3×3 convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from workloads.common.networks import residual
+from workloads.common.networks.layer_lists import Builder
+
+
+def resnet(depth: int) -> Callable[[Builder, int], None]:
+    """The network of 18, 34, 50, 101 or 152 layers; torchvision's names."""
+
+    def append(net: Builder, classes: int) -> None:
+        kind, blocks = residual.BLOCKS[depth]
+        trunk = residual.build_trunk(kind, blocks)
+        stem = trunk.stem
+        net.conv(stem.name, stem.outputs, stem.kernel, stem.stride, stem.padding, norm=stem.norm)
+        net.pool("max", 3, 2, padding=1)
+        for block in trunk.blocks:
+            net.residual(block)
+        net.global_pool().linear("fc", classes)
+
+    return append

@@ -1,0 +1,36 @@
+"""The frameworks' own networks under the suite's names, to hold the suite's lists against."""
+
+from __future__ import annotations
+
+EQUAL = {
+    "pytorch": (
+        *("alexnet", "vgg11", "vgg16", "vgg19", "inception_v3"),
+        *("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"),
+    ),
+    "tensorflow": ("vgg16", "vgg19"),
+    "mxnet": ("alexnet", "vgg11", "vgg16", "vgg19", "inception_v3", "resnet18", "resnet34"),
+}
+_KERAS_INCEPTION = "17,216 parameters fewer (batch norm without scale); averages leave out the padding; momentum 0.99"
+DIFFERENCES = {("tensorflow", "inception_v3"): _KERAS_INCEPTION}
+"""Framework and network, to what its own network computes otherwise than the suite's list."""
+STOCK = {
+    framework: (*models, *(model for other, model in DIFFERENCES if other == framework))
+    for framework, models in EQUAL.items()
+}
+"""Framework to the networks that it has. Deeper ResNets of Keras and Gluon are others: biases, the stride on the 1×1."""
+
+
+def check(framework: str, model: str, image_size: int, own_size: int, precision: str) -> None:
+    """Raise ValueError unless there is a framework's own network for these settings."""
+    if model not in STOCK[framework]:
+        allowed = ", ".join(STOCK[framework])
+        raise ValueError(
+            f"workload.implementation=stock: {framework} has no such {model}; type workload.model= {allowed}"
+        )
+    if model.startswith(("alexnet", "vgg")) and image_size != own_size:
+        raise ValueError(
+            f"workload.implementation=stock: {model} has the suite's parameters at {own_size} pixels alone; "
+            f"type workload.image_size={own_size}"
+        )
+    if framework != "pytorch" and precision not in ("fp32", "tf32"):
+        raise ValueError(f"workload.implementation=stock: in {framework} in fp32 alone; type precision=fp32")

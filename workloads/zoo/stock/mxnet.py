@@ -1,0 +1,51 @@
+"""Gluon's networks as graphs whose arguments carry the suite's names; dropout is MXNet's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import mxnet as mx
+from mxnet.gluon.model_zoo import vision
+
+from workloads.common.networks import layer_lists
+from workloads.common.networks.layer_lists import Network
+from workloads.frameworks.mxnet.graphs import Inputs, Tensor
+from workloads.frameworks.mxnet.layer_lists import LayerNetwork
+
+VERSIONS = {"resnet18": "resnet18_v1", "resnet34": "resnet34_v1"}
+
+
+class StockNetwork(LayerNetwork):
+    """A network of the zoo by Gluon's own layers. Raises ValueError where operators shall be called one by one."""
+
+    def __init__(self, network: Network, compiled: bool, on_cpu: bool) -> None:
+        super().__init__(network, False, on_cpu)
+        if not compiled:
+            raise ValueError("workload.implementation=stock: MXNet's networks are graphs; type workload.compile=auto")
+        self.targets = ("label",)
+        self.net = getattr(vision, VERSIONS.get(network.name, network.name))(classes=network.classes)
+        parameters = list(self.net.collect_params().values())
+        self.own: dict[str, mx.gluon.Parameter] = dict(zip(_canonical(network), parameters, strict=True))
+
+    def logits(self, F: ModuleType, inputs: Inputs, training: bool) -> Tensor:
+        """fp32 (B, K)."""
+        for name, parameter in self.own.items():
+            # What Gluon asks for when it is called with symbols. A cast copies: oneDNN rearranges weights of convolutions in
+            # place, and these are parts of a flat vector.
+            parameter._var = inputs[name] if "running_" in name else F.cast(inputs[name], self.dtype)
+        return self.net(self.normalised(F, inputs))
+
+    def norm_output(self, name: str) -> str:
+        """Gluon's name of a batch norm's output."""
+        return f"{self.own[f'{name}.weight'].name.removesuffix('_gamma')}_fwd_output"
+
+
+def _canonical(network: Network) -> Iterator[str]:
+    """Names of parameters and statistics, in the order in which Gluon makes them."""
+    for layer, _ in layer_lists.convolutions(network.layers):
+        yield from (f"{layer.name}.{kind}" for kind in (("weight", "bias") if layer.has_bias else ("weight",)))
+        if layer.norm is not None:
+            yield from (f"{layer.norm}.{kind}" for kind in ("weight", "bias", "running_mean", "running_var"))
+    for linear in layer_lists.linears(network):
+        yield from (f"{linear.name}.weight", f"{linear.name}.bias")

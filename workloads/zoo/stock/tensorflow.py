@@ -1,0 +1,107 @@
+"""Keras' networks, whose variables carry the suite's names outside; dropout is Keras' own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from workloads.api import Array, Arrays
+from workloads.common.networks import layer_lists
+from workloads.common.networks.layer_lists import Network
+from workloads.frameworks.tensorflow.variables import Model
+
+keras = tf.keras
+APPLICATIONS = {"vgg16": "VGG16", "vgg19": "VGG19", "inception_v3": "InceptionV3"}
+CHANNELS_FLATTENED = 512
+"""Of VGG's last map, which Keras flattens pixel by pixel and the suite channel by channel."""
+
+
+class StockNetwork(Model):
+    """From uint8 images (B, H, W, 3) to fp32 logits (B, K)."""
+
+    def __init__(self, network: Network, image_size: int) -> None:
+        self.network, self.constants = network, {}
+        application = getattr(keras.applications, APPLICATIONS[network.name])
+        self.model = application(
+            weights=None, input_shape=(image_size, image_size, 3), classes=network.classes, classifier_activation=None
+        )
+        found = dict(self._named())
+        self.statistics = {name: value for name, value in found.items() if "running_" in name}
+        self.parameters = {name: value for name, value in found.items() if name not in self.statistics}
+        self.flattened = {layer.name for layer in layer_lists.linears(network)[:1] if network.name.startswith("vgg")}
+
+    def __call__(self, images: tf.Tensor, training: bool) -> tf.Tensor:
+        """Logits."""
+        mean, deviation = tf.constant(self.network.mean), tf.constant(self.network.deviation)
+        return self.model(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, training=training)
+
+    def _named(self) -> Iterator[tuple[str, tf.Variable]]:
+        """Canonical name to variable; Keras numbers layers in the order in which the suite lists them."""
+        kinds = (keras.layers.Conv2D, keras.layers.BatchNormalization, keras.layers.Dense)
+        convolutions, norms, denses = ([one for one in self.model.layers if isinstance(one, kind)] for kind in kinds)
+        listed = [layer for layer, _ in layer_lists.convolutions(self.network.layers)]
+        for layer, own in zip(listed, sorted(convolutions, key=_number), strict=True):
+            yield from _of(layer.name, own, weight="kernel", bias="bias")
+        names = [layer.norm for layer in listed if layer.norm is not None]
+        kinds_of_norm = {
+            "weight": "gamma",
+            "bias": "beta",
+            "running_mean": "moving_mean",
+            "running_var": "moving_variance",
+        }
+        for name, own in zip(names, sorted(norms, key=_number), strict=True):
+            yield from _of(name, own, **kinds_of_norm)
+        for linear, own in zip(layer_lists.linears(self.network), denses, strict=True):
+            yield from _of(linear.name, own, weight="kernel", bias="bias")
+
+    def _inside(self, name: str, value: Array) -> Array:
+        """From the canonical layout to Keras'."""
+        if value.ndim == 4:
+            return np.transpose(value, (2, 3, 1, 0))
+        if value.ndim == 2 and name.rpartition(".")[0] in self.flattened:
+            value = value.reshape(len(value), CHANNELS_FLATTENED, -1).transpose(0, 2, 1).reshape(len(value), -1)
+        return value.T if value.ndim == 2 else value
+
+    def _outside(self, name: str, value: Array) -> Array:
+        """Inverse of `_inside`, as a copy."""
+        if value.ndim == 4:
+            return np.ascontiguousarray(np.transpose(value, (3, 2, 0, 1)))
+        value = value.T if value.ndim == 2 else value
+        if value.ndim == 2 and name.rpartition(".")[0] in self.flattened:
+            value = value.reshape(len(value), -1, CHANNELS_FLATTENED).transpose(0, 2, 1).reshape(len(value), -1)
+        return np.array(value)
+
+    def load(self, weights: Iterable[tuple[str, Array]]) -> None:
+        """Statistics as before training, then those weights that the network has."""
+        for name, statistic in self.statistics.items():
+            statistic.assign(tf.fill(statistic.shape, 1.0 if name.endswith("var") else 0.0))
+        for name, value in weights:
+            if name in self.variables:
+                self.variables[name].assign(self._inside(name, value))
+
+    def state(self) -> dict[str, Array]:
+        """Copies of all variables, in canonical layout."""
+        return {name: self._outside(name, variable.numpy()) for name, variable in self.variables.items()}
+
+    def load_state(self, state: Arrays) -> None:
+        """Inverse of `state`."""
+        for name, variable in self.variables.items():
+            variable.assign(self._inside(name, state[name]))
+
+
+def _of(name: str, layer: Any, **kinds: str) -> Iterator[tuple[str, tf.Variable]]:
+    """The variables of a Keras layer that there are, by canonical name."""
+    for kind, own in kinds.items():
+        variable = getattr(layer, own, None)
+        if variable is not None:
+            yield f"{name}.{kind}", variable.value
+
+
+def _number(layer: Any) -> tuple[int, str]:
+    """When Keras made a layer: `conv2d_7` is the eighth; VGG's names are in order."""
+    number = layer.name.rpartition("_")[2]
+    automatic = layer.name.startswith(("conv2d", "batch_normalization"))
+    return (int(number) if automatic and number.isdigit() else 0, "" if automatic else layer.name)

@@ -1,0 +1,74 @@
+"""The zoo in TensorFlow: the suite's lists of layers, or Keras' networks.
+
+Shapes: B images of a replica, H × W pixels, K classes. Images come as uint8 (B, H, W, 3).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import tensorflow as tf
+
+from workloads.api import Batch
+from workloads.frameworks.tensorflow.images import ImageTrainer
+from workloads.frameworks.tensorflow.layer_lists import LayerNetwork
+from workloads.frameworks.tensorflow.variables import Model, Tensors
+from workloads.zoo.workload import Zoo
+
+
+class ZooTrainer(ImageTrainer):
+    """A network of the zoo on one device; several processes sum their gradients."""
+
+    workload: Zoo
+
+    @property
+    def is_stock(self) -> bool:
+        """Whether the network is Keras'; it draws masks of dropout by itself."""
+        return bool(self.settings.model["implementation"] == "stock")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the dropout masks that a batch brings."""
+        return () if self.is_stock else tuple(layer.label for layer in self.workload.network.dropouts)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Of `loss_of`."""
+        return ("image", "label", *self.labels)
+
+    def build_model(self) -> Model:
+        """The network that the workload describes."""
+        if self.is_stock:
+            from workloads.zoo.stock.tensorflow import StockNetwork
+
+            return StockNetwork(self.workload.network, int(self.settings.model["image_size"]))
+        return LayerNetwork(self.workload.network, self.dtype, as_products=not self.on_gpu)
+
+    def step(self, batch: Batch, learning_rate: float) -> None:
+        """With the batch's masks."""
+        super().step(self._masked(batch), learning_rate)
+
+    def backward(self, batch: Batch) -> Tensors:
+        """With the batch's masks."""
+        return super().backward(self._masked(batch))
+
+    def loss(self, batch: Batch) -> None:
+        """With the batch's masks."""
+        super().loss(self._masked(batch))
+
+    def _masked(self, batch: Batch) -> Batch:
+        """The batch with its dropout masks, the same in every framework."""
+        masks = self.workload.dropout_masks(batch) if self.labels else {}
+        return replace(batch, arrays={**batch.arrays, **masks})
+
+    def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
+        """Cross-entropy, summed over the images."""
+        images, labels, *masks = inputs
+        further = {} if self.is_stock else {"masks": dict(zip(self.labels, masks, strict=True))}
+        logits = self.model(images, training=True, **further)
+        return tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits))
+
+    def outputs_of(self, *inputs: tf.Tensor) -> Tensors:
+        """Logits (B, K)."""
+        (images,) = inputs
+        return {"logits": self.model(images, training=False)}

@@ -1,0 +1,159 @@
+"""Networks of different sizes on images of different sizes, to compare throughput. Framework-free; no rules know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from workloads.api import (
+    Array,
+    Arrays,
+    ArraySpec,
+    Batch,
+    Data,
+    Defaults,
+    Facts,
+    HyperparameterSet,
+    Json,
+    OptimizerSettings,
+    ParameterRule,
+    Place,
+    Settings,
+)
+from workloads.common import dropout
+from workloads.common.images.batches.classifier import ClassifierWorkload
+from workloads.common.images.counts import IMAGENET, ImageFacts
+from workloads.common.networks import layer_lists
+from workloads.common.networks.layer_lists import Network
+from workloads.zoo import networks, stock
+from workloads.zoo.settings import SETS, ZooHyperparameters, ZooOptions, profile_defaults
+
+CIFAR10 = ImageFacts("an image", "cifar10", {"train": 50_000, "val": 10_000, "classes": 10})
+"""Krizhevsky 2009."""
+
+
+class Zoo(ClassifierWorkload):
+    """Image classification by one of many networks. Training batches hold `dropout_key`, int64 (B,), too."""
+
+    name = "zoo"
+    log_name = "zoo"
+    default_rules = "v0.7"
+    precisions = {
+        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
+        "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
+        "mxnet": ("fp32", "fp16"),
+    }
+    Options = ZooOptions
+    Hyperparameters = ZooHyperparameters
+    options: ZooOptions
+    hyperparameters: ZooHyperparameters
+
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        super().__init__(settings, facts)
+        self.network = _network(settings.model, facts.sizes["classes"])
+        self._norms = layer_lists.norms(self.network)
+
+    @classmethod
+    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+        """The network and its images; LittleCNN has targets, the others measure throughput."""
+        return profile_defaults(profile, options)
+
+    @classmethod
+    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
+        """RMSprop as in the scaling article, the demo's, SGD for the larger networks."""
+        return SETS
+
+    @classmethod
+    def read_facts(cls, settings: Settings) -> Facts:
+        """Counts from the prepared data's manifest; CIFAR-10's or ImageNet's under profile=synthetic.
+
+        Raises ValueError for images that are too small for the network, or a batch that the devices cannot share.
+        """
+        published = CIFAR10 if settings.model["name"] == "littlecnn" else IMAGENET
+        facts = published.for_settings(settings)
+        model, size = settings.model["name"], int(settings.model["image_size"])
+        _network(settings.model, facts.sizes["classes"])
+        if settings.model["implementation"] == "stock":
+            stock.check(settings.framework, model, size, networks.KINDS[model].image_size, settings.precision)
+        return facts
+
+    @classmethod
+    def activation_values(cls, settings: Settings) -> int:
+        """Outputs of convolutions and fully connected layers: 13.6 million for VGG-16 at 224 pixels."""
+        return layer_lists.activation_values(_network(settings.model, int(settings.model["classes"])))
+
+    # -- schedule -------------------------------------------------------------------------------------------------
+
+    def learning_rate(self, step: int) -> float:
+        """Always the same."""
+        return self.hyperparameters.learning_rate
+
+    def optimizer(self) -> OptimizerSettings:
+        """RMSprop or SGD with momentum, as the hyperparameter set says."""
+        values = self.hyperparameters
+        return OptimizerSettings(
+            values.optimizer,
+            momentum=values.momentum,
+            rho=values.rho,
+            epsilon=values.epsilon,
+            loss_scaling=self.loss_scaling,
+        )
+
+    def parameter_rule(self, parameter: str) -> ParameterRule:
+        """Weights are decayed; biases, scales and shifts are not."""
+        owner, _, kind = parameter.rpartition(".")
+        decays = kind == "weight" and owner not in self._norms
+        return ParameterRule(self.hyperparameters.weight_decay if decays else 0.0)
+
+    # -- weights and data -----------------------------------------------------------------------------------------
+
+    def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
+        """`label` and `dropout_key` (B,)."""
+        return {**super().target_shapes(count), "dropout_key": ArraySpec((count,), "int64")}
+
+    def dropout_masks(self, batch: Batch) -> Arrays:
+        """Label of each dropout to what its values are multiplied by, float32 (B, *map): the same in every framework."""
+        keys, found = batch.arrays["dropout_key"], {}
+        for layer in self.network.dropouts:
+            (mask,) = dropout.multipliers(keys, layer.label, 1, layer.width, layer.rate)
+            found[layer.label] = mask.reshape(len(keys), *layer.map)
+        return found
+
+    def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
+        """Of every layer, drawn by hash; the same bytes in every framework."""
+        return layer_lists.initial_weights(self.network, seed)
+
+    def open_data(self, place: Place, seed: int) -> Data:
+        """Open the prepared data, whichever form they have."""
+        from workloads.common import manifest
+        from workloads.zoo import data
+
+        if self.settings.profile == "synthetic":
+            return data.SyntheticZooData(self.settings, self.facts, place, seed)
+        prepared = manifest.read(Path(self.settings.data_dir))
+        arrays = prepared is not None and prepared.options.get("form") == data.FORM
+        return (data.ZooArrays if arrays else data.ZooImages)(self.settings, self.facts, place, seed)
+
+    def log_keys(self) -> Mapping[str, Json]:
+        """Network, sizes and the optimizer's values."""
+        values, model = self.hyperparameters, self.settings.model
+        is_stock = model["implementation"] == "stock"
+        difference = stock.DIFFERENCES.get((self.settings.framework, model["name"])) if is_stock else None
+        return {
+            "opt_name": values.optimizer,
+            "opt_base_learning_rate": values.learning_rate,
+            "opt_weight_decay": values.weight_decay,
+            **({"opt_momentum": values.momentum} if values.optimizer == "sgd" else {}),
+            **({"opt_rho": values.rho, "opt_epsilon": values.epsilon} if values.optimizer == "rmsprop" else {}),
+            "model_name": model["name"],
+            "model_implementation": model["implementation"],
+            "model_parameters": layer_lists.parameter_count(self.network),
+            "model_multiply_adds": layer_lists.multiply_adds(self.network),
+            "input_image_size": model["image_size"],
+            **({"model_difference": difference} if difference else {}),
+        }
+
+
+def _network(model: Mapping[str, Json], classes: int) -> Network:
+    """The network of a run's `model`. Raises ValueError."""
+    return networks.build(model["name"], int(model["image_size"]), classes, model["padding"])
