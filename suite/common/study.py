@@ -20,11 +20,11 @@ from typing import Any
 import yaml
 
 from suite.common import registry
-from suite.common.paths import PROJECT
+from suite.common.paths import shipped
 from suite.common.registry import not_allowed
 from workloads.api import Json
 
-FOLDER = PROJECT / "conf" / "study"
+FOLDER = shipped("conf") / "study"
 SIZES = ("full", "ci")
 _KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure", "refused")
 _FORM = "conf/study/batch_size.yaml shows the form"

@@ -165,6 +165,7 @@ class GNMT(TranslationWorkload):
             "model_hp_label_smoothing": values.label_smoothing,
             "model_hp_hidden_size": self.network.hidden,
             "model_hp_num_layers": self.settings.model["layers"],
+            "model_parameters": sum(network.parameter_counts(self.network).values()),
         }
 
 

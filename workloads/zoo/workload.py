@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from workloads.api import (
     Array,
     Arrays,
@@ -110,6 +112,18 @@ class Zoo(ClassifierWorkload):
     def target_shapes(self, count: int) -> Mapping[str, ArraySpec]:
         """`label` and `dropout_key` (B,)."""
         return {**super().target_shapes(count), "dropout_key": ArraySpec((count,), "int64")}
+
+    def measure(self, batch: Batch, outputs: Arrays) -> Arrays:
+        """Beside whether each image is classified right its cross-entropy, in nats."""
+        valid = batch.arrays["valid"]
+        logits = np.asarray(outputs["logits"], np.float64)[valid]
+        logits -= logits.max(axis=1, keepdims=True)
+        own = np.take_along_axis(logits, batch.arrays["label"][valid][:, None].astype(np.int64), axis=1)[:, 0]
+        return {**super().measure(batch, outputs), "loss": np.log(np.exp(logits).sum(axis=1)) - own}
+
+    def score(self, results: Arrays) -> dict[str, float]:
+        """Top-1 accuracy, and `eval_loss`: the mean cross-entropy, which has no target."""
+        return {**super().score(results), "eval_loss": float(np.mean(results["loss"]))}
 
     def dropout_masks(self, batch: Batch) -> Arrays:
         """Label of each dropout to what its values are multiplied by, float32 (B, *map): the same in every framework."""

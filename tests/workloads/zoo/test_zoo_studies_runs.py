@@ -1,0 +1,68 @@
+"""Studies in their small size as whole runs; the others with the marker `full`."""
+
+import json
+
+import pytest
+
+from suite.common.study import load_study, study_names
+from tests.helpers import only, run_suite, suite_here
+
+FIRST = ("batch_size", "fixed_samples", "passes")
+OTHERS = tuple(name for name in study_names() if name not in (*FIRST, "toy_endings") and not load_study(name).refused)
+
+
+def study_of(tmp_path, name, *typed):
+    """The folder of a small study after all of its jobs, its plan, and the section of its report."""
+    output = tmp_path / name
+    done = run_suite(tmp_path, f"study={name}", "study.size=ci", f"output={output}", *typed, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = suite_here(tmp_path, "report", output).stdout
+    return (
+        output,
+        json.loads(only(output.glob("study-*.json")).read_text()),
+        text[text.index("## Study") :].split("\n## ")[0],
+    )
+
+
+def cells_of(section):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")][
+        2:
+    ]
+
+
+def test_batch_size_fits_a_step(tmp_path):
+    output, plan, section = study_of(tmp_path, "batch_size")
+    assert [cell[0] for cell in cells_of(section)] == ["per_device:8", "per_device:16"]
+    assert "- step = " in section
+    assert "two points: no error" in section
+    assert "Small version of the study" in section
+    assert all((output / cell["job"] / "run_0" / "status.json").exists() for cell in plan["cells"])
+    figures = tmp_path / "figures"
+    assert suite_here(tmp_path, "report", output, "--html", tmp_path / "a.html", "--figures", figures).returncode == 0
+    assert (figures / "study-01-batch-size-samples-s.svg").exists()
+
+
+def test_passes_time_each_step(tmp_path):
+    _, _, section = study_of(tmp_path, "passes", "workload.model=littlecnn")
+    (_, forward, *_), (_, both, *_) = ([cell[0], *cell[1:]] for cell in cells_of(section))
+    assert (forward, both) == ("forward", "forward_backward")
+    mean = [float(cell[2].replace(",", "")) for cell in cells_of(section)]
+    assert mean[1] > mean[0]
+    assert "Each step was timed by itself, by a wait after each step." in section
+
+
+def test_fixed_samples_on_one_core_and_on_all(tmp_path):
+    _, plan, section = study_of(tmp_path, "fixed_samples")
+    assert [cell["values"]["cpu.cores_per_device"] for cell in plan["cells"]] == ["1", "all"]
+    assert cells_of(section)[0][-1] == "1"  # over first
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_other_study_runs_in_its_small_size(tmp_path, name):
+    _, plan, section = study_of(tmp_path, name)
+    rows = cells_of(section)
+    assert len(rows) == len(plan["cells"])
+    measured = [row for row, cell in zip(rows, plan["cells"], strict=True) if "reason" not in cell]
+    assert measured
+    assert all("OOM" not in row and "failed" not in row for row in measured)
