@@ -19,6 +19,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from suite.common import registry
+from suite.common.study import load_study
 from suite.environments.environment import Environment, installed_versions
 from suite.environments.plugin_install import install, plugin_source, run_and_capture
 from suite.launch.base import Framework
@@ -45,7 +46,7 @@ sys.exit(f"{trainer.__name__} lacks {', '.join(missing)}" if missing else 0)
 
 @dataclass(frozen=True)
 class Plugin:
-    """A distribution with workloads, frameworks, trainers or data sets."""
+    """A distribution with workloads, frameworks, trainers, data sets or studies."""
 
     argument: str
     """What the user typed."""
@@ -114,7 +115,7 @@ def _activate_one(text: str) -> Plugin:
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
         dist = next(iter(distributions(path=[str(folder)])))
-    groups = (registry.WORKLOADS, registry.FRAMEWORKS, registry.TRAINERS, registry.DATASETS)
+    groups = (registry.WORKLOADS, registry.FRAMEWORKS, registry.TRAINERS, registry.DATASETS, registry.STUDIES)
     entry_points = tuple((point.group, point.name) for point in dist.entry_points if point.group in groups)
     if not entry_points:
         raise ValueError(
@@ -163,6 +164,7 @@ def _check_loadable(plugin: Plugin) -> None:
         registry.WORKLOADS: registry.load_workload,
         registry.DATASETS: registry.load_dataset,
         registry.FRAMEWORKS: registry.load_framework,
+        registry.STUDIES: registry.load_study,
     }
     for group, name in plugin.entry_points:
         if group == registry.TRAINERS:
@@ -173,6 +175,9 @@ def _check_loadable(plugin: Plugin) -> None:
         except (Exception, SystemExit) as error:
             first = (str(error).splitlines() or [""])[0]
             raise ValueError(f"{what} cannot be imported: {type(error).__name__}: {first}; {IMPORT_HINT}") from None
+        if group == registry.STUDIES:
+            load_study(name)  # says itself what is wrong with a description
+            continue
         if group == registry.FRAMEWORKS:
             good = isinstance(loaded, Framework)
         else:

@@ -146,6 +146,14 @@ def no_entry_points(tmp_path):
     return f"plugins={folder}"
 
 
+def bad_study(tmp_path):
+    folder = copied(tmp_path, "study")
+    project = folder / "pyproject.toml"
+    project.write_text(project.read_text() + '\n[project.entry-points."suite.studies"]\nlines_study = "lines:STUDY"\n')
+    (folder / "lines" / "__init__.py").write_text('STUDY = {"axes": {"gpus": [1, 2]}}\n')
+    return f"plugins={folder}"
+
+
 def empty(tmp_path):
     (tmp_path / "empty").mkdir()
     return "plugins=[empty]"
@@ -166,6 +174,10 @@ WRONG = {
     "other version": (lambda tmp_path: "plugins=['hydra-core>9']", "type plugins=hydra-core"),
     "another distribution": (lambda tmp_path: "plugins=hydra-core", "hydra-core has nothing for the suite"),
     "no entry points": (no_entry_points, "suite-lines has nothing for the suite: no entry point in suite.workloads"),
+    "study": (
+        bad_study,
+        "study=lines_study: its description has no sentence; conf/study/batch_size.yaml shows the form",
+    ),
     "import": (
         lambda tmp_path: f"plugins={copied(tmp_path, 'bad', 'lines/workload.py', MISSING)}",
         "cannot be imported: ModuleNotFoundError: No module named 'nothing_like_this'; it must be importable",
