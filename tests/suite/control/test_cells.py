@@ -7,10 +7,13 @@ import pytest
 
 from suite.common.study import Cell, Study
 from suite.config.compose import Composed
+from suite.control import supervise
 from suite.control.cells import Cells
 from suite.plan import capacity
 from suite.plan.capacity import TooLarge, check_memory
-from suite.plan.settings import Impossible, Missing
+from suite.plan.jobs import kinds
+from suite.plan.settings import Impossible, Missing, resolve_settings
+from tests import helpers
 from tests.helpers import run_suite_here, suite_here
 
 OWN = Study("own", "One.", "full", axes={"gpus": ("1", "2")})
@@ -81,6 +84,42 @@ def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
 def test_a_gpu_that_is_not_seen_is_not_judged(monkeypatch):
     monkeypatch.setattr(capacity.devices, "gpus", lambda: [])
     check_memory(Large, settings(batch_size_global=10**9))
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("link=no_p2p",), "link=no_p2p: CPU cores have no links of their own"),
+        (("precision=fp16",), "precision (for ncf in pytorch)=fp16: allowed: "),
+        (("precision=tf32",), "precision=tf32: GPUs alone have it"),
+        (("nodes=2",), "nodes=2: runs over several machines"),
+        (("gpus=4096",), "gpus=4096: 4096 CPU device(s)"),
+        (("gpus=2", "batch=global:1", "oversubscribe=true"), "batch=global:1: 1 sample(s) per step cannot be shared"),
+    ],
+)
+def test_what_a_machine_or_a_framework_cannot_do_is_no_mistake(typed, said):
+    config = helpers.composed("workload=ncf", "profile=demo", "device=cpu", *typed)
+    with pytest.raises(Impossible) as error:
+        resolve_settings(config, *kinds(config))
+    assert str(error.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("link", "variables"), [("auto", set()), ("no_p2p", {"NCCL_P2P_DISABLE", "MXNET_ENABLE_GPU_P2P"})]
+)
+def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link, variables):
+    started = []
+    command = SimpleNamespace(arguments=(), variables={"OWN": "1"}, name="worker-0")
+    host = SimpleNamespace(environment=SimpleNamespace(map_path=str, command=lambda *words: list(words)))
+    monkeypatch.setattr(supervise, "meet", lambda hosts: SimpleNamespace(hosts=[host]))
+    monkeypatch.setattr(supervise.processes, "start", lambda words, given, *_: started.append(given))
+    one = supervise.Supervisor.__new__(supervise.Supervisor)
+    one.run_spec, one.hosts, one.folder = SimpleNamespace(settings=SimpleNamespace(link=link)), [host], tmp_path
+    one.framework, one.children = SimpleNamespace(commands=lambda *_: [command]), {}
+    one._start()
+    (given,) = started
+    assert given["OWN"] == "1"
+    assert {name for name in supervise.WITHOUT_LINKS if name in given} == variables
 
 
 @pytest.mark.slow

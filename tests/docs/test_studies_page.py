@@ -1,0 +1,31 @@
+"""The table of docs/studies.md: every command is a study with keys that there are, and every study has a command."""
+
+import re
+
+import pytest
+
+from suite.common.study import load_study, study_names
+from suite.config import overrides
+from suite.config.studies import cells
+from tests.helpers import PROJECT
+
+PAGE = (PROJECT / "docs" / "studies.md").read_text(encoding="utf-8")
+COMMANDS = sorted(set(re.findall(r"`(study=[^`]+)`", PAGE)) - {"study=NAME"})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_table_is_a_study(command):
+    found = cells([overrides.quoted(word) for word in command.split()])
+    assert found
+    for one in found:
+        overrides.check(one.words, multirun=False)
+
+
+def test_every_study_is_named():
+    assert len(COMMANDS) >= 14
+    missing = [name for name in study_names() if not re.search(rf"`(study=)?{name}\b", PAGE)]
+    assert set(missing) <= {"toy_endings"}
+
+
+def test_small_versions_keep_the_sentence():
+    assert all(load_study(name, "ci").sentence == load_study(name).sentence for name in study_names())
