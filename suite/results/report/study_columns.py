@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord
-from suite.results.logs.recorded_telemetry import json_lines, telemetry
+from suite.results.logs.recorded_telemetry import Telemetry, json_lines, telemetry
 from suite.results.names import workload_name
 from suite.results.published.csv_files import ARTICLE, load_published_results
 from suite.results.report.study_lines import Line
@@ -78,10 +80,21 @@ def _sensor(row: Row, name: str, of: Callable[[list[float]], float] = statistics
     """Mean over runs of what `of` makes of a sensor's values."""
     found = []
     for record in records(row):
-        recorded = telemetry(record.path.parent)
+        recorded = _recorded(record.path.parent)
         values = [value for value in (recorded.series.get(name, ()) if recorded else ()) if value is not None]
         found += [of(values)] if values else []
     return _mean(found)
+
+
+def _recorded(folder: Path) -> Telemetry | None:
+    """A run's telemetry, which several columns ask for one after the other."""
+    path = folder / "telemetry.jsonl"
+    return _read_once(folder, path.stat().st_mtime_ns) if path.is_file() else None
+
+
+@functools.lru_cache(maxsize=8)
+def _read_once(folder: Path, changed_ns: int) -> Telemetry | None:
+    return telemetry(folder)
 
 
 def _memory_bytes(row: Row) -> float | None:
