@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 
-from suite.common.run_folder import SUPERSEDED
+from suite.common.run_folder import STUDY_FILES, SUPERSEDED
 from suite.results.logs.lines import may_be_log
 from suite.results.logs.reader import read
 from suite.results.logs.record import Reading, RunSettings
@@ -104,6 +105,7 @@ def skipped(paths: Sequence[Path]) -> int:
             folders[:] = [name for name in folders if name != SUPERSEDED]
             if any(name in files for name in _OF_A_RUN):
                 continue
+            files = [name for name in files if not fnmatch(name, STUDY_FILES)]
             logs, others = _told_apart(files)
             found = sum(_log_of_another_name(Path(place, name), name) is not None for name in others)
             count += len(files) - len(logs) - found

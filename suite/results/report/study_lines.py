@@ -26,7 +26,7 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "precision": ("linear",),
     "mode": ("targets",),
     "nodes": ("devices", "batch_size_global"),
-    "workload.model": ("variant", "dataset", "hyperparameter_set", "data_fingerprint", "targets"),
+    "workload.model": ("variant", "dataset", "hyperparameter_set", "data_fingerprint", "targets", "lr_scaling"),
     "workload.image_size": ("variant", "data_fingerprint"),
     "workload": (
         *("dataset", "hyperparameter_set", "data_fingerprint", "targets", "sample_unit", "rules", "clock", "linear"),

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from suite.results.logs.collect import collect
+from suite.results.logs.collect import collect, skipped
 from suite.results.report.report import report_text
 from suite.results.report.studies import fits, number_text, study_table
 from suite.results.report.study_columns import COLUMNS, column_names
@@ -81,6 +81,14 @@ def test_logs_alone_are_enough(tmp_path):
     assert report_text([tmp_path]).index("## Study own: ncf on laptop (demo)") < report_text([tmp_path]).index(
         "## ncf on laptop"
     )
+
+
+def test_the_plan_is_no_file_that_a_report_skips(tmp_path):
+    run(tmp_path, "one", ["gpus=1"])
+    plan(tmp_path, [cell("one", gpus="1")])
+    assert skipped([tmp_path]) == 0
+    (tmp_path / "other.json").write_text("{}")
+    assert skipped([tmp_path]) == 1
 
 
 def test_runs_of_no_study_have_none(tmp_path):
