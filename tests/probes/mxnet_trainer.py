@@ -170,7 +170,7 @@ def modes():
 # -- images ---------------------------------------------------------------------------------------------------------
 
 STEM = types.SimpleNamespace(
-    name="conv", norm="norm", inputs=3, outputs=CHANNELS, kernel=1, stride=1, padding=0
+    name="conv", norm="norm", inputs=3, outputs=CHANNELS, kernel=1, stride=1, padding=0, has_bias=False
 )  # one pixel, so that NumPy has no borders to think of
 
 

@@ -78,8 +78,9 @@ def test_suite_check_accepts_the_logs_and_names_its_rules(demos):
 def test_suite_report_shows_every_row(demos):
     done = suite(demos[0], "report", demos[0] / "logs")
     assert done.returncode == 0, done.stderr
+    _, _, table = done.stdout.partition("## ncf on local (demo)")
     for framework in FRAMEWORKS:
-        assert done.stdout.count(f"| {framework}") == (2 if TWO_CORES else 1)
+        assert table.count(f"\n| {framework}") == (2 if TWO_CORES else 1)
 
 
 def test_the_log_of_a_demo_says_so(demos):
