@@ -27,7 +27,7 @@ from suite.results.predict.observations import Family, Observation
 Array = NDArray[np.float64]
 
 ROW_SPREAD = 0.03
-"""Standard deviation of log time between equal rows. This and the next two: where `Fit.log_evidence`, summed over the workloads,
+"""Standard deviation of log time between equal rows. This and the next two: where `Fit.log_evidence`, summed over workloads,
 is highest on the rounds up to v1.1 alone (a grid of 5 × 6 × 4 values; a test looks at its neighbours)."""
 DRIFT = 4.0
 """Variance of the random walk for a doubling of b, in units of ROW_SPREAD squared."""
@@ -36,7 +36,7 @@ FREEDOM = 3.0
 LEVEL = 0.90
 """Share of rows that an interval is meant to hold."""
 INTERVAL_FACTOR = 2.05
-"""Half width of an interval in units of `Predicted.spread`: held LEVEL of the held-out rows (suite.results.predict.validate)."""
+"""Half width of an interval in `Predicted.spread`: held LEVEL of the held-out rows (suite.results.predict.validate)."""
 
 
 @dataclass(frozen=True)

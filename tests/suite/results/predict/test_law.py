@@ -1,4 +1,4 @@
-"""The scaling law: it recovers constants it was given; its intervals grow with distance; its fixed constants are the likeliest."""
+"""The scaling law: constants it was given are recovered; intervals grow with distance; fixed constants are the likeliest."""
 
 import math
 
