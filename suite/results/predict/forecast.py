@@ -171,6 +171,7 @@ def forecast(items: Sequence[Measurement], wanted: Wanted) -> Forecast:
 
     Raises ValueError if the law knows nothing of the workload, or if the parts of a step cannot be told from the items.
     """
+    items = sorted(items, key=lambda item: item.devices)
     if wanted.system is not None:
         return _by_step(items, wanted, wanted.system)
     reason = why_not_by_law(items)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from suite.results.names import WORKLOAD_TITLES
 from suite.results.predict.forecast import Forecast, Point, Range, Wanted, forecast, why_not_by_law
+from suite.results.predict.law import LEVEL
 from suite.results.report.markdown import EMPTY, markdown_table, wrapped
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.score.measurement import Measurement
@@ -71,7 +72,7 @@ def prediction_note(family: Sequence[Measurement], devices: int) -> str:
         return ""
     point = next(item for item in forecast(family, Wanted((devices,))).points if not item.measured)
     batch = f"{devices_text(devices)}, batch {point.batch_size_global:,.10g}"
-    note = f"{LABEL}, not measured: {batch}: {range_text(point.seconds_per_epoch)} per epoch (90% interval)"
+    note = f"{LABEL}, not measured: {batch}: {range_text(point.seconds_per_epoch)} per epoch ({LEVEL:.0%} interval)"
     if point.seconds is None:
         return f"{note}; epochs to target at this batch are not known (suite scaling)"
     return f"{note}, {point.epochs.text} epochs, so {range_text(point.seconds)} to the target (suite scaling)"

@@ -136,7 +136,7 @@ def test_table_1_of_the_nvlink_article():
         figures[name, "system-wide latency"] for name in ("124 systems, dual 10 Gb Ethernet", "124x DGX-1, quad EDR IB")
     )
     assert slow / fast == pytest.approx(3.9, abs=0.01)
-    assert 6 * 50.0 / 32.0 == pytest.approx(9.4, abs=0.03), "six links of 50 GB/s over 16 lanes of PCIe 3, both ways"
+    assert pytest.approx(9.4, abs=0.03) == 6 * 50.0 / 32.0, "six links of 50 GB/s over 16 lanes of PCIe 3, both ways"
 
 
 def test_four_gpus_of_the_p100_article():
