@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from suite.results.predict.forecast import Forecast, Wanted
+    from suite.results.predict.points import Forecast, Wanted
 
 _MOST_DEVICES = 1_000_000
 
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--batch-per-device",
         type=_positive,
         metavar="B",
-        help="samples a device (default: as on the most devices measured)",
+        help="samples a device (default: as on the nearest measured count)",
     )
     batch.add_argument(
         "--batch-global", type=_positive, metavar="B", help="samples of all devices, whatever their number"
@@ -44,6 +44,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--gradient-mb", type=_positive, metavar="MB", help="gradients of a model that is not the reference's"
+    )
+    parser.add_argument(
+        "--price-per-device-hour",
+        metavar="PRICE",
+        help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
     )
     parser.add_argument("--format", choices=("text", "csv"), default="text", help="text (default) or csv")
     parser.add_argument(
@@ -103,6 +108,8 @@ def _forecasts(args: argparse.Namespace) -> list[Forecast]:
 
     items = measurements_of(args.paths, args.published, "scaling", args.workload)
     wanted = _wanted(args)
+    if wanted.prices is not None:
+        wanted.prices.refuse_unknown_names(items)
     made, reasons = [], []
     for group in comparable(items):
         try:
@@ -116,14 +123,16 @@ def _forecasts(args: argparse.Namespace) -> list[Forecast]:
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:
-    from suite.results.predict.forecast import Wanted
+    from suite.results.predict.points import Wanted
     from suite.results.predict.step import Gradients
     from suite.results.predict.systems import find_system
+    from suite.results.score.price import parse_prices
 
     return Wanted(
         devices=args.devices,
         batch_per_device=args.batch_per_device,
         batch_global=args.batch_global,
         system=None if args.system is None else find_system(args.system),
+        prices=None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour),
         gradients=None if args.gradient_mb is None else Gradients(args.gradient_mb * 1e6),
     )

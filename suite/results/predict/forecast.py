@@ -8,12 +8,12 @@ epoch, with an interval that was calibrated on rows it had not seen; or, given a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from suite.results.predict.epochs import UNKNOWN, Epochs, epochs_at
 from suite.results.predict.law import LEVEL, Fit
 from suite.results.predict.observations import WORKLOADS, Observation, observation, published_families
-from suite.results.predict.step import DEFAULT_OVERLAP, Gradients, StepCost, fit_step, step_time
+from suite.results.predict.points import Forecast, Point, Range, Wanted
+from suite.results.predict.step import DEFAULT_OVERLAP, Gradients, StepCost, fit_overlap, fit_step, step_time
 from suite.results.predict.systems import System
 from suite.results.predict.validate import of_workload
 from suite.results.score.measurement import Measurement
@@ -32,115 +32,6 @@ _PARAMETERS: Mapping[str, tuple[int, int]] = {
     "ncf": (31_832_577, 0),
 }
 """Trained parameters and tensors (0: not counted) of the reference models, from their pages in docs/; gradients are float32."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """A predicted figure with its bounds; all three are equal for a measured one."""
-
-    middle: float
-    low: float
-    high: float
-
-    @classmethod
-    def exactly(cls, value: float) -> Range:
-        """A measured figure."""
-        return cls(value, value, value)
-
-    def times(self, factor: float) -> Range:
-        """The range in another unit."""
-        return Range(self.middle * factor, self.low * factor, self.high * factor)
-
-    def inverse(self, of: float) -> Range:
-        """`of` over the range: a rate from a time."""
-        return Range(of / self.middle, of / self.high, of / self.low)
-
-
-@dataclass(frozen=True)
-class Point:
-    """One device count, measured or predicted."""
-
-    devices: int
-    batch_size_global: float
-    """In the unit of the measurement."""
-    measured: bool
-    seconds_per_epoch: Range | None
-    samples_per_second: Range | None
-    epochs: Epochs
-    binds: str
-    """What a step waits for most; empty for a measured one."""
-
-    @property
-    def seconds(self) -> Range | None:
-        """Time to target; None where epochs or time per epoch are not known."""
-        if self.seconds_per_epoch is None or self.epochs.value is None:
-            return None
-        return self.seconds_per_epoch.times(self.epochs.value)
-
-    @property
-    def device_hours(self) -> float | None:
-        """Of one job to the target."""
-        return None if self.seconds is None else self.devices * self.seconds.middle / 3600.0
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Measured and predicted points of one workload, in order of devices."""
-
-    workload: str
-    series: str
-    profile: str
-    labels: tuple[str, ...]
-    unit: str
-    method: str
-    bounds: str
-    """What low and high are."""
-    points: tuple[Point, ...]
-    notes: tuple[str, ...]
-
-    def efficiency(self, point: Point) -> float | None:
-        """What each device does, over each device of the fewest measured; from times per epoch, else from rates."""
-        base = next(item for item in self.points if item.measured)
-        ratio = base.devices / point.devices
-        if point.seconds_per_epoch and base.seconds_per_epoch:
-            return base.seconds_per_epoch.middle / point.seconds_per_epoch.middle * ratio
-        if point.samples_per_second and base.samples_per_second:
-            return point.samples_per_second.middle / base.samples_per_second.middle * ratio
-        return None
-
-    @property
-    def fastest(self) -> Point | None:
-        """The count with the shortest time to target, of equals the fewer devices; None if no time is known."""
-        timed = [(point.seconds.middle, point.devices, point) for point in self.points if point.seconds]
-        return min(timed, key=lambda item: item[:2])[2] if timed else None
-
-    @property
-    def cheapest(self) -> Point | None:
-        """The count with the fewest device-hours to the target."""
-        costed = [(point.device_hours, point.devices, point) for point in self.points if point.device_hours]
-        return min(costed, key=lambda item: item[:2])[2] if costed else None
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What to predict."""
-
-    devices: tuple[int, ...]
-    batch_per_device: float | None = None
-    """In the unit of the measurement; None: that of the measurement on the most devices."""
-    batch_global: float | None = None
-    system: System | None = None
-    """None: by the law of published rows."""
-    gradients: Gradients | None = None
-    """None: of the workload's reference model."""
-
-    def batch(self, devices: int, widest: Measurement) -> float:
-        """The global batch on so many devices."""
-        if self.batch_global is not None:
-            return self.batch_global
-        if self.batch_per_device is not None:
-            return self.batch_per_device * devices
-        return (widest.batch_size_global or 0) / widest.devices * devices
 
 
 def comparable(items: Sequence[Measurement]) -> list[list[Measurement]]:
@@ -218,7 +109,12 @@ def _measured_points(items: Sequence[Measurement]) -> list[Point]:
 
 
 def _forecast(
-    items: Sequence[Measurement], predicted: Sequence[Point], method: str, bounds: str, notes: Sequence[str]
+    items: Sequence[Measurement],
+    wanted: Wanted,
+    predicted: Sequence[Point],
+    method: str,
+    bounds: str,
+    notes: Sequence[str],
 ) -> Forecast:
     points = sorted([*_measured_points(items), *predicted], key=lambda point: (point.devices, not point.measured))
     unknown = [point.devices for point in predicted if point.epochs.value is None]
@@ -240,6 +136,7 @@ def _forecast(
         bounds=bounds,
         points=tuple(points),
         notes=tuple(dict.fromkeys(notes)),
+        price=None if wanted.prices is None else wanted.prices.price(items[0]),
     )
 
 
@@ -255,8 +152,7 @@ def _by_law(items: Sequence[Measurement], wanted: Wanted) -> Forecast:
         (family for family in families if {_identity(row) for row in family} & {_identity(row) for row in known}), ()
     )
     predicted = []
-    for devices in wanted.devices:
-        batch = wanted.batch(devices, widest)
+    for devices, batch in wanted.batches([item for item, _ in seen]):
         target = Observation(items[0].workload, devices, batch * scale / devices, 1.0)
         seconds = Range(*fit.predict(known, target, without=own).seconds_per_epoch(devices))
         rate = _rate_from_epochs(seen, seconds)
@@ -271,7 +167,7 @@ def _by_law(items: Sequence[Measurement], wanted: Wanted) -> Forecast:
     below = [point for point in predicted if point.batch_size_global * scale / point.devices < smallest / 8]
     notes = [f"on {point.devices} devices each has less than an eighth of any measured batch" for point in below]
     method = "law of published rows: devices × time per epoch = c · (1 + b_half / b) · n^p"
-    return _forecast(items, predicted, method, _INTERVAL, notes)
+    return _forecast(items, wanted, predicted, method, _INTERVAL, notes)
 
 
 def _identity(row: Observation) -> tuple[int, float]:
@@ -300,27 +196,32 @@ def _by_step(items: Sequence[Measurement], wanted: Wanted, system: System) -> Fo
         raise ValueError(f"{first.workload}, {first.series}: {error}") from None
     gradients = wanted.gradients or _gradients(first.workload)
     misfit = max(abs(cost.seconds(batch) / seconds - 1.0) for batch, seconds in points)
-    widest = items[-1]
+    spread = [
+        (item.devices, item.batch_size_global / item.devices, item.batch_size_global / item.score.samples_per_second)
+        for item in items
+        if item.devices > 1 and item.batch_size_global and item.score.samples_per_second
+    ]
+    overlap = fit_overlap(cost, gradients, system, spread) if spread else DEFAULT_OVERLAP
     predicted = []
-    for devices in wanted.devices:
-        batch = wanted.batch(devices, widest)
+    for devices, batch in wanted.batches(items):
         low, middle, high = (
-            step_time(cost, batch / devices, devices, gradients, system, overlap)
-            for overlap in (1.0, DEFAULT_OVERLAP, 0.0)
+            step_time(cost, batch / devices, devices, gradients, system, share) for share in (1.0, overlap, 0.0)
         )
         step = Range(middle.seconds, low.seconds * (1.0 - misfit), high.seconds * (1.0 + misfit))
         per_epoch = _epoch_from_rate(items, step, batch)
         predicted.append(
             Point(devices, batch, False, per_epoch, step.inverse(batch), epochs_at(batch, items), middle.binds)
         )
+    origin = "from measured steps on several devices" if spread else "assumed"
     size = f"{gradients.size_bytes / 1e6:,.1f} MB of gradients"
     method = f"parts of a step on {system.name} ({system.title}): {_cost_text(cost)}, {size}"
     bounds = (
-        f"range from gradients beside all of the backward pass to beside none of it (middle: {DEFAULT_OVERLAP:g}, assumed), "
+        f"range from gradients beside all of the backward pass to beside none of it "
+        f"(middle: {overlap:g}, {origin}), "
         f"and the {misfit:.1%} by which t0 + c·b misses a measured step"
     )
     notes = [*cost.notes, "evaluation is assumed to speed up as training does"]
-    return _forecast(items, predicted, method, bounds, notes)
+    return _forecast(items, wanted, predicted, method, bounds, notes)
 
 
 def _cost_text(cost: StepCost) -> str:

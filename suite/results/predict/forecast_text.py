@@ -7,11 +7,13 @@ import io
 from collections.abc import Iterator, Sequence
 
 from suite.results.names import WORKLOAD_TITLES
-from suite.results.predict.forecast import Forecast, Point, Range, Wanted, forecast, why_not_by_law
+from suite.results.predict.forecast import forecast, why_not_by_law
 from suite.results.predict.law import LEVEL
+from suite.results.predict.points import Forecast, Point, Range, Wanted
 from suite.results.report.markdown import EMPTY, markdown_table, wrapped
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.score.measurement import Measurement
+from suite.results.score.price import cost_text
 from suite.results.text import clean, csv_cell, devices_text, markdown_escape, time_text
 
 LABEL = "prediction"
@@ -49,6 +51,10 @@ def _section(forecast: Forecast) -> Iterator[str]:
     if any(point.binds for point in forecast.points):
         header, right = [*header, "binds"], [*right, False]
         body = [[*cells, point.binds or EMPTY] for cells, point in zip(body, forecast.points, strict=True)]
+    if forecast.price is not None:
+        header, right = [*header, "cost"], [*right, True]
+        costs = [forecast.cost(point) for point in forecast.points]
+        body = [[*cells, EMPTY if cost is None else cost_text(cost)] for cells, cost in zip(body, costs, strict=True)]
     kept = [index for index in range(len(header)) if index < 3 or any(cells[index] != EMPTY for cells in body)]
     rows = [[cells[index] for index in kept] for cells in body]
     yield markdown_table([header[index] for index in kept], rows, [right[index] for index in kept], keys=2)
@@ -63,7 +69,9 @@ def answer_lines(forecast: Forecast) -> Iterator[str]:
     if fastest is None or fastest.seconds is None or cheapest is None or cheapest.device_hours is None:
         return
     yield f"shortest time to target: {devices_text(fastest.devices)}, {range_text(fastest.seconds)}{_label(fastest)}"
-    yield f"fewest device-hours: {devices_text(cheapest.devices)}, {cheapest.device_hours:.3g} a job{_label(cheapest)}"
+    cost = forecast.cost(cheapest)
+    price = "" if cost is None else f", cost {cost_text(cost)}"
+    yield f"fewest device-hours: {devices_text(cheapest.devices)}, {cheapest.device_hours:.3g} a job{price}{_label(cheapest)}"
 
 
 def prediction_note(family: Sequence[Measurement], devices: int) -> str:
@@ -118,7 +126,7 @@ _COLUMNS = (
     *("seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high"),
     *("samples_per_second", "samples_per_second_low", "samples_per_second_high"),
     *("epochs_to_target", "epochs_source", "seconds_to_target", "seconds_to_target_low", "seconds_to_target_high"),
-    *("device_hours", "scaling_efficiency", "binds", "method", "bounds", "verification"),
+    *("device_hours", "cost", "scaling_efficiency", "binds", "method", "bounds", "verification"),
 )
 
 
@@ -147,6 +155,7 @@ def _csv_row(forecast: Forecast, point: Point) -> dict[str, object]:
         "epochs_source": point.epochs.source,
         **_columns("seconds_to_target", point.seconds),
         "device_hours": point.device_hours,
+        "cost": forecast.cost(point),
         "scaling_efficiency": forecast.efficiency(point),
         "binds": point.binds,
         "method": csv_cell(forecast.method),

@@ -110,16 +110,18 @@ def step_time(
 
 
 def fit_overlap(
-    cost: StepCost, batch: float, gradients: Gradients, system: System, measured: Sequence[tuple[int, float]]
+    cost: StepCost, gradients: Gradients, system: System, measured: Sequence[tuple[int, float, float]]
 ) -> float:
-    """Overlap that suits (devices, seconds of a step) best, by least squares of relative errors, from 0 to 1 in hundredths."""
+    """Overlap that suits (devices, samples a device, seconds of a step) best: least squares of relative errors.
+
+    From 0 to 1 in hundredths; the smallest of equals.
+    """
     choices = [step / 100 for step in range(101)]
 
     def error(overlap: float) -> float:
-        steps = (
-            (step_time(cost, batch, devices, gradients, system, overlap).seconds, seconds)
-            for devices, seconds in measured
+        return sum(
+            (step_time(cost, batch, devices, gradients, system, overlap).seconds / seconds - 1.0) ** 2
+            for devices, batch, seconds in measured
         )
-        return sum((predicted / seconds - 1.0) ** 2 for predicted, seconds in steps)
 
     return min(choices, key=error)

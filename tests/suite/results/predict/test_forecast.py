@@ -8,13 +8,15 @@ import pytest
 
 from suite.results.advise.advise import advise
 from suite.results.predict.epochs import UNKNOWN, epochs_at, reference_points
-from suite.results.predict.forecast import Range, Wanted, comparable, forecast
+from suite.results.predict.forecast import comparable, forecast
 from suite.results.predict.forecast_text import forecasts_csv, forecasts_text
-from suite.results.predict.step import Gradients
+from suite.results.predict.points import Range, Wanted
+from suite.results.predict.step import Gradients, StepCost, step_time
 from suite.results.predict.systems import find_system
 from suite.results.predict.validate import Protocol, select, validate
 from suite.results.published.csv_files import find_published_results
 from suite.results.published.other_logs import measurements_below
+from suite.results.score.price import parse_prices
 from tests.helpers import suite_here
 from tests.suite.results.fake_logs import write_run
 
@@ -62,7 +64,8 @@ def test_points_are_in_order_and_labelled(a100_ssd):
     assert [(point.devices, point.measured) for point in one.points] == [
         (8, True), (16, True), (32, False), (64, True), (512, True), (1024, False),
     ]  # fmt: skip
-    assert one.points[2].batch_size_global == 32 * 2048 / 512
+    assert one.points[2].batch_size_global == 32 * 1536 / 64, "of two counts as near the larger batch"
+    assert one.points[-1].batch_size_global == 1024 * 2048 / 512
     assert one.efficiency(one.points[0]) == pytest.approx(1.0)
     assert 0 < one.efficiency(one.points[-1]) < 1
     rows = list(csv.DictReader(io.StringIO(forecasts_csv([one]))))
@@ -188,6 +191,33 @@ def test_advice_beyond_what_was_measured_is_labelled_with_its_interval(a100_ssd)
     assert not any("prediction" in note for note in measured.notes)
     article = published("dgx1-article", "ncf")
     assert not any("prediction" in note for one in advise(article, 64) for note in one.notes)
+
+
+def test_what_was_measured_is_not_predicted_and_a_device_needs_a_sample(a100_ssd):
+    assert all(point.measured for point in forecast(a100_ssd, Wanted((8, 512))).points)
+    assert len(forecast(a100_ssd, Wanted((8,), batch_global=1024.0)).points) == 5, "another batch is another point"
+    with pytest.raises(ValueError, match="less than a sample for each of 512 devices"):
+        forecast(a100_ssd, Wanted((512,), batch_global=100.0))
+
+
+def test_cost_follows_the_price(a100_ssd):
+    one = forecast(a100_ssd, Wanted((32,), prices=parse_prices("a100=3")))
+    for point in one.points:
+        assert (point.seconds is None) == (one.cost(point) is None)
+    assert one.cost(one.cheapest) == pytest.approx(3 * one.cheapest.devices * one.cheapest.seconds.middle / 3600)
+    assert "cost" in forecasts_text([one])
+
+
+def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
+    (items,) = comparable(measurements_below([batch_study / "logs"]))
+    link = find_system("pcie")
+    step = step_time(StepCost(*STEP), 256, 2, Gradients(64e6), link, 0.25).seconds
+    two = replace(
+        items[0], devices=2, batch_size_global=512, score=replace(items[0].score, samples_per_second=512 / step)
+    )
+    one = forecast([*items, two], Wanted((4,), batch_per_device=256.0, system=link, gradients=Gradients(64e6)))
+    assert "middle: 0.25, from measured steps" in one.bounds
+    assert "middle: 0.7, assumed" in forecast(items, Wanted((4,), system=link)).bounds
 
 
 def test_ranges():

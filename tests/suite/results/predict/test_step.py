@@ -192,8 +192,8 @@ def test_what_the_backward_pass_hides_is_not_paid():
 
 def test_overlap_is_recovered():
     cost, gradients, system = StepCost(1e-3, 1e-3), Gradients(1e9), ring(10)
-    measured = [(n, step_time(cost, 64, n, gradients, system, 0.37).seconds) for n in (2, 8)]
-    assert fit_overlap(cost, 64, gradients, system, measured) == pytest.approx(0.37)
+    measured = [(n, b, step_time(cost, b, n, gradients, system, 0.37).seconds) for n, b in ((2, 64), (8, 64), (8, 80))]
+    assert fit_overlap(cost, gradients, system, measured) == pytest.approx(0.37)
 
 
 def test_step_cost_is_recovered_and_needs_two_batches():
