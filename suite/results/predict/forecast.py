@@ -7,6 +7,7 @@ epoch, with an interval that was calibrated on rows it had not seen; or, given a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from suite.results.predict.epochs import UNKNOWN, Epochs, epochs_at
@@ -22,6 +23,8 @@ _INTERVAL = (
     f"{LEVEL:.0%} interval of the time per epoch, calibrated on published rows held out; "
     "epochs vary from run to run besides"
 )
+_DOUBTFUL = 0.25
+"""Misfit of measured steps (log of a factor) above which a note says so; our threshold."""
 _FLOAT32 = 4.0
 _PARAMETERS: Mapping[str, tuple[int, int]] = {
     "resnet50": (25_557_032, 161),
@@ -130,7 +133,9 @@ def _forecast(
         workload=items[0].workload,
         series=items[0].series,
         profile=items[0].profile,
-        labels=tuple(dict.fromkeys(label for item in items for label in item.labels)),
+        labels=tuple(
+            dict.fromkeys(label.partition(":")[0] for item in items for label in item.labels)
+        ),  # one `busy machine`
         unit=items[0].batch_unit,
         method=method,
         bounds=bounds,
@@ -184,44 +189,51 @@ def _rate_from_epochs(seen: Sequence[tuple[Measurement, Observation]], seconds: 
 
 
 def _by_step(items: Sequence[Measurement], wanted: Wanted, system: System) -> Forecast:
-    first = items[0]
-    alone = [item for item in items if item.devices == 1 and item.score.samples_per_second]
-    batches = [float(item.batch_size_global or 0) for item in alone]
-    points = [
-        (batch, batch / (item.score.samples_per_second or 1.0)) for batch, item in zip(batches, alone, strict=True)
-    ]
+    first, steps = items[0], _steps(items)
     try:
-        cost = fit_step(points)
+        cost = fit_step([(batch, seconds) for devices, batch, seconds in steps if devices == 1])
     except ValueError as error:
         raise ValueError(f"{first.workload}, {first.series}: {error}") from None
     gradients = wanted.gradients or _gradients(first.workload)
-    misfit = max(abs(cost.seconds(batch) / seconds - 1.0) for batch, seconds in points)
-    spread = [
-        (item.devices, item.batch_size_global / item.devices, item.batch_size_global / item.score.samples_per_second)
-        for item in items
-        if item.devices > 1 and item.batch_size_global and item.score.samples_per_second
-    ]
-    overlap = fit_overlap(cost, gradients, system, spread) if spread else DEFAULT_OVERLAP
+    several = [step for step in steps if step[0] > 1]
+    overlap = fit_overlap(cost, gradients, system, several) if several else DEFAULT_OVERLAP
+    misfit = max(
+        abs(math.log(step_time(cost, batch, devices, gradients, system, overlap).seconds / seconds))
+        for devices, batch, seconds in steps
+    )
     predicted = []
     for devices, batch in wanted.batches(items):
         low, middle, high = (
             step_time(cost, batch / devices, devices, gradients, system, share) for share in (1.0, overlap, 0.0)
         )
-        step = Range(middle.seconds, low.seconds * (1.0 - misfit), high.seconds * (1.0 + misfit))
+        step = Range(middle.seconds, low.seconds / math.exp(misfit), high.seconds * math.exp(misfit))
         per_epoch = _epoch_from_rate(items, step, batch)
         predicted.append(
             Point(devices, batch, False, per_epoch, step.inverse(batch), epochs_at(batch, items), middle.binds)
         )
-    origin = "from measured steps on several devices" if spread else "assumed"
+    origin = "from measured steps on several devices" if several else "assumed"
     size = f"{gradients.size_bytes / 1e6:,.1f} MB of gradients"
     method = f"parts of a step on {system.name} ({system.title}): {_cost_text(cost)}, {size}"
     bounds = (
-        f"range from gradients beside all of the backward pass to beside none of it "
-        f"(middle: {overlap:g}, {origin}), "
-        f"and the {misfit:.1%} by which t0 + c·b misses a measured step"
+        f"range from gradients beside all of the backward pass to beside none of it (middle: {overlap:g}, {origin}), "
+        f"and the factor of {math.exp(misfit):.3g} by which these parts miss a measured step"
     )
     notes = [*cost.notes, "evaluation is assumed to speed up as training does"]
+    if misfit > _DOUBTFUL:
+        notes.append(
+            "these parts are far from measured steps: another system than the one described, a busy machine, or costs "
+            "that they do not have"
+        )
     return _forecast(items, wanted, predicted, method, bounds, notes)
+
+
+def _steps(items: Sequence[Measurement]) -> list[tuple[int, float, float]]:
+    """(devices, samples a device, seconds of a step) of each measured rate, evaluation not counted."""
+    return [
+        (item.devices, item.batch_size_global / item.devices, item.batch_size_global / item.score.samples_per_second)
+        for item in items
+        if item.batch_size_global and item.score.samples_per_second
+    ]
 
 
 def _cost_text(cost: StepCost) -> str:

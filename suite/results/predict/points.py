@@ -50,6 +50,11 @@ class Point:
     """What a step waits for most; empty for a measured one."""
 
     @property
+    def batch_per_device(self) -> float:
+        """In the unit of the measurement."""
+        return self.batch_size_global / self.devices
+
+    @property
     def seconds(self) -> Range | None:
         """Time to target; None where epochs or time per epoch are not known."""
         if self.seconds_per_epoch is None or self.epochs.value is None:
@@ -80,8 +85,13 @@ class Forecast:
     """Of a device for an hour; None if not given."""
 
     def efficiency(self, point: Point) -> float | None:
-        """What each device does, over each device of the fewest measured; from times per epoch, else from rates."""
-        base = next(item for item in self.points if item.measured)
+        """What each device does, over each of the fewest measured; from times per epoch, else from rates.
+
+        Of several batches on the fewest devices the one nearest to the point's, for each device, is the base.
+        """
+        measured = [item for item in self.points if item.measured]
+        fewest = [item for item in measured if item.devices == measured[0].devices]
+        base = min(fewest, key=lambda item: abs(math.log(item.batch_per_device / point.batch_per_device)))
         ratio = base.devices / point.devices
         if point.seconds_per_epoch and base.seconds_per_epoch:
             return base.seconds_per_epoch.middle / point.seconds_per_epoch.middle * ratio

@@ -144,6 +144,7 @@ def test_parts_of_a_step_from_our_logs(batch_study):
     assert forecast(groups[0], small).points[-1].binds == "bandwidth between nodes"
     assert sixteen.epochs == UNKNOWN
     assert "t0 2 ms, c 0.01 ms a sample" in one.method
+    assert [one.efficiency(point) for point in one.points if point.measured] == pytest.approx([1.0, 1.0, 1.0])
     assert set(one.labels) == {"demo", "cpu"}
 
 
@@ -217,6 +218,11 @@ def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
     )
     one = forecast([*items, two], Wanted((4,), batch_per_device=256.0, system=link, gradients=Gradients(64e6)))
     assert "middle: 0.25, from measured steps" in one.bounds
+    assert not any("far from measured" in note for note in one.notes)
+    slow = replace(two, score=replace(two.score, samples_per_second=100 / step))
+    missed = forecast([*items, slow], Wanted((4,), batch_per_device=256.0, system=link, gradients=Gradients(64e6)))
+    assert any("far from measured" in note for note in missed.notes)
+    assert missed.points[-1].samples_per_second.low < one.points[-1].samples_per_second.low / 4, "the bounds say it too"
     assert "middle: 0.7, assumed" in forecast(items, Wanted((4,), system=link)).bounds
 
 
