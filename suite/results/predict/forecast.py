@@ -84,7 +84,7 @@ def why_not_by_law(items: Sequence[Measurement]) -> str:
         return (
             f"{first.workload} ({what}): the published rows are of reference runs on GPUs; give --system NAME or FILE"
         )
-    if not any(observation(item) for item in items):
+    if not _observed(items):
         return f"{first.workload}: no run reached its target, so there is no time per epoch; give --system NAME or FILE"
     return ""
 
@@ -146,7 +146,7 @@ def _forecast(
 
 
 def _by_law(items: Sequence[Measurement], wanted: Wanted) -> Forecast:
-    seen = [(item, row) for item in items if (row := observation(item)) is not None]
+    seen = _observed(items)
     known = [row for _, row in seen]
     widest, widest_row = seen[-1]
     scale = widest_row.batch_per_device * widest_row.devices / (widest.batch_size_global or 1)  # tokens to sentences
@@ -173,6 +173,12 @@ def _by_law(items: Sequence[Measurement], wanted: Wanted) -> Forecast:
     notes = [f"on {point.devices} devices each has less than an eighth of any measured batch" for point in below]
     method = "law of published rows: devices × time per epoch = c · (1 + b_half / b) · n^p"
     return _forecast(items, wanted, predicted, method, _INTERVAL, notes)
+
+
+def _observed(items: Sequence[Measurement]) -> list[tuple[Measurement, Observation]]:
+    """What the law can carry on from; where a device has less than a sample (Mask R-CNN on 48 nodes) a part does not train."""
+    pairs = [(item, observation(item)) for item in items if (item.batch_size_global or 0) >= item.devices]
+    return [(item, row) for item, row in pairs if row is not None]
 
 
 def _identity(row: Observation) -> tuple[int, float]:

@@ -201,6 +201,19 @@ def test_what_was_measured_is_not_predicted_and_a_device_needs_a_sample(a100_ssd
         forecast(a100_ssd, Wanted((512,), batch_global=100.0))
 
 
+def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from():
+    items = [item for item in published("v1.1/NVIDIA", "maskrcnn") if "A100" in item.hardware]
+    assert [(item.devices, item.batch_size_global) for item in items if item.batch_size_global < item.devices] == [
+        (408, 272)
+    ]
+    one = forecast(items, Wanted((128,)))
+    (point,) = (point for point in one.points if not point.measured)
+    assert point.batch_size_global == 128 * 128 / 32
+    assert one.points[-1].devices == 408
+    without = forecast([item for item in items if item.devices < 408], Wanted((128,)))
+    assert point in without.points
+
+
 def test_cost_follows_the_price(a100_ssd):
     one = forecast(a100_ssd, Wanted((32,), prices=parse_prices("a100=3")))
     for point in one.points:
