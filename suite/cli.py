@@ -21,6 +21,7 @@ COMMANDS = {
     "published": "results of published rounds and articles",
     "report": "tables of time to target, throughput and speedup from logs, as text or as a page with figures",
     "advise": "what to run on how many devices",
+    "scaling": "predict time on more devices; validate the prediction on published rows",
     "tables": "tables 1-7 of the DGX-1 scaling article for our results",
 }
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from suite.results.score.measurement import Measurement
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -45,40 +41,14 @@ def run(args: argparse.Namespace) -> int:
     """Print the advice; 0. Raises ValueError if there are no measurements."""
     from suite.results.advise.advise import advise, parse_deadline
     from suite.results.advise.render import advice_csv, advice_json, advice_text
+    from suite.results.published.other_logs import measurements_of
     from suite.results.score.price import parse_prices
 
     prices = None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
     deadline = None if args.deadline is None else parse_deadline(args.deadline)
-    items = _measurements(args.paths, args.published)
-    if args.workload is not None:
-        items = _select_workload(items, args.workload)
+    items = measurements_of(args.paths, args.published, "advise", args.workload)
     if prices is not None:
         prices.refuse_unknown_names(items)
     advice = advise(items, args.devices, deadline, prices)
     print({"text": advice_text, "csv": advice_csv, "json": advice_json}[args.format](advice), end="")
     return 0
-
-
-def _measurements(paths: list[Path], published: list[str]) -> list[Measurement]:
-    from suite.results.published.csv_files import find_published_results
-    from suite.results.published.other_logs import measurements_below
-
-    if not paths and not published:
-        raise ValueError("give a folder with runs (suite advise logs/) or --published dgx1-article")
-    items = measurements_below(paths) if paths else []
-    for name in published:
-        try:
-            items += [result.measurement for result in find_published_results(name)]
-        except ValueError as error:
-            raise ValueError(str(error).replace("--to ", "--published ", 1)) from None
-    return items
-
-
-def _select_workload(items: list[Measurement], name: str) -> list[Measurement]:
-    from suite.common.registry import not_allowed
-    from suite.results.names import workload_name
-
-    chosen = [item for item in items if item.workload == workload_name(name)]
-    if not chosen:
-        raise not_allowed("--workload", name[:40], {item.workload for item in items})
-    return chosen

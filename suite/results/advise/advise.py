@@ -1,7 +1,7 @@
 """Advice on how many devices to run a job, from measured times to target: ours, a published round's, or the article's.
 
-Only measured device counts are used. Jobs side by side are assumed not to slow each other down; the output says so wherever
-that assumption is used.
+Only measured device counts are chosen from; for a machine with more devices than were measured a note adds what is predicted.
+Jobs side by side are assumed not to slow each other down; the output says so wherever that assumption is used.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from suite.results.predict.forecast_text import prediction_note
 from suite.results.score.family_labels import family_labels
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.score.price import Prices
@@ -203,6 +204,7 @@ def _advice(
         notes.append(
             f"extrapolated: jobs/h on {devices_text(machine)}, when no more than {busiest} were busy in any measurement"
         )
+        notes += filter(None, [prediction_note(family, machine)])
     if machine not in [item.devices for item in best]:
         measured = ", ".join(str(item.devices) for item in best)
         notes.append(

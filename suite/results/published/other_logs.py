@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from suite.common.registry import not_allowed
 from suite.results.logs.collect import Run, collect
 from suite.results.names import framework_name, workload_name
-from suite.results.published.csv_files import load_published_results
+from suite.results.published.csv_files import find_published_results, load_published_results
 from suite.results.score.groups import rows
 from suite.results.score.measurement import Measurement, measurements
 from suite.results.text import clean
@@ -34,6 +35,29 @@ def measurements_below(paths: Sequence[Path]) -> list[Measurement]:
             f"{folders}: no run succeeded ({failed} of {len(runs)} did not); the reasons: suite report {paths[0]}"
         )
     return measured
+
+
+def measurements_of(
+    paths: Sequence[Path], published: Sequence[str], command: str, workload: str | None = None
+) -> list[Measurement]:
+    """Measurements of the runs below `paths` and of published results by name, of one workload or of all.
+
+    Raises ValueError (one line, for `suite COMMAND`) if nothing is given or found.
+    """
+    if not paths and not published:
+        raise ValueError(f"give a folder with runs (suite {command} logs/) or --published dgx1-article")
+    items = measurements_below(paths) if paths else []
+    for name in published:
+        try:
+            items += [result.measurement for result in find_published_results(name)]
+        except ValueError as error:
+            raise ValueError(str(error).replace("--to ", "--published ", 1)) from None
+    if workload is None:
+        return items
+    chosen = [item for item in items if item.workload == workload_name(workload)]
+    if not chosen:
+        raise not_allowed("--workload", workload[:40], {item.workload for item in items})
+    return chosen
 
 
 def with_system_details(runs: Sequence[Run]) -> list[Run]:

@@ -1,0 +1,262 @@
+"""Predicted time, throughput and cost of a workload on device counts that were not measured.
+
+Two ways, never mixed: the law fitted to published rows (suite.results.predict.law) carries on from the measured times per
+epoch, with an interval that was calibrated on rows it had not seen; or, given a system, the parts of a step
+(suite.results.predict.step) from measured rates on one device, with a range from hiding nothing to hiding everything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from suite.results.predict.epochs import UNKNOWN, Epochs, epochs_at
+from suite.results.predict.law import LEVEL, Fit
+from suite.results.predict.observations import WORKLOADS, Observation, observation, published_families
+from suite.results.predict.points import Forecast, Point, Range, Wanted
+from suite.results.predict.step import DEFAULT_OVERLAP, Gradients, StepCost, fit_overlap, fit_step, step_time
+from suite.results.predict.systems import System
+from suite.results.predict.validate import of_workload
+from suite.results.score.measurement import Measurement
+
+_INTERVAL = (
+    f"{LEVEL:.0%} interval of the time per epoch, calibrated on published rows held out; "
+    "epochs vary from run to run besides"
+)
+_DOUBTFUL = 0.25
+"""Misfit of measured steps (log of a factor) above which a note says so; our threshold."""
+_FLOAT32 = 4.0
+_PARAMETERS: Mapping[str, tuple[int, int]] = {
+    "resnet50": (25_557_032, 161),
+    "ssd": (19_972_534, 0),
+    "maskrcnn": (44_125_173, 0),
+    "gnmt": (160_671_297, 0),
+    "transformer": (210_804_736, 0),
+    "ncf": (31_832_577, 0),
+}
+"""Trained parameters and tensors (0: not counted) of the reference models, from their pages in docs/; gradients are float32."""
+
+
+def comparable(items: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Measurements that one prediction may rest on, in order of devices: like a family, but over all batches.
+
+    Those without a known batch or without any figure are left out. Raises ValueError if none is left.
+    """
+    groups: dict[tuple[object, ...], list[Measurement]] = {}
+    for item in items:
+        if item.batch_size_global and (item.score.seconds_per_epoch or item.score.samples_per_second):
+            key: tuple[object, ...] = (
+                item.origin,
+                item.workload,
+                item.submitter,
+                item.series if item.origin == "ours" else item.hardware,
+            )
+            key += (item.hardware, item.precision, item.profile, item.clock, tuple(sorted(item.targets.items())))
+            groups.setdefault(key, []).append(item)
+    if not groups:
+        raise ValueError(
+            "a prediction needs runs with a known batch and a time per epoch or a rate, and there are none"
+        )
+    return [sorted(group, key=lambda item: (item.devices, item.batch_size_global or 0)) for group in groups.values()]
+
+
+def forecast(items: Sequence[Measurement], wanted: Wanted) -> Forecast:
+    """Predict `wanted` from `items`, one group of `comparable`.
+
+    Raises ValueError if the law knows nothing of the workload, or if the parts of a step cannot be told from the items.
+    """
+    items = sorted(items, key=lambda item: item.devices)
+    if wanted.system is not None:
+        return _by_step(items, wanted, wanted.system)
+    reason = why_not_by_law(items)
+    if reason:
+        raise ValueError(reason)
+    return _by_law(items, wanted)
+
+
+def why_not_by_law(items: Sequence[Measurement]) -> str:
+    """Why the law of published rows says nothing about these measurements; empty if it does."""
+    first = items[0]
+    if first.workload not in WORKLOADS:
+        return f"{first.workload}: no published rows on several device counts to learn from; give --system NAME or FILE"
+    if first.profile not in ("reference", "published") or "cpu" in first.labels:
+        what = "cpu" if "cpu" in first.labels else first.profile
+        return (
+            f"{first.workload} ({what}): the published rows are of reference runs on GPUs; give --system NAME or FILE"
+        )
+    if not _observed(items):
+        return f"{first.workload}: no run reached its target, so there is no time per epoch; give --system NAME or FILE"
+    return ""
+
+
+def _measured_points(items: Sequence[Measurement]) -> list[Point]:
+    """The fastest measurement of each device count and batch."""
+    points: dict[tuple[int, int], Point] = {}
+    for item in items:
+        per_epoch, rate, batch = (
+            item.score.seconds_per_epoch,
+            item.score.samples_per_second,
+            item.batch_size_global or 0,
+        )
+        point = Point(
+            devices=item.devices,
+            batch_size_global=float(batch),
+            measured=True,
+            seconds_per_epoch=Range.exactly(per_epoch) if per_epoch else None,
+            samples_per_second=Range.exactly(rate) if rate else None,
+            epochs=Epochs(item.score.epochs, "measured") if item.score.epochs else UNKNOWN,
+            binds="",
+        )
+        points.setdefault((item.devices, batch), point)
+    return list(points.values())
+
+
+def _forecast(
+    items: Sequence[Measurement],
+    wanted: Wanted,
+    predicted: Sequence[Point],
+    method: str,
+    bounds: str,
+    notes: Sequence[str],
+) -> Forecast:
+    points = sorted([*_measured_points(items), *predicted], key=lambda point: (point.devices, not point.measured))
+    unknown = [point.devices for point in predicted if point.epochs.value is None]
+    if unknown:
+        counts = ", ".join(map(str, unknown))
+        notes = [
+            *notes,
+            f"epochs to target at the batch on {counts} devices are not known, so neither is the time to target",
+        ]
+    if not all(point.measured or point.epochs.source != "RCP" for point in points):
+        notes = [*notes, "RCP: mean epochs of the rules' reference runs (round v1.1) at this batch or between two"]
+    return Forecast(
+        workload=items[0].workload,
+        series=items[0].series,
+        profile=items[0].profile,
+        labels=tuple(
+            dict.fromkeys(label.partition(":")[0] for item in items for label in item.labels)
+        ),  # one `busy machine`
+        unit=items[0].batch_unit,
+        method=method,
+        bounds=bounds,
+        points=tuple(points),
+        notes=tuple(dict.fromkeys(notes)),
+        price=None if wanted.prices is None else wanted.prices.price(items[0]),
+    )
+
+
+def _by_law(items: Sequence[Measurement], wanted: Wanted) -> Forecast:
+    seen = _observed(items)
+    known = [row for _, row in seen]
+    widest, widest_row = seen[-1]
+    scale = widest_row.batch_per_device * widest_row.devices / (widest.batch_size_global or 1)  # tokens to sentences
+    families = of_workload(published_families().families, items[0].workload)
+    fit = Fit(families)
+    b_half, exponent = fit.constants
+    own = next(
+        (family for family in families if {_identity(row) for row in family} & {_identity(row) for row in known}), ()
+    )
+    predicted = []
+    for devices, batch in wanted.batches([item for item, _ in seen]):
+        target = Observation(items[0].workload, devices, batch * scale / devices, 1.0)
+        seconds = Range(*fit.predict(known, target, without=own).seconds_per_epoch(devices))
+        rate = _rate_from_epochs(seen, seconds)
+        parts = {
+            "samples": 1.0,
+            "fixed cost": b_half / target.batch_per_device,
+            "waiting for others": devices**exponent - 1.0,
+        }
+        binds = max(parts, key=lambda name: parts[name])
+        predicted.append(Point(devices, batch, False, seconds, rate, epochs_at(batch, items), binds))
+    smallest = min(row.batch_per_device for row in known)
+    below = [point for point in predicted if point.batch_size_global * scale / point.devices < smallest / 8]
+    notes = [f"on {point.devices} devices each has less than an eighth of any measured batch" for point in below]
+    method = "law of published rows: devices × time per epoch = c · (1 + b_half / b) · n^p"
+    return _forecast(items, wanted, predicted, method, _INTERVAL, notes)
+
+
+def _observed(items: Sequence[Measurement]) -> list[tuple[Measurement, Observation]]:
+    """What the law can carry on from; where a device has less than a sample (Mask R-CNN on 48 nodes) a part does not train."""
+    pairs = [(item, observation(item)) for item in items if (item.batch_size_global or 0) >= item.devices]
+    return [(item, row) for item, row in pairs if row is not None]
+
+
+def _identity(row: Observation) -> tuple[int, float]:
+    """Equal in a published row and the same row asked for by name, which must not count twice."""
+    return row.devices, row.seconds_per_epoch
+
+
+def _rate_from_epochs(seen: Sequence[tuple[Measurement, Observation]], seconds: Range) -> Range | None:
+    """Samples/s where a measured rate and a time per epoch give an epoch's samples; evaluation is assumed to keep its share."""
+    for item, row in reversed(seen):
+        if item.score.samples_per_second:
+            return seconds.inverse(item.score.samples_per_second * row.seconds_per_epoch)
+    return None
+
+
+def _by_step(items: Sequence[Measurement], wanted: Wanted, system: System) -> Forecast:
+    first, steps = items[0], _steps(items)
+    try:
+        cost = fit_step([(batch, seconds) for devices, batch, seconds in steps if devices == 1])
+    except ValueError as error:
+        raise ValueError(f"{first.workload}, {first.series}: {error}") from None
+    gradients = wanted.gradients or _gradients(first.workload)
+    several = [step for step in steps if step[0] > 1]
+    overlap = fit_overlap(cost, gradients, system, several) if several else DEFAULT_OVERLAP
+    misfit = max(
+        abs(math.log(step_time(cost, batch, devices, gradients, system, overlap).seconds / seconds))
+        for devices, batch, seconds in steps
+    )
+    predicted = []
+    for devices, batch in wanted.batches(items):
+        low, middle, high = (
+            step_time(cost, batch / devices, devices, gradients, system, share) for share in (1.0, overlap, 0.0)
+        )
+        step = Range(middle.seconds, low.seconds / math.exp(misfit), high.seconds * math.exp(misfit))
+        per_epoch = _epoch_from_rate(items, step, batch)
+        predicted.append(
+            Point(devices, batch, False, per_epoch, step.inverse(batch), epochs_at(batch, items), middle.binds)
+        )
+    origin = "from measured steps on several devices" if several else "assumed"
+    size = f"{gradients.size_bytes / 1e6:,.1f} MB of gradients"
+    method = f"parts of a step on {system.name} ({system.title}): {_cost_text(cost)}, {size}"
+    bounds = (
+        f"range from gradients beside all of the backward pass to beside none of it (middle: {overlap:g}, {origin}), "
+        f"and the factor of {math.exp(misfit):.3g} by which these parts miss a measured step"
+    )
+    notes = [*cost.notes, "evaluation is assumed to speed up as training does"]
+    if misfit > _DOUBTFUL:
+        notes.append(
+            "these parts are far from measured steps: another system than the one described, a busy machine, or costs "
+            "that they do not have"
+        )
+    return _forecast(items, wanted, predicted, method, bounds, notes)
+
+
+def _steps(items: Sequence[Measurement]) -> list[tuple[int, float, float]]:
+    """(devices, samples a device, seconds of a step) of each measured rate, evaluation not counted."""
+    return [
+        (item.devices, item.batch_size_global / item.devices, item.batch_size_global / item.score.samples_per_second)
+        for item in items
+        if item.batch_size_global and item.score.samples_per_second
+    ]
+
+
+def _cost_text(cost: StepCost) -> str:
+    return f"t0 {cost.fixed_seconds * 1e3:.3g} ms, c {cost.seconds_per_sample * 1e3:.3g} ms a sample"
+
+
+def _epoch_from_rate(items: Sequence[Measurement], step: Range, batch: float) -> Range | None:
+    """Time per epoch where a measured one and its rate give the samples of an epoch."""
+    for item in reversed(items):
+        per_epoch, rate = item.score.seconds_per_epoch, item.score.samples_per_second
+        if per_epoch and rate:
+            return step.times(per_epoch * rate / batch)
+    return None
+
+
+def _gradients(workload: str) -> Gradients:
+    if workload not in _PARAMETERS:
+        raise ValueError(f"{workload}: size of its gradients is not known; give --gradient-mb")
+    parameters, tensors = _PARAMETERS[workload]
+    return Gradients(parameters * _FLOAT32, tensors)

@@ -1,0 +1,165 @@
+"""The law of time per epoch over devices and batch, fitted to published rows.
+
+For `n` devices with `b` samples each, in a family (one machine and its software) with the rate `c`:
+
+    devices × seconds per epoch = c · (1 + b_half / b) · n^p
+
+`b_half` (samples) is what a step costs besides its samples, t0 / c of a step t0 + c·b; `p` what each device adds in waiting
+for others. Both are shared by all families of a workload; `c` is a family's own. What the law leaves unexplained drifts
+over log2 b within a family (a random walk) and differs from row to row.
+
+No single `b_half` and `p` is chosen: a prediction is the mean over a grid of both, weighted by how well each explains all other
+rows. A family's scale has a Student t distribution, so that one odd row does not move the others.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suite.results.predict.observations import Family, Observation
+
+Array = NDArray[np.float64]
+
+ROW_SPREAD = 0.03
+"""Standard deviation of log time between equal rows. This and the next two: where `Fit.log_evidence`, summed over workloads,
+is highest on the rounds up to v1.1 alone (a grid of 5 × 6 × 4 values; a test looks at its neighbours)."""
+DRIFT = 4.0
+"""Variance of the random walk for a doubling of b, in units of ROW_SPREAD squared."""
+FREEDOM = 3.0
+"""Degrees of freedom of the t distribution of a family's scale."""
+LEVEL = 0.90
+"""Share of rows that an interval is meant to hold."""
+INTERVAL_FACTOR = 2.05
+"""Half width of an interval in `Predicted.spread`: held LEVEL of the held-out rows (suite.results.predict.validate)."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The pairs (b_half, p) that a law may take: `b_half` in samples, `exponent` without unit; arrays of one length."""
+
+    b_half: Array
+    exponent: Array
+
+    @classmethod
+    def of(cls, b_half: Iterable[float], exponent: Iterable[float]) -> Grid:
+        """All pairs of the two."""
+        pairs = np.array(list(itertools.product(b_half, exponent)), dtype=np.float64)
+        return cls(pairs[:, 0], pairs[:, 1])
+
+    def shape(self, row: Observation) -> Array:
+        """log((1 + b_half / b) · n^p) for each pair."""
+        value: Array = np.log1p(self.b_half / row.batch_per_device) + self.exponent * math.log(row.devices)
+        return value
+
+
+LAW = Grid.of(np.geomspace(0.1, 1000.0, 50), np.arange(0.0, 0.2001, 0.01))
+"""Samples from 0.1 to 1,000, exponents from 0 (nobody waits) to 0.2 (13 % less from each device for every doubling)."""
+LINEAR = Grid.of([0.0], [0.0])
+"""Time falls as devices are added, whatever the batch."""
+POWER = Grid.of([0.0], np.arange(0.0, 0.6001, 0.01))
+"""speedup = devices^(1 - p), one p for a workload: what is usually drawn through such points."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What a law leaves unexplained; the defaults are the constants above."""
+
+    row_spread: float = ROW_SPREAD
+    drift: float = DRIFT
+    freedom: float = FREEDOM
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A prediction of log(devices × seconds per epoch)."""
+
+    centre: float
+    spread: float
+    """Standard deviation of the centre and of a row, before calibration."""
+
+    def seconds_per_epoch(self, devices: int) -> tuple[float, float, float]:
+        """(middle, low, high) for so many devices, the interval of LEVEL."""
+        half = INTERVAL_FACTOR * self.spread
+        middle, low, high = (math.exp(self.centre + shift) / devices for shift in (0.0, -half, half))
+        return middle, low, high
+
+
+class Fit:
+    """A law for the families of one workload: how well each pair of the grid explains them."""
+
+    def __init__(self, families: Sequence[Family], grid: Grid = LAW, noise: Noise | None = None) -> None:
+        """Weigh the grid by `families` (may be empty: all pairs are equal then)."""
+        self.grid = grid
+        self.noise = noise or Noise()
+        self._by_family = {family: self.log_likelihood(family) for family in families}
+        self._total: Array = np.sum([np.zeros(len(grid.exponent)), *self._by_family.values()], axis=0)
+
+    @property
+    def log_evidence(self) -> float:
+        """log of the mean likelihood over the grid: how well the law, not its best constants, explains the rows."""
+        top = float(self._total.max())
+        return top + math.log(float(np.mean(np.exp(self._total - top))))
+
+    @property
+    def constants(self) -> tuple[float, float]:
+        """The most likely (b_half, p)."""
+        best = int(self._total.argmax())
+        return float(self.grid.b_half[best]), float(self.grid.exponent[best])
+
+    def predict(self, known: Sequence[Observation], wanted: Observation, without: Family = ()) -> Predicted:
+        """`wanted` from the `known` rows of its family, whose rows all must have times; its own time is not looked at.
+
+        `without` is a family of the fit to forget: the one that `wanted` belongs to, in a validation. `known` counts anew.
+        """
+        scores = self._total - self._by_family.get(without, 0.0) + self.log_likelihood(known)
+        weights = np.exp(scores - scores.max())
+        weights /= weights.sum()
+        mixing, variance = _kriging(known, wanted, self.noise.drift)
+        centres = self._residuals(known) @ mixing + self.grid.shape(wanted)
+        centre = float(weights @ centres)
+        doubt = float(weights @ (centres - centre) ** 2)
+        return Predicted(centre, math.sqrt(self.noise.row_spread**2 * variance + doubt))
+
+    def log_likelihood(self, rows: Sequence[Observation]) -> Array:
+        """For each pair of the grid, of the differences between rows; a single row tells nothing."""
+        count = len(rows) - 1
+        if count < 1:
+            return np.zeros(len(self.grid.exponent))
+        contrasts = np.diff(np.eye(count + 1), axis=0)
+        covariance = contrasts @ _covariance(rows, self.noise.drift) @ contrasts.T
+        lower = np.linalg.cholesky(covariance)
+        whitened = np.linalg.solve(lower, contrasts @ self._residuals(rows).T)
+        squares: Array = (whitened**2).sum(axis=0)
+        nu, scale = self.noise.freedom, self.noise.row_spread
+        constant = math.lgamma((nu + count) / 2) - math.lgamma(nu / 2) - count / 2 * math.log(nu * math.pi * scale**2)
+        constant -= float(np.log(np.diag(lower)).sum())
+        value: Array = constant - (nu + count) / 2 * np.log1p(squares / (nu * scale**2))
+        return value
+
+    def _residuals(self, rows: Sequence[Observation]) -> Array:
+        """(pairs of the grid, rows): log device-seconds less the law's shape."""
+        return np.stack([math.log(row.device_seconds) - self.grid.shape(row) for row in rows], axis=1)
+
+
+def _covariance(rows: Sequence[Observation], drift: float) -> Array:
+    """(rows, rows) in units of the row's variance, up to a constant that differences do not see: independent + random walk."""
+    place = np.log2([row.batch_per_device for row in rows])
+    value: Array = np.eye(len(rows)) - drift / 2 * np.abs(place[:, None] - place[None, :])
+    return value
+
+
+def _kriging(known: Sequence[Observation], wanted: Observation, drift: float) -> tuple[Array, float]:
+    """Weights of the known rows (sum 1) for a row elsewhere, and its variance in units of a row's: ordinary kriging."""
+    count = len(known)
+    distance = np.abs(np.log2([row.batch_per_device / wanted.batch_per_device for row in known]))
+    matrix = np.ones((count + 1, count + 1))
+    matrix[:count, :count], matrix[count, count] = _covariance(known, drift), 0.0
+    right = np.append(-drift / 2 * distance, 1.0)
+    solved = np.linalg.solve(matrix, right)
+    return solved[:count], max(0.0, 1.0 - float(solved @ right))

@@ -1,0 +1,245 @@
+"""Forecasts: from published rows by the law, from our logs by the parts of a step, and what each refuses."""
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+
+from suite.results.advise.advise import advise
+from suite.results.predict.epochs import UNKNOWN, epochs_at, reference_points
+from suite.results.predict.forecast import comparable, forecast
+from suite.results.predict.forecast_text import forecasts_csv, forecasts_text
+from suite.results.predict.points import Range, Wanted
+from suite.results.predict.step import Gradients, StepCost, step_time
+from suite.results.predict.systems import find_system
+from suite.results.predict.validate import Protocol, select, validate
+from suite.results.published.csv_files import find_published_results
+from suite.results.published.other_logs import measurements_below
+from suite.results.score.price import parse_prices
+from tests.helpers import suite_here
+from tests.suite.results.fake_logs import write_run
+
+
+def published(name, workload):
+    return [item.measurement for item in find_published_results(name) if item.benchmark == workload]
+
+
+@pytest.fixture(scope="module")
+def a100_ssd():
+    """SSD on 8, 16, 64 and 512 A100 of round v0.7."""
+    items = [item for item in published("v0.7/NVIDIA", "ssd") if "A100" in item.hardware]
+    items.sort(key=lambda item: item.devices)
+    assert [item.devices for item in items] == [8, 16, 64, 512]
+    return items
+
+
+def test_the_law_predicts_what_it_was_not_given(a100_ssd):
+    """From 8 and 16 devices to 64 and 512, at the batches that were run there."""
+    known = [item for item in a100_ssd if item.devices <= 16]
+    for item in a100_ssd:
+        if item.devices > 16:
+            one = forecast(known, Wanted((item.devices,), batch_global=float(item.batch_size_global)))
+            point = one.points[-1]
+            assert not point.measured
+            assert point.seconds_per_epoch.low < item.score.seconds_per_epoch < point.seconds_per_epoch.high
+            assert point.seconds_per_epoch.middle == pytest.approx(item.score.seconds_per_epoch, rel=0.2)
+
+
+def test_a_published_row_does_not_count_twice(a100_ssd):
+    """From the smallest row: the same as the validation, which forgets the family."""
+    held = next(
+        item
+        for item in select(validate().held["law"], Protocol.SMALLEST, "ssd")
+        if item.row.devices == 512 and "a100" in item.row.name.lower()
+    )
+    smallest = [item for item in a100_ssd if item.devices == 8]
+    point = forecast(smallest, Wanted((512,), batch_global=2048.0)).points[-1]
+    expected = held.row.seconds_per_epoch * (1 + held.error)
+    assert point.seconds_per_epoch.middle == pytest.approx(expected, rel=1e-6)
+
+
+def test_points_are_in_order_and_labelled(a100_ssd):
+    one = forecast(a100_ssd, Wanted((32, 1024)))
+    assert [(point.devices, point.measured) for point in one.points] == [
+        (8, True), (16, True), (32, False), (64, True), (512, True), (1024, False),
+    ]  # fmt: skip
+    assert one.points[2].batch_size_global == 32 * 1536 / 64, "of two counts as near the larger batch"
+    assert one.points[-1].batch_size_global == 1024 * 2048 / 512
+    assert one.efficiency(one.points[0]) == pytest.approx(1.0)
+    assert 0 < one.efficiency(one.points[-1]) < 1
+    rows = list(csv.DictReader(io.StringIO(forecasts_csv([one]))))
+    assert [row["kind"] for row in rows].count("prediction") == 2
+    for row in rows:
+        low, high = float(row["seconds_per_epoch_low"]), float(row["seconds_per_epoch_high"])
+        assert (low < high) == (row["kind"] == "prediction")
+    text = forecasts_text([one])
+    assert "| prediction |" in text
+    assert "Not verified" in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_time_to_target_and_the_counts_that_are_best():
+    items = [item for item in published("v0.7/NVIDIA", "resnet50") if item.system == "dgx1_ngc20.06_mxnet"]
+    one = forecast(items, Wanted((64, 256, 2048)))
+    assert one.fastest.devices == 256
+    assert one.cheapest.devices == 8
+    sources = {point.devices: point.epochs.source for point in one.points}
+    assert sources == {8: "measured", 64: "RCP", 256: "RCP", 2048: ""}
+    assert one.points[-1].seconds is None
+    assert any("2048 devices are not known" in note for note in one.notes)
+    point = one.points[1]
+    assert point.seconds.middle == pytest.approx(point.epochs.value * point.seconds_per_epoch.middle)
+
+
+def test_reference_points_are_those_of_the_rules():
+    assert dict(reference_points("resnet50"))[4096] == pytest.approx(40.0)
+    assert dict(reference_points("maskrcnn"))[256] == pytest.approx(17.1)
+    assert dict(reference_points("ssd"))[1024] == pytest.approx(50.0), "SSD-300, not the RetinaNet of later rounds"
+    assert reference_points("gnmt") == ()
+
+
+def test_epochs_are_never_extrapolated(a100_ssd):
+    bare = [replace(item, score=replace(item.score, epochs=None)) for item in a100_ssd]
+    assert epochs_at(1024, bare).value == pytest.approx(50.0)
+    assert 50 < epochs_at(1280, bare).value < 55
+    assert epochs_at(8192, bare) == UNKNOWN
+    other = [replace(item, targets={"map": 0.212}) for item in bare]
+    assert epochs_at(1024, other) == UNKNOWN, "another target needs other epochs"
+    assert epochs_at(a100_ssd[0].batch_size_global, a100_ssd).source == "measured"
+
+
+STEP = (2e-3, 1e-5)
+"""t0 and c of the runs below, in seconds."""
+
+
+@pytest.fixture
+def batch_study(tmp_path):
+    """One device, three batches, whose steps take t0 + c·b exactly."""
+    for batch in (64, 256, 1024):
+        rate = batch / (STEP[0] + STEP[1] * batch)
+        write_run(
+            tmp_path / "logs", f"ncf-{batch}", batch_size_global=batch, batch_rule=f"per_device:{batch}", samples=400_000,
+            train_seconds=400_000 / rate, seconds_per_epoch=400_000 / rate + 1, keys={"global_batch_size": batch},
+        )  # fmt: skip
+    return tmp_path
+
+
+def test_parts_of_a_step_from_our_logs(batch_study):
+    groups = comparable(measurements_below([batch_study / "logs"]))
+    assert [len(group) for group in groups] == [3], "batches of one study belong together"
+    one = forecast(
+        groups[0], Wanted((4, 16), batch_per_device=256.0, system=find_system("pcie"), gradients=Gradients(8e6))
+    )
+    step = STEP[0] + STEP[1] * 256
+    exposed = 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
+    four = next(point for point in one.points if point.devices == 4)
+    assert four.samples_per_second.low == pytest.approx(4 * 256 / (step + exposed), rel=1e-4)
+    assert four.samples_per_second.low <= four.samples_per_second.middle <= four.samples_per_second.high
+    sixteen = one.points[-1]
+    inside, between = 2 * 7 / 8 * 8e6 / 10e9 + 14 * 5.7e-6, 2 * 1 / 2 * 8e6 / 2.5e9 + 2 * 14e-6
+    assert sixteen.samples_per_second.low == pytest.approx(16 * 256 / (step + inside + between), rel=1e-4)
+    assert sixteen.binds == "samples"
+    small = Wanted((16,), batch_per_device=64.0, system=find_system("pcie"), gradients=Gradients(8e6))
+    assert forecast(groups[0], small).points[-1].binds == "bandwidth between nodes"
+    assert sixteen.epochs == UNKNOWN
+    assert "t0 2 ms, c 0.01 ms a sample" in one.method
+    assert [one.efficiency(point) for point in one.points if point.measured] == pytest.approx([1.0, 1.0, 1.0])
+    assert set(one.labels) == {"demo", "cpu"}
+
+
+def test_the_command_on_our_logs(batch_study):
+    done = suite_here(
+        batch_study, "scaling", "logs", "--devices", "2,64", "--system", "dgx1", "--batch-per-device", "256"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "prediction" in done.stdout
+    assert "(demo, cpu)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--devices 16,64,512"),
+        (("logs", "--devices", "8"), "give --system NAME or FILE"),
+        (("logs", "--devices", "8", "--system", "dgx3"), "neither a file nor one of dgx1"),
+        (("--devices", "8"), "give a folder with runs (suite scaling logs/)"),
+        (("logs", "--validate"), "give no DIR"),
+        (("logs", "--devices", "8", "--workload", "bert"), "--workload"),
+    ],
+)
+def test_mistakes_are_one_line(batch_study, arguments, message):
+    done = suite_here(batch_study, "scaling", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_one_batch_is_not_enough_for_the_parts_of_a_step(tmp_path):
+    write_run(tmp_path / "logs", "ncf-1")
+    done = suite_here(tmp_path, "scaling", "logs", "--devices", "8", "--system", "dgx1")
+    assert done.returncode == 2
+    assert "two batch sizes on one device" in done.stderr
+
+
+def test_advice_beyond_what_was_measured_is_labelled_with_its_interval(a100_ssd):
+    large = [item for item in a100_ssd if item.family == a100_ssd[-1].family]
+    (wide,) = advise(large, 2048)
+    note = next(note for note in wide.notes if "prediction" in note)
+    assert "not measured: 2048 devices, batch 8,192" in note
+    assert "90% interval" in note
+    (measured,) = advise(large, 512)
+    assert not any("prediction" in note for note in measured.notes)
+    article = published("dgx1-article", "ncf")
+    assert not any("prediction" in note for one in advise(article, 64) for note in one.notes)
+
+
+def test_what_was_measured_is_not_predicted_and_a_device_needs_a_sample(a100_ssd):
+    assert all(point.measured for point in forecast(a100_ssd, Wanted((8, 512))).points)
+    assert len(forecast(a100_ssd, Wanted((8,), batch_global=1024.0)).points) == 5, "another batch is another point"
+    with pytest.raises(ValueError, match="less than a sample for each of 512 devices"):
+        forecast(a100_ssd, Wanted((512,), batch_global=100.0))
+
+
+def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from():
+    items = [item for item in published("v1.1/NVIDIA", "maskrcnn") if "A100" in item.hardware]
+    assert [(item.devices, item.batch_size_global) for item in items if item.batch_size_global < item.devices] == [
+        (408, 272)
+    ]
+    one = forecast(items, Wanted((128,)))
+    (point,) = (point for point in one.points if not point.measured)
+    assert point.batch_size_global == 128 * 128 / 32
+    assert one.points[-1].devices == 408
+    without = forecast([item for item in items if item.devices < 408], Wanted((128,)))
+    assert point in without.points
+
+
+def test_cost_follows_the_price(a100_ssd):
+    one = forecast(a100_ssd, Wanted((32,), prices=parse_prices("a100=3")))
+    for point in one.points:
+        assert (point.seconds is None) == (one.cost(point) is None)
+    assert one.cost(one.cheapest) == pytest.approx(3 * one.cheapest.devices * one.cheapest.seconds.middle / 3600)
+    assert "cost" in forecasts_text([one])
+
+
+def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
+    (items,) = comparable(measurements_below([batch_study / "logs"]))
+    link = find_system("pcie")
+    step = step_time(StepCost(*STEP), 256, 2, Gradients(64e6), link, 0.25).seconds
+    two = replace(
+        items[0], devices=2, batch_size_global=512, score=replace(items[0].score, samples_per_second=512 / step)
+    )
+    one = forecast([*items, two], Wanted((4,), batch_per_device=256.0, system=link, gradients=Gradients(64e6)))
+    assert "middle: 0.25, from measured steps" in one.bounds
+    assert not any("far from measured" in note for note in one.notes)
+    slow = replace(two, score=replace(two.score, samples_per_second=100 / step))
+    missed = forecast([*items, slow], Wanted((4,), batch_per_device=256.0, system=link, gradients=Gradients(64e6)))
+    assert any("far from measured" in note for note in missed.notes)
+    assert missed.points[-1].samples_per_second.low < one.points[-1].samples_per_second.low / 4, "the bounds say it too"
+    assert "middle: 0.7, assumed" in forecast(items, Wanted((4,), system=link)).bounds
+
+
+def test_ranges():
+    assert Range.exactly(2.0).inverse(4.0) == Range.exactly(2.0)
+    assert Range(2.0, 1.0, 4.0).inverse(4.0) == Range(2.0, 1.0, 4.0)
+    assert Range(2.0, 1.0, 4.0).times(0.5) == Range(1.0, 0.5, 2.0)

@@ -1,0 +1,88 @@
+"""The scaling law: constants it was given are recovered; intervals grow with distance; fixed constants are the likeliest."""
+
+import math
+
+import pytest
+
+from suite.results.predict.law import DRIFT, FREEDOM, INTERVAL_FACTOR, LAW, LINEAR, ROW_SPREAD, Fit, Grid, Noise
+from suite.results.predict.observations import CONSTANTS_UP_TO, WORKLOADS, Observation, of_rounds, published_families
+from suite.results.predict.validate import of_workload
+
+
+def made(rate, b_half, exponent, rows, name="made"):
+    """A family that follows the law exactly; `rows` are (devices, samples a device)."""
+    return tuple(
+        Observation("resnet50", n, b, rate * (1 + b_half / b) * n**exponent / n, name=f"{name} {rate}") for n, b in rows
+    )
+
+
+ROWS = ((8, 400.0), (16, 200.0), (64, 50.0), (512, 40.0))
+
+
+def test_constants_are_recovered():
+    b_half, exponent = float(LAW.b_half[30 * 21]), 0.05
+    fit = Fit([made(rate, b_half, exponent, ROWS) for rate in (100.0, 250.0, 900.0)])
+    assert fit.constants == pytest.approx((b_half, exponent))
+
+
+def test_a_row_of_the_law_is_predicted_from_the_smallest_alone():
+    b_half, exponent = float(LAW.b_half[30 * 21]), 0.05
+    fit = Fit([made(rate, b_half, exponent, ROWS) for rate in (100.0, 250.0, 900.0, 950.0, 7.0, 8.0)])
+    new = made(3.0, b_half, exponent, ROWS)
+    for row in new[1:]:
+        assert math.exp(fit.predict(new[:1], row).centre) == pytest.approx(row.device_seconds, rel=0.02)
+
+
+def test_the_own_time_of_a_predicted_row_is_not_looked_at():
+    family = made(100.0, 30.0, 0.02, ROWS)
+    fit = Fit([family, made(50.0, 30.0, 0.02, ROWS)])
+    wrong = Observation("resnet50", 64, 50.0, 1e9)
+    one, other = (fit.predict(family[:2], row, without=family) for row in (family[2], wrong))
+    assert one == other
+
+
+def test_a_family_that_is_forgotten_has_no_influence():
+    families = [made(100.0, 30.0, 0.02, ROWS), made(50.0, 3.0, 0.2, ROWS)]
+    forgotten = Fit(families).predict(families[0][:1], families[0][3], without=families[1])
+    never_seen = Fit(families[:1]).predict(families[0][:1], families[0][3])
+    assert forgotten.centre == pytest.approx(never_seen.centre)
+    assert Fit(families).predict(families[0][:1], families[0][3]).centre != pytest.approx(never_seen.centre, abs=1e-3)
+
+
+def test_intervals_grow_with_the_distance():
+    fit = Fit([made(rate, 30.0, 0.02, ROWS) for rate in (100.0, 250.0, 900.0)])
+    known = made(100.0, 30.0, 0.02, ROWS)[:1]
+    spreads = [
+        fit.predict(known, Observation("resnet50", n, b, 1.0)).spread
+        for n, b in ((16, 400.0), (64, 100.0), (512, 12.0))
+    ]
+    assert spreads == sorted(spreads)
+    middle, low, high = fit.predict(known, Observation("resnet50", 64, 100.0, 1.0)).seconds_per_epoch(64)
+    assert low < middle < high
+    assert math.log(high / middle) == pytest.approx(INTERVAL_FACTOR * spreads[1])
+
+
+def test_linear_is_the_law_without_constants():
+    fit = Fit([], LINEAR)
+    row = Observation("resnet50", 8, 64.0, 10.0)
+    assert math.exp(fit.predict([row], Observation("resnet50", 80, 8.0, 1.0)).centre) == pytest.approx(80.0)
+
+
+def test_a_grid_holds_all_pairs():
+    grid = Grid.of([1.0, 2.0], [0.0, 0.1, 0.2])
+    assert len(grid.b_half) == len(grid.exponent) == 6
+
+
+def evidence(families, noise):
+    return sum(Fit(of_workload(families, name), LAW, noise).log_evidence for name in WORKLOADS)
+
+
+def test_the_fixed_constants_are_the_likeliest_of_the_rounds_that_they_were_chosen_on():
+    families = of_rounds(published_families().families, CONSTANTS_UP_TO)
+    chosen = evidence(families, Noise())
+    neighbours = [
+        *(Noise(spread, DRIFT, FREEDOM) for spread in (0.025, 0.035)),
+        *(Noise(ROW_SPREAD, drift, FREEDOM) for drift in (3.0, 5.0)),
+        *(Noise(ROW_SPREAD, DRIFT, freedom) for freedom in (2.0, 4.0)),
+    ]
+    assert all(evidence(families, noise) < chosen for noise in neighbours)

@@ -1,0 +1,233 @@
+"""Step time from its parts, held against the figures that articles print; each article's numbers are data here."""
+
+import pytest
+
+from suite.results.predict.step import BACKWARD_SHARE, Gradients, StepCost, fit_overlap, fit_step, step_time
+from suite.results.predict.systems import Link, System, Traffic, find_system, systems
+from suite.results.published.csv_files import throughput_rows
+
+GB = 1e9
+
+
+def ring(gb_per_second, latency=0.0, devices=8):
+    return System("ring", "ring", devices, Link(gb_per_second * GB, latency), None)
+
+
+def printed(source, model, metric, batch=None, chips=None):
+    """A figure of the shipped throughput.csv; exactly one must fit."""
+    rows = [
+        row
+        for row in throughput_rows()
+        if row["source"] == source
+        and row["model"] == model
+        and row["metric"] == metric
+        and (batch is None or row["batch"] == batch)
+        and (chips is None or row["chips"] == chips)
+        and row["kind"] == "measured by the authors"
+    ]
+    assert len(rows) == 1, rows
+    return float(rows[0]["value"])
+
+
+KERAS = "article: Keras and TensorFlow on DGX-1"
+CIFAR, LARGE = "LittleCNN (CIFAR-10, 32x32)", "LittleCNN (synthetic 224x224)"
+
+
+def test_batch_sizes_of_the_keras_article():
+    """Fitted to the points at 16 and 1,024: 3.07 from 16 to 64 (printed 2.8), 27,700 images/s at 2,048."""
+    rates = {batch: printed(KERAS, CIFAR, "training throughput", str(batch)) for batch in (16, 1024)}
+    cost = fit_step([(batch, batch / rate) for batch, rate in rates.items()])
+    assert cost.fixed_seconds == pytest.approx(4.79e-3, rel=1e-3)
+    speedup = (64 / cost.seconds(64)) / (16 / cost.seconds(16))
+    assert speedup == pytest.approx(3.07, abs=0.005)
+    assert speedup == pytest.approx(printed(KERAS, CIFAR, "training speedup"), rel=0.1)
+    assert 2048 / cost.seconds(2048) == pytest.approx(27_700, rel=1e-3)
+
+
+def test_large_images_of_the_keras_article():
+    """1.3 from 16 to 64 and 442 images/s at 32 give t0 = 13.2 ms and 1.85 ms an image."""
+    gain, rate = printed(KERAS, LARGE, "training speedup"), printed(KERAS, LARGE, "training throughput", "32")
+    per_sample = (
+        32 / rate / (32 + (64 * gain - 64) / (4 - gain))
+    )  # 4·t(16) = gain·t(64), so t0 = c·(64·gain - 64)/(4 - gain)
+    cost = StepCost(32 / rate - 32 * per_sample, per_sample)
+    assert cost.fixed_seconds == pytest.approx(13.2e-3, abs=5e-5)
+    assert cost.seconds_per_sample == pytest.approx(1.85e-3, abs=5e-6)
+    assert fit_step([(b, cost.seconds(b)) for b in (16, 64)]).fixed_seconds == pytest.approx(cost.fixed_seconds)
+
+
+def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
+    """ResNet-50 loses 92 ms a step for 102 MB, VGG16 31 ms for 553 MB: no bandwidth does that, 161 and 32 tensors do."""
+    sizes = {"ResNet-50": (102.2e6, 161), "VGG16": (553.4e6, 32)}
+    lost = {}
+    for name in sizes:
+        alone = 32 / printed(KERAS, f"{name} (synthetic 224x224)", "training throughput")
+        lost[name] = (
+            2 * alone / printed(KERAS, f"{name} (synthetic 224x224)", "training speedup over 1 GPU", chips="2") - alone
+        )
+    assert lost["ResNet-50"] == pytest.approx(92e-3, abs=1e-3)
+    assert lost["VGG16"] == pytest.approx(31e-3, abs=1e-3)
+    assert lost["ResNet-50"] / lost["VGG16"] > 1 > sizes["ResNet-50"][0] / sizes["VGG16"][0]
+    per_tensor = 0.555e-3
+    host = System("keras", "", 8, Link(GB, 0.0), None, per_tensor, host=Link(2 * 43.0 * GB, 0.0))
+    for name, (size, tensors) in sizes.items():
+        assert host.all_reduce(2, size, tensors).seconds == pytest.approx(lost[name], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("gain", "over_pcie", "over_nvlink"),
+    [(1.15, 0.14, 0.012), (1.30, 0.25, 0.025), (1.5, 0.36, 0.042), (2.54, 0.66, 0.128)],
+)
+def test_shares_of_communication_behind_the_gains_of_nvlink(gain, over_pcie, over_nvlink):
+    """'DGX-1 with NVLink': what a gain says about a step, with 10 and 130 GB/s and nothing hidden."""
+    exposed = (gain - 1) / (13 - gain)  # over NVLink, for a second of computing: (1 + 13·x) / (1 + x) = gain
+    gradients = Gradients(exposed * 130 * GB / (2 * 7 / 8))
+    fast, slow = (step_time(StepCost(1.0, 0.0), 1, 8, gradients, ring(rate), overlap=0.0) for rate in (130, 10))
+    assert slow.seconds / fast.seconds == pytest.approx(gain)
+    assert slow.exposed / slow.seconds == pytest.approx(over_pcie, abs=0.006)
+    assert fast.exposed / fast.seconds == pytest.approx(over_nvlink, abs=0.0006)
+
+
+INCEPTION_V3 = 23_834_568 * 4
+"""Bytes of fp32 gradients; torchvision's count of parameters without the auxiliary classifier."""
+
+
+@pytest.mark.parametrize(
+    ("size", "nvlink_ms", "pcie_ms"),
+    [(INCEPTION_V3, 1.3, 16.7), (227e6, 3.1, 39.7), (643e6, 8.7, 112), (2040e6, 27.5, 357)],
+)
+def test_rings_over_eight_devices(size, nvlink_ms, pcie_ms):
+    for rate, milliseconds in ((130, nvlink_ms), (10, pcie_ms)):
+        assert ring(rate).all_reduce(8, size).seconds * 1e3 == pytest.approx(milliseconds, rel=0.02)
+
+
+def test_gain_of_nvlink_rises_with_the_embedding_and_stays_below_the_ratio_of_bandwidths():
+    """Embeddings of 512, 1,024, 2,048 with 256, 128, 64 sentences a device."""
+    cost = StepCost(2e-3, 1e-3)
+    gains = []
+    for size, batch in ((227e6, 256), (643e6, 128), (2040e6, 64)):
+        slow, fast = (
+            step_time(cost, batch, 8, Gradients(size), find_system(name), 0.0).seconds for name in ("pcie", "dgx1")
+        )
+        gains.append(slow / fast)
+    assert gains == sorted(gains)
+    assert gains[0] > 1
+    assert gains[-1] < 13
+
+
+def test_table_1_of_the_nvlink_article():
+    """124 systems: bisection 6,012 and 310 GB/s, network 800 over 40 Gb/s, latency ratio 3.9, NVLink over PCIe 9.4."""
+    figures = {(row["system"], row["metric"]): float(row["value"]) for row in throughput_rows() if row["value"]}
+    infiniband, ethernet = systems()["dgx1"], systems()["pcie"]
+    for system, name in ((infiniband, "124x DGX-1, quad EDR IB"), (ethernet, "124 systems, dual 10 Gb Ethernet")):
+        assert system.bisection_bytes_per_second(124) / GB == pytest.approx(
+            figures[name, "bisection bandwidth"], abs=0.2
+        )
+    assert infiniband.bisection_bytes_per_second(124) / GB == pytest.approx(6012.1, abs=0.05)
+    port = infiniband.between.bytes_per_second * 8 * 66 / 64
+    assert 2 * infiniband.between.ports * port / 1e9 == pytest.approx(
+        figures["DGX-1", "network bandwidth (bidirectional)"], rel=1e-4
+    )
+    ratio = infiniband.between.ports * port / (ethernet.between.ports * ethernet.between.bytes_per_second * 8)
+    assert ratio == pytest.approx(
+        figures["DGX-1 cluster, InfiniBand vs Ethernet", "network performance ratio"], rel=1e-4
+    )
+    slow, fast = (
+        figures[name, "system-wide latency"] for name in ("124 systems, dual 10 Gb Ethernet", "124x DGX-1, quad EDR IB")
+    )
+    assert slow / fast == pytest.approx(3.9, abs=0.01)
+    assert pytest.approx(9.4, abs=0.03) == 6 * 50.0 / 32.0, "six links of 50 GB/s over 16 lanes of PCIe 3, both ways"
+
+
+def test_four_gpus_of_the_p100_article():
+    """19.7 over 5.3: 3.72 on four devices, 0.93 each."""
+    source = "article: Tesla P100 servers"
+    one, four = (printed(source, "GoogleNet", "training speedup over CPU server", chips=chips) for chips in ("1", "4"))
+    assert four / one == pytest.approx(3.72, abs=0.005)
+    assert four / one / 4 == pytest.approx(0.93, abs=0.005)
+    cost, gradients = StepCost(0.0, 1.0 / 128), Gradients(6_998_552 * 4)
+    explained = step_time(cost, 128, 4, gradients, ring(gradients.size_bytes * 1.5 / 0.0753 / GB), overlap=0.0)
+    assert 4 / explained.seconds == pytest.approx(four / one, abs=0.005)
+    assert explained.exposed / explained.seconds == pytest.approx(0.07, abs=0.001)
+
+
+def test_larger_minibatches_that_cost_more_for_each_sample_are_named():
+    """The GTX 1080 article: 899.86 ms for 128 images, 59.3 ms (printed: almost 60) more than twice 420.28."""
+    source = "article: GTX 1080"
+    times = {b: printed(source, "VGG", "forward + backward time per minibatch", b) / 1e3 for b in ("64", "128")}
+    extra = times["128"] - 2 * times["64"]
+    assert extra == pytest.approx(59.3e-3, abs=1e-5)
+    assert extra * 1e3 == pytest.approx(printed(source, "VGG", "extra time over two 64-sample minibatches"), rel=0.02)
+    cost = fit_step([(64, times["64"]), (128, times["128"])])
+    assert cost.fixed_seconds == 0.0
+    assert "t0 is taken as 0" in cost.notes[0]
+
+
+def test_a_ring_against_its_closed_form():
+    system = System("two levels", "", 4, Link(100 * GB, 2e-6), Link(5 * GB, 9e-6, ports=2))
+    size, one = 1e9, system.all_reduce(4, 1e9)
+    assert one == Traffic(2 * 3 / 4 * size / 100e9, 0.0, 6 * 2e-6, 0.0)
+    three = system.all_reduce(12, size)
+    assert three.inside == one.inside
+    assert three.between == pytest.approx(2 * 2 / 3 * size / 10e9)
+    assert three.latency == pytest.approx(6 * 2e-6 + 4 * 9e-6)
+    assert system.all_reduce(1, size).seconds == 0.0
+    with pytest.raises(ValueError, match="one node of 8"):
+        ring(10).all_reduce(9, size)
+
+
+def test_what_the_backward_pass_hides_is_not_paid():
+    cost, gradients = StepCost(1e-3, 1e-3), Gradients(1e9)
+    hidden = step_time(cost, 1000, 8, gradients, ring(130), 1.0)
+    assert hidden.exposed == 0.0
+    assert hidden.seconds == pytest.approx(1.001)
+    assert hidden.binds == "samples"
+    shown = step_time(cost, 10, 8, gradients, ring(130), 0.5)
+    assert shown.exposed == pytest.approx(1.75e9 / 130e9 - 0.5 * BACKWARD_SHARE * 10e-3)
+    assert step_time(cost, 1, 8, gradients, ring(10), 0.5).binds == "bandwidth in the node"
+    assert step_time(StepCost(1.0, 1e-3), 1, 8, gradients, ring(130), 0.5).binds == "fixed cost"
+    assert step_time(cost, 1, 8, Gradients(8.0), ring(10, 1e-3), 0.5).binds == "latency"
+    assert step_time(cost, 1, 4096, gradients, systems()["pcie"], 0.5).binds == "bandwidth between nodes"
+
+
+def test_overlap_is_recovered():
+    cost, gradients, system = StepCost(1e-3, 1e-3), Gradients(1e9), ring(10)
+    measured = [(n, b, step_time(cost, b, n, gradients, system, 0.37).seconds) for n, b in ((2, 64), (8, 64), (8, 80))]
+    assert fit_overlap(cost, gradients, system, measured) == pytest.approx(0.37)
+
+
+def test_step_cost_is_recovered_and_needs_two_batches():
+    points = [(b, 0.004 + 0.001 * b) for b in (8, 64, 512)]
+    cost = fit_step(points)
+    assert (cost.fixed_seconds, cost.seconds_per_sample) == pytest.approx((0.004, 0.001))
+    assert fit_step([(8, 0.5), (16, 0.4)]).seconds_per_sample == 0.0
+    with pytest.raises(ValueError, match="two batch sizes"):
+        fit_step([(8, 1.0), (8, 1.1)])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 3", "devices_per_node"),
+        ("a: {devices_per_node: 8}", "give inside"),
+        ("a: {devices_per_node: 0, inside: {gb_per_second: 1}}", "devices_per_node is 0"),
+        ("a: {devices_per_node: 8, inside: {gb_per_second: fast}}", "gb_per_second is fast"),
+        ("a: {devices_per_node: 8, inside: {gbps: 1}}", "gbps is not known"),
+        ("a: [", "no description of a system"),
+    ],
+)
+def test_a_file_that_describes_no_system_is_one_line(tmp_path, text, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        find_system(str(path))
+    assert "\n" not in str(error.value)
+
+
+def test_a_system_of_ones_own(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("mine: {devices_per_node: 2, inside: {gb_per_second: 1, latency_us: 10}, us_per_tensor: 5}")
+    system = find_system(str(path))
+    assert system.all_reduce(2, 1e9, 100) == Traffic(1.0, 0.0, pytest.approx(2e-5), pytest.approx(5e-4))
+    with pytest.raises(ValueError, match="did you mean dgxa100"):
+        find_system("dgx-a100")
