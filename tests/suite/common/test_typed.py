@@ -5,6 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from suite.cli import COMMANDS
 from suite.common.typed import as_typed
 from tests.helpers import PROJECT, run_suite
 
@@ -46,3 +49,9 @@ def test_a_hint_works_as_it_is_typed(tmp_path):
     assert command[-3:] == ["env", "create", "torch"]
     said = subprocess.run([*command[:-2], "list"], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert "torch" in said.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_subcommand_is_known(command, monkeypatch, tmp_path):
+    started_by_a_script(monkeypatch, tmp_path)
+    assert as_typed(f"type: suite {command} x") == f"type: {BIN}/suite {command} x"
