@@ -43,7 +43,12 @@ def test_no_command_hides_in_an_indented_block(page):
     assert not UNMARKED.search(page.read_text(encoding="utf-8")), "put it into a block of sh, where tests see it"
 
 
-@pytest.mark.parametrize("command", ALL, ids=name)
+def marked(command):
+    """A study's jobs are many: seconds."""
+    return pytest.param(command, marks=[pytest.mark.slow] * any(word.startswith("study=") for word in command.words))
+
+
+@pytest.mark.parametrize("command", [marked(command) for command in ALL], ids=name)
 def test_a_command_is_read_by_its_program(command, monkeypatch):
     """Keys and values of a run, options of a subcommand, targets of make, scripts."""
     if command.program == "run_suite.py":

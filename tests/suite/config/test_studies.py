@@ -31,7 +31,9 @@ def test_every_study_of_the_articles_is_there():
     assert set(study_names()) >= set(SPECIFIED) == {path.stem for path in study.FOLDER.glob("*.yaml")}
 
 
-@pytest.mark.parametrize("size", study.SIZES)
+@pytest.mark.parametrize(
+    "size", [pytest.param(size, marks=[pytest.mark.slow] * (size == "full")) for size in study.SIZES]
+)
 @pytest.mark.parametrize("name", SPECIFIED)
 def test_a_study_composes_where_its_workload_is_installed(name, size):
     found = load_study(name, size)

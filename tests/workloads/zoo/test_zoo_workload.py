@@ -100,6 +100,7 @@ def test_options_are_the_keys_of_conf():
     assert set(keys) == set(vars(ZooOptions())) - elsewhere
 
 
+@pytest.mark.slow
 def test_a_linear_classifier_stays_far_below_the_demos_target():
     """Ridge regression on raw pixels, with the best of several penalties."""
     (images, labels), (held_out, wanted) = (cifar_demo.images(split) for split in cifar_demo.SIZES)
