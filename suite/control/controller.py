@@ -20,8 +20,10 @@ from suite.config.compose import Composed, Request, compose
 from suite.control import caches
 from suite.control.cells import Cells
 from suite.control.interrupts import listen, resuming_command
+from suite.control.messages import said_once
 from suite.control.progress import Progress
 from suite.control.supervise import Status, Supervisor
+from suite.environments import environment
 from suite.plan.jobs import Job, JobDraft, check_trainers, choose, make_job
 from suite.plan.resume import claimed, finished_status, set_aside
 from suite.preflight import doctor
@@ -106,7 +108,8 @@ def _interrupted(arguments: Sequence[str], output: Path | None) -> str:
 def _planned(request: Request, output: Path, console: Console, cells: Cells) -> list[Job]:
     """`plan`; raises ValueError with everything that is missing at once, in several lines if it is much."""
     try:
-        return plan(request, output, console, cells)
+        with said_once(environment.__name__):
+            return plan(request, output, console, cells)
     except ValueError as error:
         raise explained(error, request) from None
 
