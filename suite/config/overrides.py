@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import MISSING, Field
@@ -58,7 +59,7 @@ def _quote(text: str) -> str:
 
 def check_form(arguments: Sequence[str]) -> None:
     """Raise ValueError, with what to type, for a setting that is typed like a flag: `--workload=ncf`, `--gpus 2`."""
-    for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for argument, following in itertools.zip_longest(arguments, arguments[1:], fillvalue=""):
         key, equals, value = argument.lstrip("-").partition("=")
         if not argument.startswith("-") or key.partition(".")[0] not in known_fields(SuiteConfig):
             continue
@@ -208,6 +209,9 @@ def _check_path(key: str, parts: list[str], kind: Any, values: list[Any]) -> Non
     if rest and below is not None:
         _check_path(key, rest, below, values)
         return
+    if rest and "dict" not in str(known[head].type).lower() and "Mapping" not in str(known[head].type):
+        scalar = key[: len(key) - len(".".join(rest)) - 1]
+        raise ValueError(f"{key}: there is no such key, {scalar} has no parts; type {scalar}=VALUE")
     for value in values:
         if below is not None:
             raise ValueError(f"{key}={value}: type one of {', '.join(f'{key}.{name}' for name in known_fields(below))}")

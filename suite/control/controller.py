@@ -169,6 +169,8 @@ def check_folders(jobs: Sequence[Job], resume: bool) -> None:
 def _output(composed: Composed) -> Path:
     given = composed.config["output"]
     if given is not None:
+        if not str(given).strip():
+            raise ValueError("output= names no folder; type output=FOLDER, or leave it out: a new folder below logs/")
         return Path(str(given)).expanduser().absolute()
     stamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
     folder, again = log_root() / stamp, 1

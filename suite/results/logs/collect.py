@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+from suite.common.paths import shipped
 from suite.common.run_folder import STUDY_FILES, SUPERSEDED
 from suite.results.logs.lines import may_be_log
 from suite.results.logs.reader import read
@@ -71,7 +72,7 @@ def _runs_below(folder: Path) -> Iterator[Run]:
         raise ValueError(f"{folder} does not exist; give a folder that holds logs, such as logs/")
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != SUPERSEDED)
-        logs, others = _told_apart(files)
+        logs, others = _logs_and_others(files)
         status = Path(place, "status.json") if "status.json" in files else None
         name = _run_name(Path(place), folder)
         for log in logs:
@@ -83,7 +84,7 @@ def _runs_below(folder: Path) -> Iterator[Run]:
                 yield found
 
 
-def _told_apart(files: Sequence[str]) -> tuple[list[str], list[str]]:
+def _logs_and_others(files: Sequence[str]) -> tuple[list[str], list[str]]:
     """(logs by their names, files of a folder without such logs and without a run of ours, which may be logs too)."""
     logs = sorted(name for name in files if _LOG_NAME.fullmatch(name))
     named = bool(logs) or any(name in files for name in _OF_A_RUN)
@@ -103,10 +104,10 @@ def skipped(paths: Sequence[Path]) -> int:
     for path in (path for path in paths if path.is_dir()):
         for place, folders, files in os.walk(path):
             folders[:] = [name for name in folders if name != SUPERSEDED]
-            if any(name in files for name in _OF_A_RUN):
+            if any(name in files for name in _OF_A_RUN) or Path(place).resolve() == shipped("logs/published"):
                 continue
             files = [name for name in files if not fnmatch(name, STUDY_FILES)]
-            logs, others = _told_apart(files)
+            logs, others = _logs_and_others(files)
             found = sum(_log_of_another_name(Path(place, name), name) is not None for name in others)
             count += len(files) - len(logs) - found
     return count

@@ -16,6 +16,12 @@ CASES = {
         "workload=nfc: allowed: gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)",
     ),
     "no workload": (("gpus=1",), "no workload given: type workload=NAME"),
+    "nothing at all": ((), "no workload given: type workload=NAME"),
+    "output of no name": ((*NCF, "output="), "output= names no folder; type output=FOLDER"),
+    "key below a value": (
+        (*NCF, "stop.max_epoch=1"),
+        "stop.max_epoch: there is no such key, stop has no parts; type stop=VALUE",
+    ),
     "framework": ((*NCF, "framework=pytroch"), "(did you mean 'pytorch'?)"),
     "profile": (
         ("workload=ncf", "profile=dmo"),
