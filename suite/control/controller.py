@@ -19,7 +19,7 @@ from suite.common.typed import as_typed
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches
 from suite.control.cells import Cells
-from suite.control.interrupts import listen, resuming_command
+from suite.control.interrupts import WholeLines, listen, resuming_command
 from suite.control.messages import said_once
 from suite.control.progress import Progress
 from suite.control.supervise import Status, Supervisor
@@ -59,7 +59,7 @@ class Ended:
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code: 0 all runs succeeded, 1 some did not, 2 the command line is wrong, 130 interrupted."""
-    console = Console(highlight=False)
+    console = WholeLines(highlight=False)
     listen()
     ended: list[Ended] = []
     output: Path | None = None

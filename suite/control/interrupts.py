@@ -10,6 +10,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
+
+from rich.console import Console
 
 from suite.common.typed import run_command
 
@@ -24,11 +27,21 @@ def listen() -> None:
             signal.signal(number, _interrupt)
 
 
+class _Held:
+    """Blocks that are not to be left in their midst, and the signal that came during one."""
+
+    depth = 0
+    name = ""
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
     for other in SIGNALS:  # what follows, ending processes and filing why, takes seconds and is done once
         signal.signal(other, signal.SIG_IGN)
     if number == signal.SIGHUP:
         _leave_terminal()
+    if _Held.depth:
+        _Held.name = signal.Signals(number).name
+        return
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
@@ -43,12 +56,26 @@ def _leave_terminal() -> None:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Signals that come during the block act after it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    """Signals that come during the block act after it. A mask would not do: whichever thread gets the signal, Python runs its
+    handler in the main one."""
+    _Held.depth += 1
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        _Held.depth -= 1
+        name = _Held.name
+        if name and not _Held.depth:
+            _Held.name = ""
+            raise KeyboardInterrupt(name)
+
+
+class WholeLines(Console):
+    """A console whose lines a signal does not cut: rich would write the rest of its buffer, or all of it, once more."""
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """`Console.print`, to its end."""
+        with held():
+            super().print(*objects, **how)
 
 
 def resuming_command(arguments: Sequence[str], output: Path) -> str:

@@ -1,5 +1,6 @@
 """Ctrl-C, twice and thrice; a terminal that closes; and the command line that goes on with what was interrupted."""
 
+import io
 import os
 import pty
 import re
@@ -12,7 +13,7 @@ import time
 import psutil
 import pytest
 
-from suite.control.interrupts import resuming_command
+from suite.control.interrupts import SIGNALS, WholeLines, held, listen, resuming_command
 from tests.helpers import PROJECT, TOY_RUN, only, status, suite_here, variables, wait_until
 
 
@@ -107,3 +108,47 @@ def test_interrupted_runs_are_no_failures_in_tables(tmp_path):
     text = suite_here(tmp_path, "report", tmp_path / "logs").stdout
     assert "interrupted" in text
     assert " failed" not in text
+
+
+@pytest.fixture
+def listening():
+    """This process takes signals as a controller does, for the length of a test."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    listen()
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_signal_in_a_block_that_is_held_acts_after_it(listening):
+    done = []
+
+    def block():
+        with held():
+            with held():
+                os.kill(os.getpid(), signal.SIGTERM)
+                done.append("inner")
+            done.append("outer")
+
+    with pytest.raises(KeyboardInterrupt, match="SIGTERM"):
+        block()
+    assert done == ["inner", "outer"]
+    with held():
+        pass  # said once
+
+
+class Interrupting(io.StringIO):
+    """A stream whose reader sends a signal as soon as it has a line."""
+
+    def write(self, text):
+        count = super().write(text)
+        os.kill(os.getpid(), signal.SIGINT)
+        return count
+
+
+def test_a_line_is_printed_once_whenever_the_signal_comes(listening):
+    console = WholeLines(file=Interrupting())
+    with pytest.raises(KeyboardInterrupt):
+        console.print("epoch 2")
+    console.print("interrupted")
+    assert console.file.getvalue() == "epoch 2\ninterrupted\n"
