@@ -2,12 +2,14 @@
 
 import importlib
 import re
+import sys
 from unittest import mock
 
 import pytest
 
 from suite.cli import COMMANDS
 from suite.cli import main as suite
+from suite.common import registry
 from suite.config.compose import compose
 from tests.docs.commands import NOT_RUN, PAGES, UNMARKED, Command, commands_of
 from tests.helpers import PROJECT, run_suite_here, suite_here
@@ -43,12 +45,22 @@ def test_no_command_hides_in_an_indented_block(page):
     assert not UNMARKED.search(page.read_text(encoding="utf-8")), "put it into a block of sh, where tests see it"
 
 
+@pytest.fixture
+def plugins_forgotten(monkeypatch):
+    """A command with `plugins=` adds to the path of this process: not beyond the test."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    monkeypatch.undo()
+    registry.refresh()
+
+
 def marked(command):
     """A study's jobs are many: seconds."""
     return pytest.param(command, marks=[pytest.mark.slow] * any(word.startswith("study=") for word in command.words))
 
 
 @pytest.mark.parametrize("command", [marked(command) for command in ALL], ids=name)
+@pytest.mark.usefixtures("plugins_forgotten")
 def test_a_command_is_read_by_its_program(command, monkeypatch):
     """Keys and values of a run, options of a subcommand, targets of make, scripts."""
     if command.program == "run_suite.py":
