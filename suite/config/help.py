@@ -73,7 +73,7 @@ def _workload_keys(name: str, profile: str) -> list[str]:
     lines += ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"] if batch is not None else []
     frameworks = registry.frameworks_of(name)
     offered = [f"{framework} ({', '.join(kind.precisions.get(framework, ('fp32',)))})" for framework in frameworks]
-    return [*lines, "  framework=".ljust(36) + f"{', '.join(offered)}; precisions in brackets, no keys framework.*"]
+    return [*lines, "  framework=".ljust(36) + f"{', '.join(offered)}; precisions in brackets"]
 
 
 def _variables() -> list[str]:
