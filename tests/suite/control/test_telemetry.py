@@ -235,6 +235,7 @@ def test_samples_are_cut_to_the_run(tmp_path, logged, kept, window):
     assert {row["time_ms"]: row["seconds"] for row in samples} == kept
 
 
+@pytest.mark.slow
 def test_a_whole_run_keeps_its_window(tmp_path):
     done = run_suite(tmp_path, *TOY_RUN, "workload.misbehave=sleep", "stop=steps:16", toy=True)
     assert done.returncode == 0, done.stdout + done.stderr
