@@ -55,8 +55,9 @@ def plugins_forgotten(monkeypatch):
 
 
 def marked(command):
-    """A study's jobs are many: seconds."""
-    return pytest.param(command, marks=[pytest.mark.slow] * any(word.startswith("study=") for word in command.words))
+    """The jobs of a study or a sweep are many: seconds."""
+    many = any(word == "-m" or word.startswith("study=") for word in command.words)
+    return pytest.param(command, marks=[pytest.mark.slow] * many)
 
 
 @pytest.mark.parametrize("command", [marked(command) for command in ALL], ids=name)
