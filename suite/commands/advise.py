@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from suite.commands.arguments import add_measured, add_price
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite advise`."""
-    parser.add_argument(
-        "paths", nargs="*", type=Path, metavar="DIR", help="folder with runs (searched below), or a log"
-    )
-    parser.add_argument(
-        "--published",
-        action="append",
-        default=[],
-        metavar="ROUND/SUBMITTER/SYSTEM",
-        help="a published result, or dgx1-article; ROUND or ROUND/SUBMITTER name all below (may be repeated)",
-    )
-    parser.add_argument("--workload", metavar="W", help="only this workload: ncf, resnet50, …")
+    add_measured(parser)
     parser.add_argument(
         "--devices", type=_count, metavar="N", help="devices of the machine (default: the most measured)"
     )
     parser.add_argument("--deadline", metavar="TIME", help="2h, 90m, 3600s: the cheapest device count that meets it")
-    parser.add_argument(
-        "--price-per-device-hour",
-        metavar="PRICE",
-        help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
-    )
+    add_price(parser)
     parser.add_argument("--format", choices=("text", "csv", "json"), default="text", help="text (default), csv or json")
 
 

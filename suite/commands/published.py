@@ -7,6 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suite.commands.arguments import add_price
+
 if TYPE_CHECKING:
     from suite.results.report.published_list import Filters
     from suite.results.score.price import Prices
@@ -35,11 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     listed.add_argument(
         "--html", type=Path, metavar="OUT", help="one page with an overview and every column, readable offline"
     )
-    listed.add_argument(
-        "--price-per-device-hour",
-        metavar="PRICE",
-        help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
-    )
+    add_price(listed)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suite.commands.arguments import add_price
+
 if TYPE_CHECKING:
     from suite.results.score.price import Prices
 
@@ -38,11 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--figures", type=Path, metavar="FOLDER", help="with --html: the figures as SVG and PNG in a new folder"
     )
-    parser.add_argument(
-        "--price-per-device-hour",
-        metavar="PRICE",
-        help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
-    )
+    add_price(parser)
     parser.add_argument(
         "--baseline",
         metavar="KEY=VALUE",

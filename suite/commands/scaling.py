@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from suite.commands.arguments import add_measured, add_price
 
 if TYPE_CHECKING:
     from suite.results.predict.points import Forecast, Wanted
@@ -14,17 +15,7 @@ _MOST_DEVICES = 1_000_000
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite scaling`."""
-    parser.add_argument(
-        "paths", nargs="*", type=Path, metavar="DIR", help="folder with runs (searched below), or a log"
-    )
-    parser.add_argument(
-        "--published",
-        action="append",
-        default=[],
-        metavar="ROUND/SUBMITTER/SYSTEM",
-        help="a published result, or dgx1-article; ROUND or ROUND/SUBMITTER name all below (may be repeated)",
-    )
-    parser.add_argument("--workload", metavar="W", help="only this workload: resnet50, ssd, …")
+    add_measured(parser)
     parser.add_argument("--devices", type=_counts, metavar="N,N,…", help="device counts to predict: 16,64,512")
     batch = parser.add_mutually_exclusive_group()
     batch.add_argument(
@@ -45,11 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gradient-mb", type=_positive, metavar="MB", help="gradients of a model that is not the reference's"
     )
-    parser.add_argument(
-        "--price-per-device-hour",
-        metavar="PRICE",
-        help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
-    )
+    add_price(parser)
     parser.add_argument("--format", choices=("text", "csv"), default="text", help="text (default) or csv")
     parser.add_argument(
         "--validate",

@@ -84,6 +84,19 @@ def read(folder: Path) -> Manifest | None:
     return manifest
 
 
+def to_verify(folder: Path, dataset: str, how: str) -> Manifest:
+    """The manifest of a data set that is prepared in `folder`.
+
+    Raises ValueError if there is none (`how`: the command that prepares it), or that of another data set.
+    """
+    manifest = read(folder)
+    if manifest is None:
+        raise ValueError(f"no prepared data in {folder}; type: {how}")
+    if manifest.dataset != dataset:
+        raise ValueError(f"{folder} holds {manifest.dataset}, not {dataset}")
+    return manifest
+
+
 def verify(folder: Path, manifest: Manifest) -> list[str]:
     """Compare every file with the manifest; returns a line each. Raises ValueError naming the first bad file."""
     lines = []

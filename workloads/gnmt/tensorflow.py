@@ -177,19 +177,7 @@ class GNMTTrainer(ModelTrainer):
 
     # -- training -------------------------------------------------------------------------------------------------
 
-    def step(self, batch: Batch, learning_rate: float) -> None:
-        """With the batch's masks."""
-        super().step(self._masked(batch), learning_rate)
-
-    def backward(self, batch: Batch) -> Tensors:
-        """With the batch's masks."""
-        return super().backward(self._masked(batch))
-
-    def loss(self, batch: Batch) -> None:
-        """With the batch's masks."""
-        super().loss(self._masked(batch))
-
-    def _masked(self, batch: Batch) -> Batch:
+    def training_batch(self, batch: Batch) -> Batch:
         """The batch with its dropout masks (workloads/common/dropout.py)."""
         layers, arrays = self.workload.network, dict(batch.arrays)
         if layers.dropout:

@@ -206,11 +206,7 @@ class MovieLens(Dataset):
 
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with the manifest; see `workloads.api.Dataset`."""
-        manifest = manifests.read(destination)
-        if manifest is None:
-            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
-        if manifest.dataset != self.name:
-            raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
+        manifest = manifests.to_verify(destination, self.name, self.how())
         lines = manifests.verify(destination, manifest)
         lines.append(f"{self.name}: sound, fingerprint {manifest.fingerprint}")
         return lines + [f"notice: {note}" for note in manifest.notes]

@@ -44,19 +44,7 @@ class ZooTrainer(ImageTrainer):
             return StockNetwork(self.workload.network, int(self.settings.model["image_size"]))
         return LayerNetwork(self.workload.network, self.dtype, as_products=not self.on_gpu)
 
-    def step(self, batch: Batch, learning_rate: float) -> None:
-        """With the batch's masks."""
-        super().step(self._masked(batch), learning_rate)
-
-    def backward(self, batch: Batch) -> Tensors:
-        """With the batch's masks."""
-        return super().backward(self._masked(batch))
-
-    def loss(self, batch: Batch) -> None:
-        """With the batch's masks."""
-        super().loss(self._masked(batch))
-
-    def _masked(self, batch: Batch) -> Batch:
+    def training_batch(self, batch: Batch) -> Batch:
         """The batch with its dropout masks, the same in every framework."""
         masks = self.workload.dropout_masks(batch) if self.labels else {}
         return replace(batch, arrays={**batch.arrays, **masks})

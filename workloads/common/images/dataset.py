@@ -122,11 +122,7 @@ class ImageDataset(Dataset, Generic[Content]):
 
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared form with the manifest by content, and the images with the index by size in bytes."""
-        manifest = manifests.read(destination)
-        if manifest is None:
-            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
-        if manifest.dataset != self.name:
-            raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
+        manifest = manifests.to_verify(destination, self.name, self.how())
         manifests.verify(destination, manifest)
         root, lines = index.root(destination, manifest), []
         for split in self._indexed(manifest):

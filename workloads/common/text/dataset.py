@@ -115,11 +115,7 @@ class TextDataset(Dataset):
 
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with the manifest; see `workloads.api.Dataset`."""
-        manifest = manifests.read(destination)
-        if manifest is None:
-            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
-        if manifest.dataset != self.name:
-            raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
+        manifest = manifests.to_verify(destination, self.name, self.how())
         lines = manifests.verify(destination, manifest)
         for split in SPLITS:
             prepared.read(destination, split, manifest.counts[split])

@@ -80,6 +80,10 @@ class ModelTrainer(TensorFlowTrainer):
         found = tape.gradient(scaled, self.optimizer.parameters)
         return loss, {name: self._dense(name, gradient) for name, gradient in found.items()}
 
+    def training_batch(self, batch: Batch) -> Batch:
+        """A batch with what else `loss_of` takes, such as dropout masks."""
+        return batch
+
     def tensors(self, batch: Batch, names: tuple[str, ...]) -> list[tf.Tensor]:
         """Arrays of the batch that is computed next, on the device."""
         return [tf.constant(batch.arrays[name]) for name in names]
@@ -137,6 +141,7 @@ class ModelTrainer(TensorFlowTrainer):
 
     def step(self, batch: Batch, learning_rate: float) -> None:
         """Forward, backward, sum over replicas, update."""
+        batch = self.training_batch(batch)
         scalars = np.array([1 / batch.weight_global, *self.optimizer.scalars(learning_rate)], np.float32)
         tensors = [tf.constant(scalars), *self.tensors(batch, self.inputs)]
         # The traced function itself: tf.function's look-up by signature costs 0.2 ms a call.
@@ -196,12 +201,13 @@ class ModelTrainer(TensorFlowTrainer):
         """Gradients of a batch, summed over replicas, with a dynamic scale in them; only running statistics are updated."""
         # That the function returns them keeps TensorFlow from leaving them out.
         scale = tf.constant(np.float32(1 / batch.weight_global))
-        gradients: Tensors = self._summed_gradients(scale, *self.tensors(batch, self.inputs))
+        gradients: Tensors = self._summed_gradients(scale, *self.tensors(self.training_batch(batch), self.inputs))
         return gradients
 
     def loss(self, batch: Batch) -> None:
         """Loss of a batch without gradients; running statistics move, as in a step."""
-        self._loss(tf.constant(np.float32(1 / batch.weight_global)), *self.tensors(batch, self.inputs))
+        tensors = self.tensors(self.training_batch(batch), self.inputs)
+        self._loss(tf.constant(np.float32(1 / batch.weight_global)), *tensors)
 
     def _forward(self, scale: tf.Tensor, *inputs: tf.Tensor) -> None:
         """Adds this replica's part of the loss to `total`."""

@@ -90,11 +90,7 @@ class ArrayDataset(Dataset):
 
     def verify(self, destination: Path) -> list[str]:
         """Compare the prepared files with the manifest, and the arrays with its counts."""
-        manifest = manifests.read(destination)
-        if manifest is None:
-            raise ValueError(f"no prepared data in {destination}; type: {self.how()}")
-        if manifest.dataset != self.name:
-            raise ValueError(f"{destination} holds {manifest.dataset}, not {self.name}")
+        manifest = manifests.to_verify(destination, self.name, self.how())
         manifests.verify(destination, manifest)
         for split in SPLITS:
             _, labels = read(destination, split, manifest.counts[split])
