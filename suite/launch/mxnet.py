@@ -9,7 +9,8 @@ from suite.launch.hosts import Cluster, Host
 TEMPORARY_SPACES = 64
 """Temporary spaces of MXNet's CPU operators. All CPU contexts share them, and an operator waits for the one before it in its
 space: with the default of 4 contexts wait for each other. Each space keeps the most that an operator ever took in it:
-with 4,096 GNMT's demo on two devices grew by 0.1 GiB a second to 15 GiB; with 64 it takes 3.6. Steps of ResNet-50, SSD and Mask R-CNN differ by the noise of a busy machine (two rounds)."""
+with 4,096 GNMT's demo on two devices grew by 0.1 GiB a second to 15 GiB; with 64 it takes
+3.6. Steps of ResNet-50, SSD and Mask R-CNN differ by the noise of a busy machine (two rounds)."""
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1"
 """Huge pages: ResNet-50 on two cores trained 1.02 to 1.05 times as fast (three rounds). What keeps PyTorch's memory adds

@@ -46,13 +46,13 @@ class StepTimes:
         return TrainStats(len(losses), math.fsum(losses) / max(len(losses), 1))
 
     def statistics(self) -> dict[str, Json]:
-        """Count, and in milliseconds mean, standard deviation (of a sample), median, 90th and 99th percentile."""
+        """Count, and in milliseconds mean, standard deviation (of a sample; None of one step), median, 90th and 99th percentile."""
         values = np.asarray(self.seconds) * 1e3
         median, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99])
-        deviation = values.std(ddof=1) if len(values) > 1 else math.nan
+        deviation = values.std(ddof=1) if len(values) > 1 else None  # NaN is no JSON
         named = {"mean_ms": values.mean(), "sd_ms": deviation, "median_ms": median, "p90_ms": p90, "p99_ms": p99}
         return {
             "count": len(values),
-            **{name: round(float(value), 6) for name, value in named.items()},
+            **{name: None if value is None else round(float(value), 6) for name, value in named.items()},
             "how": self.how,
         }

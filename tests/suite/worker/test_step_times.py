@@ -85,6 +85,14 @@ def test_statistics_are_those_of_numpy():
     assert (found["median_ms"], found["p90_ms"], found["p99_ms"]) == (50.5, 90.1, 99.01)
 
 
+def test_one_step_has_no_deviation():
+    times = StepTimes()
+    times.seconds.append(0.25)
+    found = times.statistics()
+    assert found["sd_ms"] is None
+    assert found["mean_ms"] == found["p99_ms"] == 250.0
+
+
 def test_waiting_for_data_is_not_in_a_step():
     class Trainer:
         def marked(self, steps, seconds):
