@@ -46,7 +46,7 @@ class StepTimes:
         return TrainStats(len(losses), math.fsum(losses) / max(len(losses), 1))
 
     def statistics(self) -> dict[str, Json]:
-        """Count, and in milliseconds mean, standard deviation (of a sample; None of one step), median, 90th and 99th percentile."""
+        """Count, and in milliseconds mean, standard deviation (of a sample; None for one step), median and two percentiles."""
         values = np.asarray(self.seconds) * 1e3
         median, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99])
         deviation = values.std(ddof=1) if len(values) > 1 else None  # NaN is no JSON
