@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from suite.common.registry import not_allowed
 from suite.results.report.markdown import markdown_table
+from suite.results.report.study_columns import ratio
 from suite.results.report.tables import DASH, Footnotes, field_label, rate_text, two_decimals
 from suite.results.score.groups import Group, Row
 from suite.results.text import clean, markdown_escape, time_text
@@ -92,16 +93,6 @@ def baseline_markdown(rows: Sequence[Row], baseline: Baseline) -> list[str]:
         f"## Against {baseline.key}={markdown_escape(clean(baseline.value, 40))}",
         "\n".join([table, *([""] if below else []), *below]),
     ]
-
-
-def ratio(row: Row, base: Row | None) -> float | None:
-    """How many times faster than `base`: time to target, or samples per second where the length is fixed."""
-    if base is None:
-        return None
-    mine, theirs = _figure(row), _figure(base)
-    assert mine is not None
-    assert theirs is not None
-    return theirs / mine if row.group.to_target else mine / theirs
 
 
 def _figure(row: Row) -> float | None:

@@ -17,7 +17,7 @@ from suite.results.report.study_lines import Line
 from suite.results.report.time_fractions import row_time_fractions
 from suite.results.score.groups import Row
 from suite.results.score.measurement import measurements
-from suite.results.score.price import Prices
+from suite.results.score.price import Prices, cost_of
 
 _BYTES_OF_A_GRADIENT = 4
 """fp32, as all three frameworks sum them."""
@@ -154,7 +154,7 @@ def _others(line: Line, context: Context, *keys: str) -> list[Line]:
     return [other for other in context.lines if rest(other) == rest(line)]
 
 
-def _ratio(row: Row, base: Row | None) -> float | None:
+def ratio(row: Row, base: Row | None) -> float | None:
     """How many times faster than `base`: times to target where there are some, else samples per second."""
     if base is None:
         return None
@@ -173,10 +173,10 @@ def _fewest(row: Row, line: Line, context: Context) -> Row | None:
 
 def _per_device(row: Row, line: Line, context: Context) -> float | None:
     base = _fewest(row, line, context)
-    ratio = _ratio(row, base)
-    if ratio is None or base is None or not row.group.devices or not base.group.devices:
+    faster = ratio(row, base)
+    if faster is None or base is None or not row.group.devices or not base.group.devices:
         return None
-    return ratio * base.group.devices / row.group.devices
+    return faster * base.group.devices / row.group.devices
 
 
 def doubling(row: Row, line: Line, context: Context) -> float | None:
@@ -209,11 +209,9 @@ def price_of(row: Row, prices: Prices | None) -> float | None:
 def cost_of_job(row: Row, prices: Prices | None) -> float | None:
     """Devices x hours of the run x price; None without a price."""
     price, seconds = price_of(row, prices), _seconds(row)
-    return (
-        None
-        if price is None or seconds is None or not row.group.devices
-        else price * row.group.devices * seconds / 3600
-    )
+    if price is None or seconds is None or not row.group.devices:
+        return None
+    return cost_of(price, row.group.devices, seconds)
 
 
 def cost_of_million(row: Row, prices: Prices | None) -> float | None:
@@ -264,9 +262,9 @@ COLUMNS: Mapping[str, Column] = {
     "minutes": lambda row, line, context: _times(_seconds(row), 1 / 60),
     "epochs": lambda row, line, context: row.score.epochs,
     "minutes/epoch": lambda row, line, context: _times(row.score.seconds_per_epoch, 1 / 60),
-    "speedup": lambda row, line, context: _ratio(row, _fewest(row, line, context)),
+    "speedup": lambda row, line, context: ratio(row, _fewest(row, line, context)),
     "per device": _per_device,
-    "over first": lambda row, line, context: _ratio(row, context.lines[0].row if context.lines else None),
+    "over first": lambda row, line, context: ratio(row, context.lines[0].row if context.lines else None),
     "article minutes": _article_minutes,
     "cost": lambda row, line, context: cost_of_job(row, context.prices),
     "cost/million": lambda row, line, context: cost_of_million(row, context.prices),

@@ -30,7 +30,7 @@ class Prices:
         price = self.price(item)
         if price is None or item.score.seconds is None or item.devices < 1:
             return None
-        return price * item.devices * item.score.seconds / 3600
+        return cost_of(price, item.devices, item.score.seconds)
 
     def refuse_unknown_names(self, items: Iterable[Measurement]) -> None:
         """Raises ValueError for a name that no device has: the price would silently not count."""
@@ -40,6 +40,11 @@ class Prices:
                 raise ValueError(
                     f"{OPTION} {name}=…: no device has it in its name; there are: {', '.join(devices[:8])}"
                 )
+
+
+def cost_of(price: float, devices: int, seconds: float) -> float:
+    """What `devices` cost for `seconds` at a price of one for an hour."""
+    return price * devices * seconds / 3600
 
 
 def parse_prices(text: str) -> Prices:
