@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -116,15 +117,7 @@ class GNMT(TranslationWorkload):
 
     def optimizer(self) -> OptimizerSettings:
         """Adam without decay, clipped by the global norm."""
-        values = self.hyperparameters
-        return OptimizerSettings(
-            "adam",
-            beta1=values.beta1,
-            beta2=values.beta2,
-            epsilon=values.epsilon,
-            clip_norm=values.clip_norm,
-            loss_scaling=self.loss_scaling,
-        )
+        return replace(super().optimizer(), clip_norm=self.hyperparameters.clip_norm)
 
     # -- weights, quality -----------------------------------------------------------------------------------------
 
@@ -149,20 +142,12 @@ class GNMT(TranslationWorkload):
         values = self.hyperparameters
         return {
             **super().log_keys(),
-            "opt_name": "adam",
-            "opt_base_learning_rate": values.learning_rate,
-            "opt_adam_beta_1": values.beta1,
-            "opt_adam_beta_2": values.beta2,
-            "opt_adam_epsilon": values.epsilon,
             "opt_learning_rate_alt_decay_func": bool(self.decay_boundaries),
             "opt_learning_rate_alt_warmup_func": values.warmup_steps > 0,
-            "opt_learning_rate_warmup_steps": values.warmup_steps,
             "opt_learning_rate_remain_steps": self.remain_steps,
             "opt_learning_rate_decay_interval": self.decay_interval,
             "opt_learning_rate_decay_factor": values.decay_factor,
             "opt_learning_rate_decay_steps": values.decay_steps if self.decay_boundaries else 0,
-            "model_hp_dropout": values.dropout,
-            "model_hp_label_smoothing": values.label_smoothing,
             "model_hp_hidden_size": self.network.hidden,
             "model_hp_num_layers": self.settings.model["layers"],
             "model_parameters": sum(network.parameter_counts(self.network).values()),

@@ -21,6 +21,7 @@ from workloads.api import (
     Facts,
     Json,
     LossScaling,
+    OptimizerSettings,
     Place,
     Settings,
     Workload,
@@ -62,7 +63,8 @@ class TranslationOptions:
 
 
 class TranslationWorkload(Workload):
-    """Sentence pairs in, BLEU out. Hyperparameters have at least `max_sequence_length` (special ids counted) and `buckets`."""
+    """Sentence pairs in, BLEU out. Hyperparameters have at least `max_sequence_length` (special ids counted), `buckets`,
+    Adam's, and those of the log."""
 
     sample_unit = "sentence pairs"
     further_units = ("tokens",)
@@ -221,6 +223,17 @@ class TranslationWorkload(Workload):
         """`fp16_scaling` under fp16, none otherwise."""
         return self.fp16_scaling if self.settings.precision == "fp16" else LossScaling()
 
+    def optimizer(self) -> OptimizerSettings:
+        """Adam without decay or clipping."""
+        values = self.hyperparameters
+        return OptimizerSettings(
+            "adam",
+            beta1=values.beta1,
+            beta2=values.beta2,
+            epsilon=values.epsilon,
+            loss_scaling=self.loss_scaling,
+        )
+
     @property
     @abstractmethod
     def beam(self) -> Beam:
@@ -291,9 +304,9 @@ class TranslationWorkload(Workload):
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules want of every translation workload, and what the batches leave out; subclasses add theirs."""
-        counts = self.counts
+        counts, values = self.counts, self.hyperparameters
         return {
-            "max_sequence_length": self.hyperparameters.max_sequence_length,
+            "max_sequence_length": values.max_sequence_length,
             "input_vocabulary_size": self.vocabulary_size,
             "input_pairs_too_long": counts.too_long,
             "input_pairs_left_out": counts.incomplete,
@@ -301,4 +314,12 @@ class TranslationWorkload(Workload):
             "eval_hp_beam_size": self.beam.width,
             "eval_hp_len_norm_factor": self.beam.length_penalty,
             "eval_hp_cov_penalty_factor": self.beam.coverage_penalty,
+            "opt_name": "adam",
+            "opt_base_learning_rate": values.learning_rate,
+            "opt_learning_rate_warmup_steps": values.warmup_steps,
+            "opt_adam_beta_1": values.beta1,
+            "opt_adam_beta_2": values.beta2,
+            "opt_adam_epsilon": values.epsilon,
+            "model_hp_dropout": values.dropout,
+            "model_hp_label_smoothing": values.label_smoothing,
         }

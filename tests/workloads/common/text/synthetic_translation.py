@@ -16,6 +16,13 @@ from workloads.common.text.workload import TranslationOptions, TranslationWorklo
 class Values:
     max_sequence_length: int
     buckets: int
+    learning_rate: float = 1e-3
+    warmup_steps: int = 10
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    dropout: float = 0.0
+    label_smoothing: float = 0.0
 
 
 class Translation(TranslationWorkload):
