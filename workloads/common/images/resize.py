@@ -20,7 +20,6 @@ other side.
 from __future__ import annotations
 
 import math
-import os
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,14 +38,8 @@ MIXES_MOST = 100
 """More calls than this for an image, and Pillow is as fast, and lets other threads of Python run."""
 FLOAT_ERROR = 6e-5
 """More than `cv2.addWeighted` errs by before it rounds: four operations on numbers below 256 with 24 bits."""
-BLOCKS_KEPT = 16
-"""Pieces of memory, each of an image, that Pillow keeps for the next ones (its default is none): fresh pages cost as much as
-half of a resize. `PILLOW_BLOCKS_MAX` says another number."""
 LEANINGS = [(0.0, 0.0), (0.0, 2e-4), *((sign * size, 0.0) for size in (3e-4, 3e-5, 3e-6) for sign in (1, -1))]
 """Changes of a weight and of the sum that make halves round to where Pillow's weights, which are rounded, take them."""
-
-if "PILLOW_BLOCKS_MAX" not in os.environ:
-    Image.core.set_blocks_max(BLOCKS_KEPT)
 
 
 @dataclass(frozen=True)
@@ -76,17 +69,22 @@ def resize_smooth_into(source: UInt8s, out: UInt8s, flip: bool = False) -> None:
     pixels = source
     if of_columns:
         turned = np.empty((to_width, height, 3), np.uint8)
-        _mix(cv2.transpose(source), turned, of_columns)
-        pixels, width = cv2.transpose(turned), to_width
+        _mix(_transposed(source), turned, of_columns)
+        pixels, width = _transposed(turned), to_width
     size = to_width, height if of_rows else to_height
     if size != (width, height):
         pixels = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.BILINEAR))
     if of_rows:
-        _mix(cv2.flip(pixels, 1) if flip else pixels, out, of_rows)
+        _mix(np.asarray(cv2.flip(pixels, 1), np.uint8) if flip else pixels, out, of_rows)
     elif flip:
         cv2.flip(pixels, 1, dst=out)
     else:
         out[:] = pixels
+
+
+def _transposed(pixels: UInt8s) -> UInt8s:
+    """Rows made columns, as a copy."""
+    return np.asarray(cv2.transpose(pixels), np.uint8)
 
 
 def _mix(pixels: UInt8s, out: UInt8s, mixes: tuple[RowMix, ...]) -> None:
