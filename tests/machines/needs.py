@@ -1,0 +1,55 @@
+"""What machines need of this one; a line for each thing that is missing, with the Debian package that has it."""
+
+import functools
+import os
+import shutil
+import subprocess
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where daemons lie, which a plain user's PATH leaves out."""
+NAMESPACES = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tc": "iproute2"}
+SSH = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client"}
+SLURM = {"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client"}
+DOCKER = {"dockerd": "docker.io", "docker": "docker.io", "docker-init": "tini"}
+PROGRAMS = {**NAMESPACES, **SSH, **SLURM, **DOCKER}
+"""Program to the Debian package that has it."""
+
+
+def program(name: str) -> str:
+    """Its path. Raises FileNotFoundError, naming the Debian package."""
+    found = shutil.which(name, path=SYSTEM_PATH)
+    if found is None:
+        raise FileNotFoundError(f"{name} is not installed: apt-get install {PROGRAMS[name]}")
+    return found
+
+
+def missing(*groups: dict[str, str]) -> str:
+    """Why machines with these programs cannot be had here, in one line; empty: they can."""
+    wanted = {name: package for group in (NAMESPACES, *groups) for name, package in group.items()}
+    absent = {name: package for name, package in wanted.items() if shutil.which(name, path=SYSTEM_PATH) is None}
+    if absent:
+        return f"{', '.join(absent)} not installed: apt-get install {' '.join(sorted(set(absent.values())))}"
+    if SSH in groups and os.geteuid() != 0:
+        return "sshd on machines needs root: it gives up its rights for a user's, of which a user's namespace has one"
+    return _refused()
+
+
+@functools.cache
+def _refused() -> str:
+    """What the kernel says against namespaces; empty: nothing."""
+    done = subprocess.run(
+        [*unshare_command(), "true"], capture_output=True, text=True, check=False, env={"PATH": SYSTEM_PATH}
+    )
+    who = "root" if os.geteuid() == 0 else "a plain user (user namespaces)"
+    return f"{who} may make no namespaces here: {done.stderr.strip()}" if done.returncode else ""
+
+
+def unshare_command(user: bool = True) -> list[str]:
+    """`unshare` with all that a machine has of its own; what is started dies with it.
+
+    `user`: a plain user needs a namespace of users too, to be root there; false inside one.
+    """
+    own = ["--net", "--uts", "--ipc", "--mount", "--pid"]
+    if user and os.geteuid() != 0:
+        own += ["--user", "--map-root-user"]
+    return [program("unshare"), *own, "--fork", "--kill-child=KILL", "--mount-proc"]
