@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from suite.common import registry
 from tests.helpers import PROFILES
+from tests.machines.fixtures import machines, machines_of_module  # noqa: F401, fixtures of all tests
 
 RUNS_PATHS = ("workloads/*/test_*_runs.py",)
 """Files whose tests start whole runs."""

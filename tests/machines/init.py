@@ -1,6 +1,8 @@
 """Process 1 of a machine: makes its mounts, says that it is ready, and reaps what its parents left, until it is killed.
 
-Runs with the standard library alone, inside `unshare`: `python init.py '{"name": …, "tmp": …, "hosts": …, "keep": […]}'`.
+With "fed" it also ends, and all processes of the machine with it, when its input does: when whoever made it is gone.
+
+Runs with the standard library alone, inside `unshare`, and takes a JSON object: name, tmp, hosts, keep, fed.
 """
 
 import ctypes
@@ -9,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 
 MS_BIND, MS_REC = 0x1000, 0x4000  # mount(2)
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -47,6 +50,12 @@ def reap():
             pass
 
 
+def end_with_input():
+    """End, and the whole machine with it, once nobody holds the other end of our input."""
+    sys.stdin.buffer.read()
+    os._exit(0)
+
+
 def main():
     """Set up, say `ready`, reap."""
     machine = json.loads(sys.argv[1])
@@ -61,6 +70,8 @@ def main():
     os.chdir("/")
     os.write(sys.stdout.fileno(), b"ready\n")
     os.close(sys.stdout.fileno())
+    if machine["fed"]:
+        threading.Thread(target=end_with_input, daemon=True).start()
     reap()
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import psutil
 
-from suite.launch.processes import die_with_parent
 from tests.machines import needs
 
 Words = Sequence[str | os.PathLike[str]]
@@ -123,7 +122,7 @@ class Machine:
         with open(log, "ab") as output:
             client = subprocess.Popen(
                 self.command(arguments, cwd, user), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                env=environment(variables), start_new_session=True, preexec_fn=die_with_parent,
+                env=environment(variables), start_new_session=True
             )  # fmt: skip
         return Started(client, only_child(client))
 

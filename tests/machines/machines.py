@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from suite.common.paths import data_root, env_root
-from suite.launch.processes import die_with_parent
+from suite.common.runspec import write_atomically
 from tests.machines import needs
 from tests.machines.machine import Machine, environment, only_child
 
@@ -75,10 +75,12 @@ class Machines:
                 made.append(_make_one(folder, name, address, hosts, made[0].init if made else None, die_with_us))
             machines = cls(folder, made[0], tuple(made[1:]))
             machines._connect(rate)
-            (folder / STATE).write_text(json.dumps([machine.record() for machine in made]))
+            write_atomically(folder / STATE, json.dumps([machine.record() for machine in made]))
         except BaseException:
             for machine in made:
                 machine.power_off()
+            for name in addresses:
+                shutil.rmtree(folder / name, ignore_errors=True)
             raise
         return machines
 
@@ -133,17 +135,20 @@ def _make_one(folder: Path, name: str, address: str, hosts: str, first: int | No
     (own / "tmp").mkdir(parents=True)
     (own / "tmp").chmod(0o1777)
     (own / "hosts").write_text(hosts)
-    known = {"name": name, "tmp": str(own / "tmp"), "hosts": str(own / "hosts"), "keep": _kept(folder)}
-    # All machines of a plain user are in one user's namespace, that of the first: else no cable could join them.
-    outside = (
-        []
-        if first is None or os.geteuid() == 0
-        else ["nsenter", f"--target={first}", "--user", "--preserve-credentials"]
-    )
+    known = {
+        "name": name,
+        "tmp": str(own / "tmp"),
+        "hosts": str(own / "hosts"),
+        "keep": _kept(folder),
+        "fed": die_with_us,
+    }
+    words = [*needs.unshare_command(user=first is None), sys.executable, "-I", "-S", str(INIT), json.dumps(known)]
+    if first is not None and os.geteuid() != 0:
+        # All machines of a plain user are in one user namespace, that of the first: else no cable could join them.
+        words = [needs.program("nsenter"), f"--target={first}", "--user", "--preserve-credentials", *words]
     holder = subprocess.Popen(
-        [*outside, *needs.unshare_command(user=first is None), sys.executable, "-I", "-S", str(INIT), json.dumps(known)],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/",
-        env=environment(), start_new_session=True, preexec_fn=die_with_parent if die_with_us else None,
+        words, stdin=subprocess.PIPE if die_with_us else subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, cwd="/", env=environment(), start_new_session=True,
     )  # fmt: skip
     assert holder.stdout is not None
     assert holder.stderr is not None

@@ -7,7 +7,7 @@ import subprocess
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where daemons lie, which a plain user's PATH leaves out."""
-NAMESPACES = {"unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tc": "iproute2"}
+NAMESPACES = {**dict.fromkeys(("unshare", "nsenter", "setpriv"), "util-linux"), "ip": "iproute2", "tc": "iproute2"}
 SSH = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client"}
 SLURM = {"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client"}
 DOCKER = {"dockerd": "docker.io", "docker": "docker.io", "docker-init": "tini"}
@@ -29,8 +29,8 @@ def missing(*groups: dict[str, str]) -> str:
     absent = {name: package for name, package in wanted.items() if shutil.which(name, path=SYSTEM_PATH) is None}
     if absent:
         return f"{', '.join(absent)} not installed: apt-get install {' '.join(sorted(set(absent.values())))}"
-    if SSH in groups and os.geteuid() != 0:
-        return "sshd on machines needs root: it gives up its rights for a user's, of which a user's namespace has one"
+    if groups and os.geteuid() != 0:
+        return "daemons on machines need root: they change users, and a plain user's namespace has one; machines alone do not"
     return _refused()
 
 
