@@ -1,9 +1,14 @@
-"""What machines need of this one; a line for each thing that is missing, with the Debian package that has it."""
+"""What machines need of this one; a line for each thing that is missing, with the Debian package that has it.
+
+As a program (`python3 tests/machines/needs.py`, with the standard library alone) it prints the packages that are missing.
+"""
 
 import functools
 import os
 import shutil
 import subprocess
+import sys
+from collections.abc import Mapping
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where daemons lie, which a plain user's PATH leaves out."""
@@ -23,12 +28,20 @@ def program(name: str) -> str:
     return found
 
 
+def packages(programs: Mapping[str, str]) -> list[str]:
+    """The Debian packages of these programs, each once."""
+    return sorted(set(programs.values()))
+
+
+def _absent(programs: Mapping[str, str]) -> dict[str, str]:
+    return {name: package for name, package in programs.items() if shutil.which(name, path=SYSTEM_PATH) is None}
+
+
 def missing(*groups: dict[str, str]) -> str:
     """Why machines with these programs cannot be had here, in one line; empty: they can."""
-    wanted = {name: package for group in (NAMESPACES, *groups) for name, package in group.items()}
-    absent = {name: package for name, package in wanted.items() if shutil.which(name, path=SYSTEM_PATH) is None}
+    absent = _absent({name: package for group in (NAMESPACES, *groups) for name, package in group.items()})
     if absent:
-        return f"{', '.join(absent)} not installed: apt-get install {' '.join(sorted(set(absent.values())))}"
+        return f"{', '.join(absent)} not installed: apt-get install {' '.join(packages(absent))}"
     if groups and os.geteuid() != 0:
         return "daemons on machines need root: they change users, and a plain user's namespace has one; machines alone do not"
     return _refused()
@@ -53,3 +66,7 @@ def unshare_command(user: bool = True) -> list[str]:
     if user and os.geteuid() != 0:
         own += ["--user", "--map-root-user"]
     return [program("unshare"), *own, "--fork", "--kill-child=KILL", "--mount-proc"]
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{package}\n" for package in packages(_absent(PROGRAMS))))
