@@ -27,6 +27,7 @@ SLOW_PATHS = (
     "suite/common/test_wheel.py",
     "suite/control/test_interrupts.py",
     "suite/control/test_runs.py",
+    "suite/environments/test_docker.py",
     "suite/environments/test_plugins.py",
     "suite/environments/test_venvs.py",
     "workloads/common/coco/test_coco_demo.py",

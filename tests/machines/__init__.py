@@ -9,8 +9,9 @@ They are Linux namespaces, joined by a bridge in the namespace of one more machi
         slurm.start(machines)        # a slurmd on each node, slurmctld on the hub; `srun` works from every machine
         machines.hub.run(["srun", "-N2", "hostname"])
 
-What is shared as on a cluster: the machine's files. What is not: `/tmp` (but for this checkout, the environments and the
-folder of the machines itself), `/dev/shm`, `/run`, `/etc/hosts`, `/etc/slurm`, and the configuration of ssh. Tests take the
+The nodes share the cores of this machine equally; the hub may use all. What is shared as on a cluster: files. What is not:
+`/tmp` (but for this checkout, the environments and the folder of the machines itself), `/dev/shm`, `/run`, `/etc/hosts`,
+`/etc/slurm`, and the configuration of ssh. Tests take the
 fixtures of `tests.machines.fixtures`; by hand it is `python -m tests.machines` (which says what there is).
 """
 

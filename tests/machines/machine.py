@@ -47,18 +47,15 @@ class Machine:
     """Its process 1, by its id as seen from here."""
     created: float
     """When that was started, in seconds since 1970: tells it from a later process of the same id."""
+    cores: tuple[int, ...] = ()
+    """Of this machine's, on which alone its processes run; empty: on all."""
     holder: subprocess.Popen[str] | None = dataclasses.field(default=None, repr=False, compare=False)
     """`unshare`, where this process started it."""
 
-    def record(self) -> dict[str, str | int | float]:
+    def record(self) -> dict[str, object]:
         """What another process needs to know of it."""
-        return {
-            "name": self.name,
-            "address": self.address,
-            "folder": str(self.folder),
-            "init": self.init,
-            "created": self.created,
-        }
+        own = {"name": self.name, "address": self.address, "folder": str(self.folder), "init": self.init}
+        return {**own, "created": self.created, "cores": self.cores}
 
     @property
     def hosts_file(self) -> Path:
@@ -87,6 +84,8 @@ class Machine:
     def command(self, arguments: Words, cwd: Path | str = "/", user: str = "") -> list[str]:
         """The argv that runs `arguments` there, in folder `cwd`, as `user` if one is named."""
         words = [*self.enter(), "env", f"--chdir={cwd}"]
+        if self.cores:
+            words += ["taskset", "--cpu-list", ",".join(map(str, self.cores))]
         if user:
             entry = pwd.getpwnam(user)
             words += ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups"]

@@ -73,6 +73,7 @@ class Machines:
         try:
             for name, address in addresses.items():
                 made.append(_make_one(folder, name, address, hosts, made[0].init if made else None, die_with_us))
+            made[1:] = [dataclasses.replace(node, cores=_share(number, count)) for number, node in enumerate(made[1:])]
             machines = cls(folder, made[0], tuple(made[1:]))
             machines._connect(rate)
             write_atomically(folder / STATE, json.dumps([machine.record() for machine in made]))
@@ -89,7 +90,9 @@ class Machines:
         """Those that another process made in `folder`. Raises OSError."""
         folder = folder.resolve()
         values = json.loads((folder / STATE).read_text())
-        made = [Machine(**{**value, "folder": Path(value["folder"])}) for value in values]
+        made = [
+            Machine(**{**value, "folder": Path(value["folder"]), "cores": tuple(value["cores"])}) for value in values
+        ]
         return cls(folder, made[0], tuple(made[1:]))
 
     def _connect(self, rate: str | None) -> None:
@@ -156,6 +159,13 @@ def _make_one(folder: Path, name: str, address: str, hosts: str, first: int | No
         raise AssertionError(f"{name} does not come up: {holder.stderr.read().strip()}")
     init = only_child(holder)
     return Machine(name, address, own, init.pid, init.create_time(), holder)
+
+
+def _share(number: int, count: int) -> tuple[int, ...]:
+    """The cores of node `number` of `count`: its own, equally many for each, where there are enough; else all."""
+    cores = sorted(os.sched_getaffinity(0))
+    each = len(cores) // count
+    return tuple(cores[number * each : (number + 1) * each] or cores)
 
 
 def _kept(folder: Path) -> list[str]:

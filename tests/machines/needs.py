@@ -12,7 +12,11 @@ from collections.abc import Mapping
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where daemons lie, which a plain user's PATH leaves out."""
-NAMESPACES = {**dict.fromkeys(("unshare", "nsenter", "setpriv"), "util-linux"), "ip": "iproute2", "tc": "iproute2"}
+NAMESPACES = {
+    **dict.fromkeys(("unshare", "nsenter", "setpriv", "taskset"), "util-linux"),
+    "ip": "iproute2",
+    "tc": "iproute2",
+}
 SSH = {"sshd": "openssh-server", "ssh": "openssh-client", "ssh-keygen": "openssh-client"}
 SLURM = {"slurmctld": "slurmctld", "slurmd": "slurmd", "srun": "slurm-client"}
 DOCKER = {"dockerd": "docker.io", "docker": "docker.io", "docker-init": "tini"}

@@ -1,5 +1,6 @@
 """The machines that other tests use: apart where they should be, joined where they should be, and gone afterwards."""
 
+import json
 import os
 import signal
 import subprocess
@@ -67,6 +68,11 @@ def test_nodes_see_only_what_is_shared(machines):
     assert [node.run(["uname", "-n"]).stdout for node in (left, right)] == ["node1\n", "node2\n"]
     assert left.run(["ps", "-e", "-o", "pid="]).stdout.split()[0] == "1"
     assert python(left, "import socket; print(socket.gethostbyname('node2'))").stdout == "10.77.0.2\n"
+    seen = [
+        json.loads(python(node, "import os; print(sorted(os.sched_getaffinity(0)))").stdout) for node in (left, right)
+    ]
+    cores = sorted(os.sched_getaffinity(0))
+    assert seen == ([cores[: len(cores) // 2], cores[len(cores) // 2 :]] if len(cores) % 2 == 0 else seen)
     left.hosts_file.write_text("127.0.1.1 node2\n")
     assert python(left, "import socket; print(socket.gethostbyname('node2'))").stdout == "127.0.1.1\n"
 
