@@ -90,7 +90,7 @@ def measured(
     size = 0
     for number in range(arguments.rounds):
         for name, (machine, where) in places.items():
-            output = arguments.scratch / f"{workload}-{name}-{number}"
+            output = machine.folder.parent / f"{workload}-{name}-{number}"  # which the machine sees
             folder = run(machine, where, arguments, workload, output)
             found[name].append(figures(folder))
             size = size or gradient_bytes(folder)
