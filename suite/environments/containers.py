@@ -183,12 +183,12 @@ def _last_line(text: str) -> str:
 
 
 def end_leftovers(program: str) -> None:
-    """End containers of runs whose controller, on this machine, is gone: it was killed before it could end them."""
+    """End containers whose controller, on this machine, is gone: it was killed before it could end them."""
     shown = f'--format={{{{.ID}}}}\t{{{{.Label "{OWNER_LABEL}"}}}}\t{{{{.Label "{RUN_LABEL}"}}}}'
     for line in _asked(program, "ps", "--all", f"--filter=label={OWNER_LABEL}", shown).stdout.splitlines():
         number, owner, run = line.split("\t")
         if _is_gone(owner):
-            LOG.warning("ended a container that a killed run left: %s", run)
+            LOG.warning("ended a container that a killed command left%s", f": {run}" if run else "")
             _asked(program, "rm", "--force", number)
 
 
@@ -211,30 +211,36 @@ def _is_gone(owner: str) -> bool:
 def _with_daemon(container: Container, mounts: Sequence[Mount]) -> list[str]:
     """docker's and podman's options that are spelled alike, without the image."""
     words = [container.program, "run", "--rm", "--network=host", "--ipc=host", "--pid=host"]
-    words += [f"--user={os.getuid()}:{os.getgid()}"]
+    words += [f"--user={os.getuid()}:{os.getgid()}", f"--label={OWNER_LABEL}={_owner()}"]
     words += [f"--mount={_csv(_fields(mount, 'target', 'readonly'))}" for mount in mounts]
     if container.run:
         words += [
             f"--name={container_name(container.run, container.process)}",
             f"--workdir={_inside(container, mounts)}",
         ]
-        words += [f"--label={RUN_LABEL}={container.run}", f"--label={OWNER_LABEL}={_owner()}"]
+        words += [f"--label={RUN_LABEL}={container.run}"]
     return words
 
 
+_LOCKS = ["--ulimit=memlock=-1", "--ulimit=stack=67108864"]
+"""Memory that GPUs and InfiniBand reach into is locked, more than a daemon's limit lets through. CPU runs lock nothing."""
+
+
 def _docker(container: Container, mounts: Sequence[Mount]) -> list[str]:
-    # userns: ids of files are the user's also where the daemon shifts those of containers
-    words = ["--userns=host", "--ulimit=memlock=-1", "--ulimit=stack=67108864"]
+    # userns: ids of files are the user's also where the daemon shifts those of containers.
+    words = ["--userns=host"]
     words += [f"--group-add={group}" for group in os.getgroups() if group != os.getgid()]
-    words += ["--gpus=all"] if container.gpus else []
+    words += ["--gpus=all", *_LOCKS] if container.gpus else []
     return [*_with_daemon(container, mounts), *words, *container.options, container.image]
 
 
 def _podman(container: Container, mounts: Sequence[Mount]) -> list[str]:
     # Without root: ids of files are the user's, his groups stay, and limits cannot be raised above his own.
-    words = ["--security-opt=label=disable", "--ulimit=host"]
-    words += ["--userns=keep-id", "--group-add=keep-groups"] if os.getuid() != 0 else ["--ulimit=memlock=-1:-1"]
+    words = ["--security-opt=label=disable"]
+    if os.getuid() != 0:
+        words += ["--userns=keep-id", "--group-add=keep-groups", "--ulimit=host"]
     words += ["--device=nvidia.com/gpu=all"] if container.gpus else []
+    words += _LOCKS if container.gpus and os.getuid() == 0 else []
     return [*_with_daemon(container, mounts), *words, *container.options, container.image]
 
 

@@ -27,6 +27,7 @@ def daemon(folder: Path) -> Iterator[dict[str, str]]:
     """dockerd with all its files below `folder`, and `IMAGE` in it; gives the variables by which clients find it."""
     socket = f"unix://{folder}/socket"
     words = [
+        *(needs.program("unshare"), "--mount"),  # its mounts are gone with it
         *(needs.program("dockerd"), f"--host={socket}", f"--data-root={folder}/data", f"--exec-root={folder}/exec"),
         *(f"--pidfile={folder}/pid", "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs"),
         *("--exec-opt=native.cgroupdriver=cgroupfs", "--log-level=warn"),

@@ -22,16 +22,16 @@ MOUNTS = (Mount("/code", "/code"), Mount("/data", "/mnt/data"), Mount(RUN, RUN, 
 
 GOLDEN = {
     "docker": f"""
-        docker run --rm --network=host --ipc=host --pid=host --user=1000:100
+        docker run --rm --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
         --mount=type=bind,source=/code,target=/code,readonly --mount=type=bind,source=/data,target=/mnt/data,readonly
         '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}' '--label=suite.run={RUN}'
-        --label=suite.owner=me/1/2 --userns=host --ulimit=memlock=-1 --ulimit=stack=67108864 --group-add=44 --gpus=all
+        --userns=host --group-add=44 --gpus=all --ulimit=memlock=-1 --ulimit=stack=67108864
         --shm-size=1g image:1 env""",
     "podman": f"""
-        podman run --rm --network=host --ipc=host --pid=host --user=1000:100
+        podman run --rm --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
         --mount=type=bind,source=/code,target=/code,readonly --mount=type=bind,source=/data,target=/mnt/data,readonly
         '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}' '--label=suite.run={RUN}'
-        --label=suite.owner=me/1/2 --security-opt=label=disable --ulimit=host --userns=keep-id --group-add=keep-groups
+        --security-opt=label=disable --userns=keep-id --group-add=keep-groups --ulimit=host
         --device=nvidia.com/gpu=all --shm-size=1g image:1 env""",
     "apptainer": f"""
         apptainer exec --cleanenv --no-home --nv --mount=type=bind,source=/code,destination=/code,ro
@@ -92,7 +92,7 @@ def test_a_question_before_a_run_has_no_folder_no_name_and_no_label(name, user):
     asked = [
         word
         for word in words
-        if word.startswith(("--name", "--label", "--workdir", "--pwd", "--gpus", "--nv", "--dev"))
+        if word.startswith(("--name", "--label=suite.run", "--workdir", "--pwd", "--gpus", "--nv", "--dev"))
     ]
     assert not asked
     assert not [word for word in words if "NVIDIA" in word]
@@ -101,7 +101,7 @@ def test_a_question_before_a_run_has_no_folder_no_name_and_no_label(name, user):
 def test_root_of_podman_needs_no_other_user_namespace(user, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 0)
     words = container("podman").words(MOUNTS)
-    assert "--ulimit=memlock=-1:-1" in words
+    assert "--ulimit=memlock=-1" in words
     assert "--userns=keep-id" not in words
 
 
@@ -273,8 +273,8 @@ def test_containers_of_dead_controllers_are_ended(program, caplog):
     containers.end_leftovers("docker")
     assert [line for line in asked() if line.startswith("rm")] == ["rm --force 2", "rm --force 4"]
     assert [record.getMessage() for record in caplog.records] == [
-        "ended a container that a killed run left: /runs/other process of this id",
-        "ended a container that a killed run left: /runs/dead",
+        "ended a container that a killed command left: /runs/other process of this id",
+        "ended a container that a killed command left: /runs/dead",
     ]
 
 
