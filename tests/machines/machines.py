@@ -158,7 +158,7 @@ def _make_one(folder: Path, name: str, address: str, hosts: str, first: int | No
     if holder.stdout.readline() != "ready\n":
         raise AssertionError(f"{name} does not come up: {holder.stderr.read().strip()}")
     init = only_child(holder)
-    return Machine(name, address, own, init.pid, init.create_time(), holder)
+    return Machine(name, address, own, init.pid, init.create_time(), holder=holder)
 
 
 def _share(number: int, count: int) -> tuple[int, ...]:
