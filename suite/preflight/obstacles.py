@@ -100,7 +100,7 @@ def _checks(
 ) -> list[Callable[[], object]]:
     """What is asked of settings that this machine has devices for, the environment first."""
     return [
-        lambda: environment.resolve(config["environment"], framework.environments[settings.device]),
+        lambda: environment.resolve(config["environment"], framework.environments[settings.device], settings.device),
         lambda: workload.resolve(settings),
         lambda: _check_data(workload, settings),
         lambda: check_memory(workload, settings),
