@@ -158,6 +158,10 @@ class LoggedSettings:
     """Steps at the start of the run that are left out of times and throughput."""
     timing_each: str = setting("stretch", typed="timing.each")
     """`steps`: each is timed by itself, which costs a wait after it; `stretch`: many at once."""
+    update: str = setting("sync", typed="update.kind")
+    """`sync`: one update by the summed gradients of all devices; `async`: one by those of each, on a server."""
+    straggler_ms: int = setting(0, typed="update.straggler_ms")
+    """Milliseconds that the last device sleeps in each of its steps."""
     dataset: str = setting("", typed="workload.dataset")
     variant: str = setting("")
     """`Defaults.variant`."""
