@@ -29,6 +29,10 @@ MALLOC_TUNABLES = "glibc.malloc.hugetlb=1"
 nothing, since MXNet plans its memory once."""
 
 
+ROLE_VARIABLE = "SUITE_STORE_ROLE"
+"""`scheduler` or `server`: what a process that serves sets DMLC_ROLE to (workloads/frameworks/mxnet/server.py)."""
+
+
 def device_variables(run: RunSpec) -> dict[str, str]:
     """What makes devices compute side by side, and fp32 mean fp32."""
     settings = run.settings
@@ -41,10 +45,11 @@ def device_variables(run: RunSpec) -> dict[str, str]:
 def store_variables(cluster: Cluster, host: Host, role: str, workers: int) -> dict[str, str]:
     """What a process of a distributed key-value store needs (ps-lite): `role` is `scheduler`, `server` or `worker`.
 
-    The scheduler listens on the cluster's port for servers; there is one server, on the first host.
+    The scheduler listens on the cluster's port for servers; there is one server, on the first host. MXNet begins to serve in
+    the midst of being imported where DMLC_ROLE says so, when optimizers of ours cannot be loaded: so servers get it later.
     """
     return {
-        "DMLC_ROLE": role,
+        "DMLC_ROLE" if role == "worker" else ROLE_VARIABLE: role,
         "DMLC_PS_ROOT_URI": cluster.master_address,
         "DMLC_PS_ROOT_PORT": str(cluster.server_port),
         "DMLC_NODE_HOST": host.address,

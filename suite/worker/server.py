@@ -20,9 +20,8 @@ def main() -> int:
     die_with_parent()
     run = read_run(Path(sys.argv[1]))
     settings = run.settings
-    # MXNet: where DMLC_ROLE says `server` or `scheduler`, importing it serves, and then ends the process.
-    trainer = load_trainer(settings.workload, settings.framework)
     workload = load_workload(settings.workload)(settings, run.facts)
+    trainer = load_trainer(settings.workload, settings.framework)
     trainer.serve(workload, os.environ[SERVER_VARIABLE], settings.devices)
     return 0
 

@@ -1,7 +1,6 @@
 """Processes that serve the workers: one that dies is named, not the workers that fail of it; and nobody waits for its end."""
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -41,20 +40,21 @@ def lasting():
 
 
 @pytest.fixture
-def watch(tmp_path):
-    """The supervisor of a run whose two workers are this process, so alive."""
+def watch(tmp_path, lasting):
+    """The supervisor of a run whose two workers are alive."""
     run = make_run(devices=2, update="async", folder=str(tmp_path))
     run = replace(run, watchdog_seconds=300.0, setup_watchdog_seconds=300.0)
     found = Supervisor(run, MXNET, Environment("mxnet-cpu", (), sys.executable), Silent())
     found._servers = {"scheduler", "server"}
     found.children = {}
+    found.worker_pid = lasting.pid
     say(found)
     return found
 
 
 def say(watch, status="", reason="", phase="train"):
     for process in range(2):
-        beat = Beat(process, os.getpid(), phase, status=status, reason=reason)
+        beat = Beat(process, watch.worker_pid, phase, status=status, reason=reason)
         beat_path(watch.folder, process).write_text(json.dumps(asdict(beat)))
 
 
@@ -71,7 +71,10 @@ def test_a_server_that_is_killed_is_named_whether_or_not_workers_have_failed_of_
 def test_a_server_that_fails_is_named(watch, lasting):
     watch.children = {"server": lasting, "scheduler": ended(3)}
     status = watch._look()
-    assert (status.status, status.reason) == ("failed", "the scheduler died (exit code 3): see scheduler.log")
+    assert (status.status, status.reason) == (
+        "failed",
+        "the scheduler died (exit code 3): see scheduler.log, which is empty",
+    )
 
 
 def test_a_server_that_dies_after_its_workers_have_failed_is_not_their_reason(watch, lasting):

@@ -6,7 +6,7 @@ import pytest
 
 from suite.launch.base import SERVER, SERVER_VARIABLE, WORKER, meet, place_of
 from suite.launch.hosts import LOOPBACK, Cluster, hosts_of
-from suite.launch.mxnet import MXNET
+from suite.launch.mxnet import MXNET, ROLE_VARIABLE
 from suite.launch.pytorch import PYTORCH
 from suite.launch.tensorflow import TENSORFLOW
 from tests.suite.two_hosts import HOSTS, make_run
@@ -203,8 +203,12 @@ def test_there_is_one_server_on_the_first_host(framework):
 def test_mxnet_has_a_scheduler_a_server_and_a_worker_for_each_device():
     (by_name,) = [{command.name: command.variables for command in host} for host in asynchronous(MXNET)]
     assert list(by_name) == ["scheduler", "server", "worker-0", "worker-1"]
-    assert [values["DMLC_ROLE"] for values in by_name.values()] == ["scheduler", "server", "worker", "worker"]
+    roles = [values.get("DMLC_ROLE", values.get(ROLE_VARIABLE)) for values in by_name.values()]
+    assert roles == ["scheduler", "server", "worker", "worker"]
     for values in by_name.values():
+        assert ("DMLC_ROLE" in values) is (
+            "RANK" in values
+        )  # else importing MXNet serves, and no optimizer is there yet
         assert (values["DMLC_PS_ROOT_URI"], values["DMLC_PS_ROOT_PORT"]) == ("127.0.0.1", "4000")
         assert (values["DMLC_NUM_SERVER"], values["DMLC_NUM_WORKER"]) == ("1", "2")
     assert [(by_name[f"worker-{rank}"]["RANK"], by_name[f"worker-{rank}"]["WORLD_SIZE"]) for rank in (0, 1)] == [

@@ -11,7 +11,7 @@ from workloads.api import Array, Arrays, Batch, Exchange, ParameterRule, Place, 
 from workloads.frameworks.mxnet.flat import Layout, total, views
 from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model
 from workloads.frameworks.mxnet.optimizers import build_optimizer
-from workloads.frameworks.mxnet.server import ServerUpdate, Store
+from workloads.frameworks.mxnet.server import ServerUpdate, Store, serve
 from workloads.frameworks.mxnet.trainer import MXNetTrainer, memory_errors
 
 
@@ -104,6 +104,11 @@ class ModelTrainer(MXNetTrainer):
         update = ServerUpdate(self.update_settings, self.layout)
         self.store = Store(replica.flat, replica.gradient, update, place.process, place.processes)
         return Exchange(self.store, place.process, place.processes, self.workload.learning_rate)
+
+    @classmethod
+    def serve(cls, workload: Workload, address: str, workers: int) -> None:
+        """Be the scheduler or the server of `update=async`."""
+        serve()
 
     def build(self) -> None:
         """The model, what each context holds, and the optimizer."""

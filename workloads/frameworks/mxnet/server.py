@@ -10,6 +10,8 @@ fixed pieces of bytes, which the server copies.
 from __future__ import annotations
 
 import io
+import os
+import traceback
 from typing import Any
 
 import mxnet as mx
@@ -19,10 +21,18 @@ from workloads.api import Array, Arrays, OptimizerSettings, count_update, tail_s
 from workloads.frameworks.mxnet.flat import Layout, total
 from workloads.frameworks.mxnet.optimizers import build_optimizer
 
+ROLE_VARIABLE = "SUITE_STORE_ROLE"
+"""Says what a process that serves is: `scheduler` or `server`."""
 WEIGHTS = 0
 """The key of the weights; worker r writes key 1 + r."""
 PIECE = 1 << 16
 """float32 numbers of a piece: 256 KiB. The first says how many bytes there are, of this piece and all after it."""
+
+
+def serve() -> None:
+    """Be the scheduler or the server of a store, until its workers have left."""
+    os.environ["DMLC_ROLE"] = os.environ[ROLE_VARIABLE]
+    mx.kvstore.KVStoreServer(mx.kv.create("dist")).run()
 
 
 class ServerUpdate(mx.optimizer.Optimizer):
@@ -38,10 +48,17 @@ class ServerUpdate(mx.optimizer.Optimizer):
         """Kept by `inner`."""
 
     def update(self, index: int, weight: mx.nd.NDArray, grad: mx.nd.NDArray, state: None) -> None:
-        """Apply gradients with their tail to the weights with theirs; of other keys: copy."""
-        if index != WEIGHTS:
-            grad.copyto(weight)
-            return
+        """Apply gradients with their tail to the weights with theirs; of other keys: copy. An error ends the process."""
+        try:
+            if index == WEIGHTS:
+                self._apply(weight, grad)
+            else:
+                grad.copyto(weight)
+        except BaseException:  # MXNet's callback would go on without the update
+            traceback.print_exc()
+            os._exit(1)
+
+    def _apply(self, weight: mx.nd.NDArray, grad: mx.nd.NDArray) -> None:
         size = total(self.layout.shapes)
         if self.inner is None:
             self.gradients = mx.nd.zeros((size,))
