@@ -28,6 +28,7 @@ STRUCTURAL_KEYS = frozenset(
             "suite_run",
             "suite_condition",
             "suite_step_times",
+            "suite_staleness",
             "seed",
             "cache_clear",
             "init_start",
@@ -77,7 +78,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         status, reason = run_status(clock, settings, targets, evaluations, problems)
     epochs = epochs_to_target(log_format, events, targets, evaluations, remarks) if status == "success" else None
     batch, basis = _batch(first, settings)
-    times = first.get("suite_step_times")
+    times, staleness = first.get("suite_step_times"), first.get("suite_staleness")
     throughput = tuple(_throughput(event) for event in events if event.key == "tracked_stats")
     record = RunRecord(
         path=path,
@@ -107,6 +108,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         condition=_condition(first.get("suite_condition")),
         step_times=_numbers(times.value) if times is not None else {},
         step_times_by=_how(times),
+        staleness=_numbers(staleness.value) if staleness is not None else {},
     )
     return Reading(record, (*problems, *remarks.problems()))
 

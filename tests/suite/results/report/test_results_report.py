@@ -77,6 +77,8 @@ def test_strong_and_weak_scaling_never_mix(tmp_path):
         {"stop": "epochs:3"},
         {"device_name": "Other CPU"},
         {"cores_per_device": 2},
+        {"update": "async"},
+        {"straggler_ms": 50},
         {"labels": ["demo", "cpu", "counts differ from the published data set"]},
     ],
 )
@@ -217,6 +219,24 @@ def test_profiles_have_tables_of_their_own(tmp_path):
         "## ncf on laptop (demo)",
         "## ncf on laptop (synthetic): throughput, train, steps:10",
     ]
+
+
+def test_asynchronous_runs_have_tables_and_overviews_of_their_own(tmp_path):
+    for update in ("sync", "async"):
+        for framework in ("pytorch", "mxnet"):
+            labels = ["demo", "cpu", *(["async"] if update == "async" else [])]
+            write_run(tmp_path, f"{update}-{framework}", update=update, framework=framework, labels=labels)
+    text = report_text([tmp_path])
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert headings == [
+        "## Overview: time to target, demo, ncf",
+        "## Overview: time to target, asynchronous updates, demo, ncf",
+        "## ncf on laptop (demo)",
+        "## ncf on laptop (demo), asynchronous updates",
+    ]
+    both, alone = text.partition(headings[3])[::2]
+    assert "async" in alone
+    assert "async" not in both.partition(headings[2])[2]
 
 
 def test_reference_with_too_few_runs_is_marked(tmp_path):
