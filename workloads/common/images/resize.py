@@ -13,7 +13,7 @@ the plain kind is 1.8 to 2.8 of 255 levels away on average and up to 128 at edge
 (benchmarks/ssd_input.py).
 
 Where a side grows by a simple ratio (480 to 800: 3 to 5) its pixels' weights repeat, and OpenCV mixes all that have the same
-ones at once (`row_mixes`), by floating-point numbers that round to Pillow's values: a tenth of the time. Pillow resizes the
+ones at once (`row_mixes`), by floating-point numbers that round to Pillow's values: an eighth of the time. Pillow resizes the
 other side.
 """
 
