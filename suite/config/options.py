@@ -55,11 +55,16 @@ class EnvironmentConfig:
     """`environment.*`: how to reach a Python that has the framework."""
 
     name: str = option(
-        "auto", "auto: the framework's own; current: this Python; custom; or a name made by `suite env create`"
+        "auto",
+        "auto: the framework's own; current: this Python; custom; docker, podman, apptainer or enroot; or a name made by "
+        "`suite env create`",
     )
-    argv_prefix: list[str] = option([], "what stands before the Python: docker run …, srun …")
-    python: str | None = option(None, "the Python to call")
+    argv_prefix: list[str] = option([], "what stands before the Python, in a container inside it: numactl …")
+    python: str | None = option(None, "the Python to call, as seen inside a container")
     path_map: dict[str, str] = option({}, "host folder to the folder inside a container")
+    image: str | None = option(None, "a container's image: NAME:TAG, or a file for apptainer and enroot")
+    mounts: list[str] = option([], "more to see in a container, read-only: HOST, HOST:INSIDE, or HOST:INSIDE:rw")
+    options: list[str] = option([], "more words for docker run, podman run, apptainer exec or enroot start")
 
 
 @dataclass

@@ -141,11 +141,20 @@ def value_texts(argument: str) -> list[str]:
 def _parse(argument: str) -> Override:
     try:
         return OverridesParser.create().parse_override(argument)
-    except HydraException as error:
+    except HydraException:
         if re.fullmatch(r"[\w.-]+", argument) and (meant := _meant(argument)):
             raise ValueError(f"{argument}: not of the form key=value{meant}") from None
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{argument}: not of the form key=value ({reason}); quote unusual text: key=\"'…'\"") from None
+        if whole := _without_empty_values(argument):
+            raise ValueError(f"{argument}: a comma with no value beside it; type {whole}") from None
+        raise ValueError(f"{argument}: not of the form key=value; quote unusual text: key=\"'…'\"") from None
+
+
+def _without_empty_values(argument: str) -> str:
+    """`gpus=1,2` for `gpus=1,,2,`; empty where no comma is too many, or nothing is left."""
+    key, _, value = argument.partition("=")
+    items = value.split(",")
+    kept = [item for item in items if item.strip()]
+    return f"{key}={','.join(kept)}" if kept and len(kept) < len(items) else ""
 
 
 def _chosen(overrides: Sequence[Override]) -> dict[str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -133,8 +134,9 @@ class Supervisor:
             assert host.environment is not None
             run_file = host.environment.map_path(self.folder / "run.json")
             for command in self.framework.commands(self.run_spec, run_file, cluster, host):
-                arguments = host.environment.command(*command.arguments)
-                variables = {**os.environ, "PYTHONUNBUFFERED": "1", **linked, **command.variables}
+                told = {"PYTHONUNBUFFERED": "1", **linked, **command.variables}
+                arguments = host.environment.of_process(self.folder, command.name, told).command(*command.arguments)
+                variables = {**os.environ, **told}
                 log = self.folder / f"{command.name}.log"
                 self.children[command.name] = processes.start(arguments, variables, log, self.folder)
                 self._servers |= {command.name} if command.serves else set()
@@ -280,8 +282,17 @@ class Supervisor:
         known = [beat.pid for beat in self._beats() if beat is not None and self._is_known(beat)]
         pids += [pid for pid in known if processes.alive(pid)]
         processes.end(processes.tree(pids))
+        self._end_containers()
         for child in self.children.values():
             child.poll()  # reap
+
+    def _end_containers(self) -> None:
+        """End containers whose clients were killed: they are no processes of the tree."""
+        environment = self.hosts[0].environment
+        ending = environment.ending(self.folder, list(self.children)) if environment is not None else []
+        if ending:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(ending, stdin=subprocess.DEVNULL, capture_output=True, timeout=EXIT_SECONDS, check=False)
 
     def _file(self, status: Status) -> None:
         settings = self.run_spec.settings

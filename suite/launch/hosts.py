@@ -37,6 +37,14 @@ class Interpreter(Protocol):
         """The path as that Python sees it."""
         ...
 
+    def of_process(self, folder: Path, name: str, variables: Mapping[str, str]) -> Interpreter:
+        """The same for process `name` of the run in `folder`, which is told `variables`."""
+        ...
+
+    def ending(self, folder: Path, names: Sequence[str]) -> list[str]:
+        """The argv that ends what outlives these processes of that run; empty: nothing does."""
+        ...
+
 
 @dataclass(frozen=True)
 class Host:

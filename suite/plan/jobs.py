@@ -71,7 +71,7 @@ def choose(config: Config, plugins: Sequence[Plugin] = ()) -> JobDraft:
     """Check names, devices, settings and environment. Raises ValueError with one line: what is wrong and what to type."""
     workload, framework = kinds(config)
     settings = workload.resolve(resolve_settings(config, workload, framework))
-    env = environment.resolve(config["environment"], framework.environments[settings.device])
+    env = environment.resolve(config["environment"], framework.environments[settings.device], settings.device)
     return JobDraft(workload, framework, settings, equip(env, plugins), tuple(plugin.name for plugin in plugins))
 
 

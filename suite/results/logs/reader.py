@@ -42,6 +42,8 @@ STRUCTURAL_KEYS = frozenset(
     }
 )
 """Keys with a meaning of their own; all others are hyperparameters."""
+ENDS_HERE = "the log ends here"
+"""How the problem of a log without an end begins."""
 _TIMING_KEYS = ("run_start", "run_stop", "eval_result")
 
 
@@ -182,7 +184,7 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
         return _minigo_clock(start, results, after, problems)
     if events and not after:
         late = " after run_start" if stops else ""
-        problems.append(Problem(events[-1].line, f"the log ends here: no run_stop{late}, the run was cut off"))
+        problems.append(Problem(events[-1].line, f"{ENDS_HERE}: no run_stop{late}, the run was cut off"))
     stop = _end_of_run(after, events)
     seconds = (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None
     return RunClock(start, stop, seconds, _claimed_status(after, problems))

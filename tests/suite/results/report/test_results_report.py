@@ -137,8 +137,19 @@ def test_failures_are_counted_and_listed(tmp_path):
         ["ncf-1/run_3", "target_missed", "after 101 steps"],
         ["ncf-1/run_4", "oom", "process 0: out of memory"],
         ["ncf-2/run_0", "hung", "no progress"],
-        ["ncf-3/run_0", "running", ""],
+        ["ncf-3/run_0", "running", "has not ended yet, or its controller was killed"],
     ]
+
+
+def test_a_log_that_still_grows_is_no_broken_one(tmp_path):
+    write_run(tmp_path, "ncf-1", 0)
+    folder = write_run(tmp_path, "ncf-2", 0, status={"status": "running", "reason": ""})
+    log = folder / "result_0.txt"
+    kept = [line for line in log.read_text(encoding="utf-8").splitlines() if "run_stop" not in line]
+    log.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    text = report_text([tmp_path])
+    assert "| ncf-2/run_0 | running | has not ended yet, or its controller was killed |" in text
+    assert "could not be read" not in text
 
 
 @pytest.mark.parametrize("below", ["", "ncf-1", "ncf-1/run_0"])
