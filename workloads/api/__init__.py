@@ -22,7 +22,7 @@ from workloads.api.settings import (
     options_as,
     setting,
 )
-from workloads.api.trainer import Diverged, Trainer, TrainStats
+from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 from workloads.api.workload import Workload
@@ -40,6 +40,7 @@ __all__ = [
     "Diverged",
     "Epochs",
     "Facts",
+    "GradientTraffic",
     "Hyperparameter",
     "HyperparameterSet",
     "Json",

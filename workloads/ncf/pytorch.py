@@ -197,6 +197,10 @@ class NCFTrainer(ModelTrainer):
         """It becomes 0."""
         self.gradient.zero_()
 
+    def buckets(self, trained: list[nn.Parameter]) -> int:
+        """The flat gradient is summed at once."""
+        return 1
+
     # -- evaluation -----------------------------------------------------------------------------------------------
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
