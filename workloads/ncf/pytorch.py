@@ -17,7 +17,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from workloads.api import Arrays, Batch, Place, Workload
+from workloads.api import Arrays, Batch, GradientTraffic, Place, Workload
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.frameworks.pytorch.optimizers import Optimizer, build_optimizer
@@ -197,9 +197,9 @@ class NCFTrainer(ModelTrainer):
         """It becomes 0."""
         self.gradient.zero_()
 
-    def buckets(self, trained: list[nn.Parameter]) -> int:
-        """The flat gradient is summed at once."""
-        return 1
+    def gradient_traffic(self) -> GradientTraffic:
+        """The flat gradient, tables included, is summed at once."""
+        return GradientTraffic(self.gradient.numel() * self.gradient.element_size(), len(self.by_name))
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 

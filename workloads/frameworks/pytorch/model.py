@@ -213,16 +213,13 @@ class ModelTrainer(PyTorchTrainer):
         self.model.zero_grad(set_to_none=False)
 
     def gradient_traffic(self) -> GradientTraffic:
-        """Of the parameters that are trained, each in its own type."""
+        """Of the parameters that are trained, each in its own type, in the buckets of DistributedDataParallel, which fills them
+        as gradients appear: roughly the last parameter first."""
         trained = [value for value in self.parameters.values() if value.requires_grad]
         size = sum(value.numel() * value.element_size() for value in trained)
-        return GradientTraffic(size, len(trained), self.buckets(trained))
-
-    def buckets(self, trained: list[nn.Parameter]) -> int:
-        """Those of DistributedDataParallel: it fills them as gradients appear, roughly the last parameter first."""
         limits = [dist._DEFAULT_FIRST_BUCKET_BYTES, BUCKET_BYTES]
-        indices, _ = dist._compute_bucket_assignment_by_size(trained[::-1], limits)
-        return len(indices)
+        buckets, _ = dist._compute_bucket_assignment_by_size(trained[::-1], limits)
+        return GradientTraffic(size, len(trained), len(buckets))
 
     # -- evaluation and state -------------------------------------------------------------------------------------
 

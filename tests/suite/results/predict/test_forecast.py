@@ -1,15 +1,19 @@
 """Forecasts: from published rows by the law, from our logs by the parts of a step, and what each refuses."""
 
 import csv
+import importlib
 import io
+import math
 from dataclasses import replace
 
 import pytest
 
+from suite.plan.jobs import kinds
+from suite.plan.settings import resolve_settings
 from suite.results.advise.advise import advise
 from suite.results.html.scaling_curves import forecast_charts
 from suite.results.predict.epochs import UNKNOWN, epochs_at, reference_points
-from suite.results.predict.forecast import comparable, forecast
+from suite.results.predict.forecast import comparable, forecast, gradients_of
 from suite.results.predict.forecast_text import forecasts_csv, forecasts_text
 from suite.results.predict.links import measured_links, with_link
 from suite.results.predict.points import Range, Wanted
@@ -20,10 +24,11 @@ from suite.results.published.csv_files import find_published_results
 from suite.results.published.other_logs import measurements_below, rows_below
 from suite.results.score.measurement import measurements
 from suite.results.score.price import parse_prices
-from tests.helpers import suite_here
+from tests.helpers import composed, suite_here
 from tests.suite.results.fake_logs import write_run
 from tests.suite.results.report.test_all_reduce_report import ALPHA, BANDWIDTH, write_sums
 from workloads.api import GradientTraffic
+from workloads.ncf import weights
 
 
 def published(name, workload):
@@ -334,3 +339,18 @@ def test_the_page_has_the_prediction_with_its_figures(batch_study):
     alone = suite_here(batch_study, "report", "logs/ncf-64", "--html", "other.html", "--predict", "2")
     assert (alone.returncode, alone.stderr.count("\n")) == (2, 1)
     assert not (batch_study / "other.html").exists()
+
+
+@pytest.mark.parametrize("name", ["ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer"])
+def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
+    config = composed(f"workload={name}", "profile=synthetic", "device=cpu")
+    settings = resolve_settings(config, *kinds(config))
+    workload = kinds(config)[0](settings, kinds(config)[0].read_facts(settings))
+    shapes = (
+        weights.shapes(workload.users, workload.items, settings.model)
+        if name == "ncf"
+        else importlib.import_module(f"workloads.{name}.network").shapes(workload.network)
+    )
+    trained = [math.prod(shape) for one, shape in shapes.items() if not workload.parameter_rule(one).frozen]
+    found = gradients_of([replace(published("dgx1-article", "ssd")[0], workload=name)])
+    assert found == GradientTraffic(4.0 * sum(trained), len(trained))
