@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from workloads.api.data import Batch
+from workloads.api.exchange import Exchange
 from workloads.api.place import Place
 from workloads.api.values import Array, Arrays
 from workloads.api.workload import Workload
@@ -46,6 +47,8 @@ class Trainer(ABC):
 
     timed_by: ClassVar[str] = "device events"
     """What takes the times that `marked` gives, for the log."""
+    exchange: Exchange | None = None
+    """Under `update=async` what `setup` ended with: a step then pushes its gradients, and updates nothing itself."""
 
     def __init__(self, workload: Workload, place: Place) -> None:
         self.workload = workload
@@ -80,6 +83,9 @@ class Trainer(ABC):
         """
         return None
 
+    def wait(self) -> None:  # noqa: B027 - trainers whose steps return when they are done have nothing to wait for
+        """Return when the devices have done what they were given."""
+
     @abstractmethod
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Each batch with the model's outputs for it, as NumPy arrays. No collective calls."""
@@ -107,3 +113,8 @@ class Trainer(ABC):
     @abstractmethod
     def close(self) -> None:
         """Leave collectives in an orderly way."""
+
+    @classmethod
+    def serve(cls, workload: Workload, address: str, workers: int) -> None:
+        """Be the parameter server of `update=async` at `address` (`host:port`), until the workers are gone or this is ended."""
+        raise ValueError(f"update=async: {cls.__name__} has no server; type update=sync")

@@ -26,8 +26,6 @@ def study_charts(result: StudyResult, number: int, slots: Mapping[str, int]) -> 
     if not result.measured or not result.keys:
         return []
     kind, wanted = result.figure.get("kind"), str(result.figure.get("y"))
-    if kind == "sizes":  # of all-reduces, which have a section of their own
-        return []
     if kind == "curves" and (curves := _over_time(result, number, slots)):
         return list(curves)
     shown = [name for name in study_table(result).header if name in COLUMNS]

@@ -143,6 +143,8 @@ class RunRecord:
     """Of a run that timed all-reduces and trained nothing."""
     gradients: GradientTraffic | None = None
     """What the all-reduce of a step moves; None where the log does not tell."""
+    staleness: Mapping[str, float] = field(default_factory=dict)
+    """Of runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`, `most`; empty for others."""
 
     @property
     def best_quality(self) -> Mapping[str, float]:
