@@ -4,6 +4,9 @@
 
 Both run in turn; printed as JSON with the median time of each and the ratio of bandwidths. The plain program stands in
 benchmarks/bare/allreduce_gloo.py. The suite's run goes through all smaller sizes too, which are not looked at here.
+
+Processes of both have sessions of their own, as torchrun starts them: where others use the machine too, Linux shares its cores
+out by session (autogroup), and two processes that wait for each other are several times slower so than in one session.
 """
 
 from __future__ import annotations
@@ -54,7 +57,10 @@ def bare_seconds(size: int) -> float:
         ]
         for rank in range(DEVICES)
     ]
-    programs = [subprocess.Popen(environment.command(*one), stdout=subprocess.PIPE, text=True) for one in words]
+    programs = [
+        subprocess.Popen(environment.command(*one), stdout=subprocess.PIPE, text=True, start_new_session=True)
+        for one in words
+    ]
     said = [program.communicate()[0] for program in programs]
     if any(program.returncode for program in programs):
         raise SystemExit("the plain program failed")
