@@ -136,6 +136,11 @@ class Loop:
         warm_up = self.settings.clock != "v0.5"
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
         log_settings(self.log, self.run_spec, self.workload)
+        sums = self.settings.mode in ("train", "forward_backward") and self.settings.update == "sync"
+        traffic = self.trainer.gradient_traffic() if sums else None
+        if traffic is not None:
+            named = {"bytes": traffic.size_bytes, "tensors": traffic.tensors, "buckets": traffic.buckets}
+            self.log.event("suite_gradients", named)
 
     def _train_to_stop(self) -> Outcome:
         self.heart.beat(phase="open data")
@@ -154,7 +159,10 @@ class Loop:
         finally:
             data.close()
         if self.step_times.seconds:
-            self.log.event("suite_step_times", self.step_times.statistics())
+            seconds, how = self.step_times.seconds, self.step_times.how
+            figures = self.workload.figures_of_steps(seconds, how) or {"suite_step_times": self.step_times.statistics()}
+            for key, value in figures.items():
+                self.log.event(key, value)
         if self.asynchronous is not None:
             self.log.event("suite_staleness", self.asynchronous.statistics(self.train_seconds))
         self._stop_clock(status="success" if reached else "aborted")
