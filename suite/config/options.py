@@ -93,6 +93,20 @@ class TimingConfig:
 
 
 @dataclass
+class UpdateConfig:
+    """`update.*`: who waits for whom before an update."""
+
+    kind: str = option(
+        "sync",
+        "sync: one update by the gradients of all devices; async (short: update=async): one by those of each, on a server",
+        choices=("sync", "async"),
+    )
+    straggler_ms: int = option(
+        0, "milliseconds that the last device sleeps in each of its steps", minimum=0, example="50"
+    )
+
+
+@dataclass
 class SuiteConfig:
     """The keys at the top level."""
 
@@ -106,6 +120,7 @@ class SuiteConfig:
     data: Any = option(dict, "how samples are read: keys of the workloads that have them")
     backbone: Any = option(dict, "pretrained weights: keys of the workloads that have them")
     timing: TimingConfig = option(TimingConfig, "what is timed")
+    update: UpdateConfig = option(UpdateConfig, "who waits for whom before an update")
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
     nodes: int = option(1, "machines", minimum=1, example="1")
     device: str = option(

@@ -54,11 +54,13 @@ class Supervisor:
         self.framework = framework
         self.progress = progress
         self.hosts = hosts_of(self.run_spec, environment)
-        self.process_hosts = framework.hosts_of_processes(self.hosts)
+        self.process_hosts = framework.hosts_of_processes(self.hosts, run.settings.update)
         self.process_count = len(self.process_hosts)
         self.started = _now()
         self.children: dict[str, subprocess.Popen[bytes]] = {}
         self._endings: list[list[str]] = []
+        self._servers: set[str] = set()
+        """Names of the children that serve the workers."""
         self._last_count = [-1] * self.process_count
         self._last_change = [time.monotonic()] * self.process_count
         self._done_since: float | None = None
@@ -140,23 +142,39 @@ class Supervisor:
                 variables = {**os.environ, **told}
                 log = self.folder / f"{command.name}.log"
                 self.children[command.name] = processes.start(arguments, variables, log, self.folder)
+                self._servers |= {command.name} if command.serves else set()
 
     def _look(self) -> Status | None:
         """One look at everything; None while the run goes on."""
-        exits = {name: child.poll() for name, child in self.children.items()}  # before the beats: a last word counts
+        exits = self._exits()  # before the beats: a last word counts
         beats = self._beats()
         self.progress.update(beats)
-        ended = self._exhausts(beats) or self._died(beats) or self._failed(beats)
+        ended = self._exhausts(beats) or self._died(beats) or self._server_died(beats, exits) or self._failed(beats)
         if ended is not None:
             # When a process dies, its peers fail of that, maybe before the kernel is done with it: name the one that died.
             time.sleep(POLL_SECONDS)
-            return self._died(self._beats()) or ended
+            return self._died(self._beats()) or self._server_died(beats, self._exits()) or ended
         all_done = all(beat is not None and beat.status for beat in beats)
-        if all_done and (all(code is not None for code in exits.values()) or self._left_late()):
+        workers = [code for name, code in exits.items() if name not in self._servers]
+        if all_done and (all(code is not None for code in workers) or self._left_late()):
             first = beats[0]
             assert first is not None
             return Status(first.status, first.reason)
         return None if all_done else self._left(beats, exits) or self._hung(beats)
+
+    def _exits(self) -> dict[str, int | None]:
+        """Exit codes of what was started; None while it runs."""
+        return {name: child.poll() for name, child in self.children.items()}
+
+    def _server_died(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
+        """A server that ended, and not well, while a worker was still going to need it. One ends well that lost its workers."""
+        if all(beat is not None and beat.status in ("success", "target_missed") for beat in beats):
+            return None
+        for name in sorted(self._servers):
+            if code := exits[name]:
+                how = f"the {name} died ({processes.exit_text(code)}): {self._last_line(name)}"
+                return Status("rank_died" if code < 0 else "failed", how)
+        return None
 
     def _exhausts(self, beats: list[Beat | None]) -> Status | None:
         """The end of a run that would take all of this machine's memory, other programs with it."""

@@ -91,6 +91,8 @@ class Cluster:
     hosts: tuple[Host, ...]
     ports: tuple[int, ...]
     """One per replica, free on that replica's host."""
+    server_port: int = 0
+    """Free on the first host, for a parameter server; 0: there is none."""
 
     @property
     def master_address(self) -> str:
@@ -101,6 +103,11 @@ class Cluster:
     def master_port(self) -> int:
         """The port on which they meet."""
         return self.ports[0]
+
+    @property
+    def server_endpoint(self) -> str:
+        """`address:port` of a parameter server."""
+        return f"{self.master_address}:{self.server_port}"
 
     @property
     def endpoints(self) -> list[str]:

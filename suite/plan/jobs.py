@@ -163,6 +163,10 @@ def _labels(settings: Settings, facts: Facts) -> tuple[tuple[str, ...], tuple[in
         cores = devices.cpu_cores()
         if settings.devices * settings.cores_per_device > len(cores):
             labels.append("oversubscribed")
+    if settings.update == "async":
+        labels.append("async")
+    if settings.straggler_ms:
+        labels.append(f"straggler {settings.straggler_ms} ms")
     return (*labels, *facts.notes), cores
 
 
