@@ -58,7 +58,6 @@ class Supervisor:
         self.process_count = len(self.process_hosts)
         self.started = _now()
         self.children: dict[str, subprocess.Popen[bytes]] = {}
-        self._endings: list[list[str]] = []
         self._servers: set[str] = set()
         """Names of the children that serve the workers."""
         self._last_count = [-1] * self.process_count
@@ -136,9 +135,7 @@ class Supervisor:
             run_file = host.environment.map_path(self.folder / "run.json")
             for command in self.framework.commands(self.run_spec, run_file, cluster, host):
                 told = {"PYTHONUNBUFFERED": "1", **linked, **command.variables}
-                environment = host.environment.of_process(self.folder, command.name, told)
-                arguments = environment.command(*command.arguments)
-                self._endings.append(environment.ending())
+                arguments = host.environment.of_process(self.folder, command.name, told).command(*command.arguments)
                 variables = {**os.environ, **told}
                 log = self.folder / f"{command.name}.log"
                 self.children[command.name] = processes.start(arguments, variables, log, self.folder)
@@ -291,7 +288,9 @@ class Supervisor:
 
     def _end_containers(self) -> None:
         """End containers whose clients were killed: they are no processes of the tree."""
-        for ending in filter(None, self._endings):
+        environment = self.hosts[0].environment
+        ending = environment.ending(self.folder, list(self.children)) if environment is not None else []
+        if ending:
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 subprocess.run(ending, stdin=subprocess.DEVNULL, capture_output=True, timeout=EXIT_SECONDS, check=False)
 

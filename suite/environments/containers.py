@@ -87,11 +87,14 @@ class Container:
         variables = {**OWN_VARIABLES, **passed, **self.variables}
         return [*_WORDS[self.program](self, every), "env", *(f"{name}={value}" for name, value in variables.items())]
 
-    def ending(self) -> list[str]:
-        """The argv that ends the process's container; empty where that ends with its client. It may say that there is none."""
-        if self.program not in WITH_DAEMON or not self.run:
+    def ending(self, processes: Sequence[str]) -> list[str]:
+        """The argv that ends the containers of these processes of the run; empty where they end with their clients.
+
+        It fails, and says so, where none is left: that is no error.
+        """
+        if self.program not in WITH_DAEMON:
             return []
-        return [self.program, "rm", "--force", container_name(self.run, self.process)]
+        return [self.program, "rm", "--force", *(container_name(self.run, name) for name in processes)]
 
 
 def container_name(run: str, process: str) -> str:

@@ -76,9 +76,9 @@ class Environment:
             return self
         return replace(self, container=replace(self.container, run=str(folder), process=name, variables=variables))
 
-    def ending(self) -> list[str]:
-        """The argv that ends what of `of_process` outlives its client; empty: nothing does."""
-        return self.container.ending() if self.container else []
+    def ending(self, folder: Path, names: Sequence[str]) -> list[str]:
+        """The argv that ends what outlives its client of these processes of the run in `folder`; empty: nothing does."""
+        return replace(self.container, run=str(folder)).ending(names) if self.container and names else []
 
     def map_path(self, path: str | os.PathLike[str]) -> str:
         """The path as the environment sees it: the longest mapped folder that holds it is replaced."""

@@ -41,8 +41,8 @@ class Interpreter(Protocol):
         """The same for process `name` of the run in `folder`, which is told `variables`."""
         ...
 
-    def ending(self) -> list[str]:
-        """The argv that ends what outlives the process that `of_process` was asked for; empty: nothing does."""
+    def ending(self, folder: Path, names: Sequence[str]) -> list[str]:
+        """The argv that ends what outlives these processes of that run; empty: nothing does."""
         ...
 
 

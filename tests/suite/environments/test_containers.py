@@ -162,14 +162,14 @@ def test_mounts_that_are_none(text):
 
 
 def test_what_ends_the_containers_of_a_run():
-    def ending(container):
-        return Environment("e", (), "python", container=container).of_process(Path(RUN), "worker-3", {}).ending()
-
-    assert ending(Container("docker", "i")) == ["docker", "rm", "--force", NAME]
-    assert ending(Container("podman", "i")) == ["podman", "rm", "--force", NAME]
-    assert ending(Container("enroot", "i")) == ending(Container("apptainer", "i")) == ending(None) == []
-    assert Environment("e", (), "python", container=Container("docker", "i")).ending() == []
-    assert containers.container_name(RUN, "launcher") != NAME
+    env = Environment("docker", (), "python", container=Container("docker", "i"))
+    names = [containers.container_name(RUN, name) for name in ("launcher", "worker-1")]
+    assert env.ending(Path(RUN), ["launcher", "worker-1"]) == ["docker", "rm", "--force", *names]
+    assert len(set(names)) == 2
+    assert containers.container_name(RUN, "worker-3") == NAME
+    assert env.ending(Path(RUN), []) == []
+    assert Environment("e", (), "python", container=Container("enroot", "i")).ending(Path(RUN), ["launcher"]) == []
+    assert Environment("e", (), "python").ending(Path(RUN), ["launcher"]) == []
 
 
 # -- what is in the way -----------------------------------------------------------------------------------------------
