@@ -27,6 +27,7 @@ from pathlib import Path
 
 from benchmarks.contenders import head
 from suite.common import registry
+from suite.common.paths import data_root
 from suite.common.runspec import read_run
 from suite.results.logs.reader import read
 from tests.machines import Machines, needs, ssh
@@ -121,6 +122,7 @@ def main() -> None:
     bits_per_second(arguments.rate)
     if reason := needs.missing(needs.SSH):
         raise SystemExit(reason)
+    data_root().mkdir(parents=True, exist_ok=True)  # machines share what is there when they are made
     with contextlib.ExitStack() as stack:
         arguments.scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         fast, slow = (stack.enter_context(Machines.up(_made(arguments.scratch / name), NODES, rate))
