@@ -71,6 +71,7 @@ class Supervisor:
         self.process_count = len(self.process_hosts)
         self.started = _now()
         self.children: dict[str, Child] = {}
+        self._command_hosts: dict[str, Host] = {}
         self._links = links
         self.machines: list[Machine] = [] if links else [Here(host, self.folder) for host in self.hosts]
         self._last_count = [-1] * self.process_count
@@ -152,6 +153,7 @@ class Supervisor:
             for command in self.framework.commands(self.run_spec, run_file, cluster, host):
                 arguments = host.environment.command(*command.arguments)
                 variables = {"PYTHONUNBUFFERED": "1", **linked, **network_variables(host), **command.variables}
+                self._command_hosts[command.name] = host
                 self.children[command.name] = machine.start(command.name, arguments, variables)
 
     def _look(self) -> Status | None:
@@ -254,16 +256,23 @@ class Supervisor:
         return [read_beat(self.folder, process) for process in range(self.process_count)]
 
     def _left(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
-        """A started command that ended before every worker was done."""
+        """A started command that ended before its workers were done, or badly before all were."""
         if all(beat is not None and beat.status for beat in beats):
             return None
+        done = {beat.process for beat in beats if beat is not None and beat.status}
         for name, code in exits.items():
-            if code is not None:
+            if code is not None and not (code == 0 and done.issuperset(self._processes_of(name))):
                 number = int(name.rpartition("-")[2]) if name.startswith("worker-") else None
                 text = f"{name} ended with {exit_text(code)}: {self._last_line(name)}"
                 node = self._node(self.process_hosts[number]) if number is not None else ""
                 return Status("rank_died" if code < 0 else "failed", text, number, node)
         return None
+
+    def _processes_of(self, name: str) -> list[int]:
+        """The workers of a command: one, or all of its host."""
+        if name.startswith("worker-"):
+            return [int(name.rpartition("-")[2])]
+        return [number for number, host in enumerate(self.process_hosts) if host is self._command_hosts[name]]
 
     def _how(self, name: str) -> str:
         child = self.children.get(name)
