@@ -20,12 +20,14 @@ GPU_QUERY = ("--query-gpu=index,name,memory.total,compute_cap", "--format=csv,no
 def facts() -> dict[str, Any]:
     """Name, addresses, cores, and under `hardware` what `suite.machine.devices.hardware` gives."""
     cores = sorted(os.sched_getaffinity(0))
+    step = [os.environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
     return {
         "name": platform.node(),
         "suite": __version__,
         "python": platform.python_version(),
         "addresses": network.addresses(),
         "cores": cores,
+        "slurm_step": ".".join(step) if all(step) else "",
         "hardware": {
             "host": platform.node(),
             "cpu_model": cpu_model() or platform.processor() or platform.machine(),

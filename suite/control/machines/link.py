@@ -126,12 +126,15 @@ class Link:
             with contextlib.suppress(Gone, ValueError):
                 self.call("leave", seconds=2.0)
         self.wire.close()
-        if self._client is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._client.process.wait(CLIENT_SECONDS if self._loss is None else 0.1)
-            if self._client.process.poll() is None:
-                self._client.process.kill()
-                self._client.process.wait()
+        if self._client is None:
+            return
+        if self._loss is not None and self._client.word == "srun" and self.facts is not None:
+            _cancel(self.facts["slurm_step"])  # a step may outlive its srun
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._client.process.wait(CLIENT_SECONDS if self._loss is None else 0.1)
+        if self._client.process.poll() is None:
+            self._client.process.kill()
+            self._client.process.wait()
 
     def _last_words(self) -> str:
         """Why the line ended, from what the client and the machine said."""
@@ -144,6 +147,19 @@ class Link:
         telling = [line for line in said if ENDED_BY_SCHEDULER.search(line)] or said
         how = "does not end" if code is None else f"ended with {exit_text(code)}"
         return f"{self._client.word} {how}{f': {telling[-1]}' if said else ''}"
+
+
+def _cancel(step: str) -> None:
+    """Have SLURM end a step; nobody waits for it."""
+    if step:
+        with contextlib.suppress(OSError):
+            subprocess.Popen(
+                ["scancel", step],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
 
 def nobody(message: Message) -> None:

@@ -121,8 +121,11 @@ class RemoteMachine:
             self.link.lost()
 
     def ask_to_end(self, pids: Iterable[int]) -> None:
-        """The agent knows what it has; a machine that is lost ends that by itself."""
-        self._ending = self.link.ask("finish") if self.link.lost() is None else None
+        """The agent knows what it has; a machine that is lost ends that by itself, at the latest when nobody holds its line."""
+        if self.link.lost() is None:
+            self._ending = self.link.ask("finish")
+        else:
+            self.link.close()
 
     def end(self) -> None:
         """Once the agent says so."""
