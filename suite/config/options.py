@@ -55,11 +55,16 @@ class EnvironmentConfig:
     """`environment.*`: how to reach a Python that has the framework."""
 
     name: str = option(
-        "auto", "auto: the framework's own; current: this Python; custom; or a name made by `suite env create`"
+        "auto",
+        "auto: the framework's own; current: this Python; custom; docker, podman, apptainer or enroot; or a name made by "
+        "`suite env create`",
     )
-    argv_prefix: list[str] = option([], "what stands before the Python: docker run …, srun …")
-    python: str | None = option(None, "the Python to call")
+    argv_prefix: list[str] = option([], "what stands before the Python, in a container inside it: numactl …")
+    python: str | None = option(None, "the Python to call, as seen inside a container")
     path_map: dict[str, str] = option({}, "host folder to the folder inside a container")
+    image: str | None = option(None, "a container's image: NAME:TAG, or a file for apptainer and enroot")
+    mounts: list[str] = option([], "more to see in a container, read-only: HOST, HOST:INSIDE, or HOST:INSIDE:rw")
+    options: list[str] = option([], "more words for docker run, podman run, apptainer exec or enroot start")
 
 
 @dataclass
@@ -113,6 +118,20 @@ class LaunchConfig:
 
 
 @dataclass
+class UpdateConfig:
+    """`update.*`: who waits for whom before an update."""
+
+    kind: str = option(
+        "sync",
+        "sync: one update by the gradients of all devices; async (short: update=async): one by those of each, on a server",
+        choices=("sync", "async"),
+    )
+    straggler_ms: int = option(
+        0, "milliseconds that the last device sleeps in each of its steps", minimum=0, example="50"
+    )
+
+
+@dataclass
 class SuiteConfig:
     """The keys at the top level."""
 
@@ -127,6 +146,7 @@ class SuiteConfig:
     backbone: Any = option(dict, "pretrained weights: keys of the workloads that have them")
     timing: TimingConfig = option(TimingConfig, "what is timed")
     launch: LaunchConfig = option(LaunchConfig, "the machines of a run, and how processes are started there")
+    update: UpdateConfig = option(UpdateConfig, "who waits for whom before an update")
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
     nodes: int = option(1, "machines, each with an equal share of the devices", minimum=1, example="2")
     device: str = option(

@@ -24,7 +24,7 @@ CONF = shipped("conf")
 _PLACE = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
 UNUSED = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir", "hydra.job.chdir")
 """Keys of Hydra's that would be ignored without a word."""
-SHORT = {"timing": "timing.each", "launch": "launch.by"}
+SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind"}
 """Groups that may be typed with the value of one of their keys."""
 GROUPS = ("workload", "framework", "profile", "rules", "environment", "system")
 
@@ -38,8 +38,10 @@ def group_choices(group: str) -> list[str]:
 
 
 def quoted(argument: str) -> str:
-    """`timing=steps` and `launch=ssh` in full; `output=PATH`, `backbone.weights=PATH`, `plugins=[PATH,…]`, `launch.hosts=…` and
-    `launch.sbatch=…` with every item quoted: Hydra's grammar knows no spaces at the ends, commas, brackets or non-ASCII.
+    """`timing=steps`, `launch=ssh` and `update=async` in full.
+
+    `output=PATH`, `backbone.weights=PATH`, `plugins=[PATH,…]`, `launch.hosts=…` and `launch.sbatch=…` with every item quoted:
+    Hydra's grammar knows no spaces at the ends, commas, brackets or non-ASCII letters.
     """
     key, _, value = argument.partition("=")
     if key in SHORT:
@@ -144,11 +146,20 @@ def value_texts(argument: str) -> list[str]:
 def _parse(argument: str) -> Override:
     try:
         return OverridesParser.create().parse_override(argument)
-    except HydraException as error:
+    except HydraException:
         if re.fullmatch(r"[\w.-]+", argument) and (meant := _meant(argument)):
             raise ValueError(f"{argument}: not of the form key=value{meant}") from None
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{argument}: not of the form key=value ({reason}); quote unusual text: key=\"'…'\"") from None
+        if whole := _without_empty_values(argument):
+            raise ValueError(f"{argument}: a comma with no value beside it; type {whole}") from None
+        raise ValueError(f"{argument}: not of the form key=value; quote unusual text: key=\"'…'\"") from None
+
+
+def _without_empty_values(argument: str) -> str:
+    """`gpus=1,2` for `gpus=1,,2,`; empty where no comma is too many, or nothing is left."""
+    key, _, value = argument.partition("=")
+    items = value.split(",")
+    kept = [item for item in items if item.strip()]
+    return f"{key}={','.join(kept)}" if kept and len(kept) < len(items) else ""
 
 
 def _chosen(overrides: Sequence[Override]) -> dict[str, list[str]]:

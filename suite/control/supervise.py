@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import RunSpec, write_atomically
 from suite.control import condition, interrupts, memory
 from suite.control.machines.base import Child, Machine
@@ -67,13 +68,15 @@ class Supervisor:
         self.framework = framework
         self.progress = progress
         self.hosts = hosts_of(self.run_spec, environment)
-        self.process_hosts = framework.hosts_of_processes(self.hosts)
+        self.process_hosts = framework.hosts_of_processes(self.hosts, run.settings.update)
         self.process_count = len(self.process_hosts)
         self.started = _now()
         self.children: dict[str, Child] = {}
         self._command_hosts: dict[str, Host] = {}
         self._links = links
         self.machines: list[Machine] = [] if links else [Here(host, self.folder) for host in self.hosts]
+        self._servers: set[str] = set()
+        """Names of the children that serve the workers."""
         self._last_count = [-1] * self.process_count
         self._last_change = [time.monotonic()] * self.process_count
         self._done_since: float | None = None
@@ -149,26 +152,30 @@ class Supervisor:
         linked = WITHOUT_LINKS if self.run_spec.settings.link == "no_p2p" else {}
         for host, machine in zip(self.hosts, self.machines, strict=True):
             assert host.environment is not None
-            run_file = host.environment.map_path(machine.run_file)
+            run_file = host.environment.map_path(machine.folder / RUN_FILE)
             for command in self.framework.commands(self.run_spec, run_file, cluster, host):
-                arguments = host.environment.command(*command.arguments)
-                variables = {"PYTHONUNBUFFERED": "1", **linked, **network_variables(host), **command.variables}
+                told = {"PYTHONUNBUFFERED": "1", **linked, **network_variables(host), **command.variables}
+                inside = host.environment.of_process(machine.folder, command.name, told)
                 self._command_hosts[command.name] = host
-                self.children[command.name] = machine.start(command.name, arguments, variables)
+                self.children[command.name] = machine.start(command.name, inside.command(*command.arguments), told)
+                self._servers |= {command.name} if command.serves else set()
 
     def _look(self) -> Status | None:
         """One look at everything; None while the run goes on."""
-        exits = {name: child.poll() for name, child in self.children.items()}  # before the beats: a last word counts
+        exits = self._exits()  # before the beats: a last word counts
         beats = self._beats()
         self.progress.update(beats)
         all_done = all(beat is not None and beat.status for beat in beats)
         lost = None if all_done else self._lost()
-        ended = lost or self._exhausts(beats) or self._died(beats) or self._failed(beats)
+        ended = (
+            lost or self._exhausts(beats) or self._died(beats) or self._server_died(beats, exits) or self._failed(beats)
+        )
         if ended is not None:
             # When a process dies, its peers fail of that, maybe before the kernel is done with it: name the one that died.
             time.sleep(POLL_SECONDS)
             return self._first_of_all(ended)
-        if all_done and (all(code is not None for code in exits.values()) or self._left_late()):
+        workers = [code for name, code in exits.items() if name not in self._servers]
+        if all_done and (all(code is not None for code in workers) or self._left_late()):
             first = beats[0]
             assert first is not None
             return Status(first.status, first.reason)
@@ -185,13 +192,28 @@ class Supervisor:
         """
         for machine in self.machines:
             machine.settle()
-        return self._lost() or self._died(self._beats()) or ended
+        beats = self._beats()
+        return self._lost() or self._died(beats) or self._server_died(beats, self._exits()) or ended
 
     def _lost(self) -> Status | None:
         """A machine of which nothing is to be expected any more."""
         losses = [(loss, machine.host) for machine in self.machines if (loss := machine.lost())]
         for loss, host in sorted(losses, key=lambda item: item[0].status != "interrupted"):
             return Status(loss.status, loss.reason, self.process_hosts.index(host), self._node(host))
+        return None
+
+    def _exits(self) -> dict[str, int | None]:
+        """Exit codes of what was started; None while it runs."""
+        return {name: child.poll() for name, child in self.children.items()}
+
+    def _server_died(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
+        """A server that ended, and not well, while a worker was still going to need it. One ends well that lost its workers."""
+        if all(beat is not None and beat.status in ("success", "target_missed") for beat in beats):
+            return None
+        for name in sorted(self._servers):
+            if code := exits[name]:
+                how = f"the {name} died ({exit_text(code)}): {self._last_line(name)}"
+                return Status("rank_died" if code < 0 else "failed", how)
         return None
 
     def _exhausts(self, beats: list[Beat | None]) -> Status | None:
@@ -327,7 +349,10 @@ class Supervisor:
     def _end_tree(self) -> None:
         beats = self._beats()
         for machine in self.machines:
-            machine.ask_to_end(self._pids(machine, beats))
+            names = [name for name, host in self._command_hosts.items() if host is machine.host]
+            environment = machine.host.environment
+            ending = environment.ending(machine.folder, names) if environment is not None else []
+            machine.ask_to_end(self._pids(machine, beats), ending)
         for machine in self.machines:
             machine.end()
 

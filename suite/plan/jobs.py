@@ -78,7 +78,7 @@ def choose(config: Config, plugins: Sequence[Plugin] = (), nodes: Sequence[Node]
     workload, framework = kinds(config)
     taken = tuple(nodes[: config["nodes"]])
     settings = workload.resolve(resolve_settings(config, workload, framework, taken))
-    env = environment.resolve(config["environment"], framework.environments[settings.device])
+    env = environment.resolve(config["environment"], framework.environments[settings.device], settings.device)
     names = tuple(plugin.name for plugin in plugins)
     return JobDraft(workload, framework, settings, equip(env, plugins), names, taken)
 
@@ -171,7 +171,7 @@ def _hardware(nodes: Sequence[Node]) -> Config:
     return {**nodes[0].hardware, **({"nodes": listed} if len(nodes) > 1 else {})}
 
 
-def _labels(settings: Settings, facts: Facts, nodes: Sequence[Node]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def _labels(settings: Settings, facts: Facts, nodes: Sequence[Node] = ()) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """What stands beside every number of the run, and the cores that its devices share (those of the first machine)."""
     labels = [settings.profile] if settings.profile != "reference" else []
     cores: tuple[int, ...] = ()
@@ -181,6 +181,10 @@ def _labels(settings: Settings, facts: Facts, nodes: Sequence[Node]) -> tuple[tu
         least = min((len(node.cores) for node in nodes), default=len(cores))
         if settings.devices * settings.cores_per_device > least * max(1, len(nodes)):
             labels.append("oversubscribed")
+    if settings.update == "async":
+        labels.append("async")
+    if settings.straggler_ms:
+        labels.append(f"straggler {settings.straggler_ms} ms")
     return (*labels, *facts.notes), cores
 
 

@@ -72,6 +72,8 @@ def resolve_settings(
     if dataset not in registry.names(registry.DATASETS):
         raise not_allowed("workload.dataset", dataset, registry.names(registry.DATASETS))
     targets = _targets(workload, defaults, options)
+    if config["update"]["kind"] == "async":
+        _check_asynchronous(config, workload, framework, precision)
     decided = {
         "workload": workload.name,
         "framework": framework.name,
@@ -153,6 +155,28 @@ def _linear(config: Config, workload: type[Workload], framework: Framework, devi
         where = f"{workload.name} in {framework.name}, device={device} precision={precision}"
         raise ValueError(f"framework.linear={typed}: {where} has nothing to choose there; leave it out")
     return ""
+
+
+def _check_asynchronous(config: Config, workload: type[Workload], framework: Framework, precision: str) -> None:
+    """Raise ValueError, in one line, for what `update=async` does not have."""
+    if framework.name not in workload.asynchronous:
+        offered = [
+            f"workload={name}"
+            for name in registry.names(registry.WORKLOADS)
+            if framework.name in registry.load_workload(name).asynchronous
+        ]
+        instead = f", or {' or '.join(offered)}" if offered else ""
+        raise Impossible(f"update=async: not offered by {workload.name} in {framework.name}; type update=sync{instead}")
+    if config["nodes"] > 1:
+        raise Impossible("update=async: nodes=1 alone is offered; type nodes=1, or update=sync")
+    if config["mode"] != "train":
+        raise ValueError(f"update=async: mode={config['mode']} makes no updates; type mode=train, or update=sync")
+    if config["timing"]["each"] == "steps":
+        raise ValueError(
+            "update=async: a step is made by several workers at times of their own; type timing=stretch, or update=sync"
+        )
+    if precision == "fp16":
+        raise Impossible("update=async: precision=fp16 is not offered; type precision=bf16 or fp32")
 
 
 def _stop(config: Config, profile: str, targets: Mapping[str, float]) -> str:

@@ -75,4 +75,7 @@ def shortened(texts: Sequence[str], limit: int) -> list[str]:
 def _without_middle(text: str, limit: int, tail: int) -> str:
     if len(text) <= limit:
         return text
-    return f"{text[: limit - 1 - tail].rstrip()}…{text[-tail:].lstrip() if tail else ''}"
+    kept = text[: limit - 1 - tail]
+    words = kept.rpartition(" ")[0]
+    whole = words if not tail and len(words) > limit // 2 and text[len(kept)] != " " else kept  # rather no half word
+    return f"{whole.rstrip(' ,;:')}…{text[-tail:].lstrip() if tail else ''}"

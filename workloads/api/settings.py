@@ -67,6 +67,7 @@ def setting(
     row: bool = True,
     family: bool = True,
     resume: bool = True,
+    table: bool = False,
     hashed: bool | None = None,
 ) -> Any:
     """A field of Settings.
@@ -77,8 +78,9 @@ def setting(
     row: runs that differ in it never share a row of a table.
     family: rows that differ in it never give a speedup; False for what follows from the number of devices.
     resume: a resumed sweep must agree on it.
+    table: runs that differ in it never share a table.
     """
-    metadata = {"typed": typed, "logged": logged, "row": row, "family": family, "resume": resume}
+    metadata = {"typed": typed, "logged": logged, "row": row, "family": family, "resume": resume, "table": table}
     if isinstance(default, dict):
         return field(default_factory=dict, hash=hashed, metadata=metadata)
     return field(default=default, hash=hashed, metadata=metadata)
@@ -133,7 +135,7 @@ class LoggedSettings:
     """Devices over all nodes."""
     nodes: int | None = setting(None, typed="nodes", family=False)
     cores_per_device: int | None = setting(None)
-    batch_rule: str = setting("", typed="batch")
+    batch_rule: str = setting("", typed="batch", table=True)
     """`set`, `global:N` or `per_device:N`: strong and weak scaling never share a table row."""
     batch_size_global: int | None = setting(None, family=False)
     """In the workload's `batch_unit`."""
@@ -152,12 +154,16 @@ class LoggedSettings:
     """`v0.5`: the clock starts before the model is built; `v0.7`: after up to 20 minutes of setup."""
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
-    mode: str = setting("train", typed="mode")
+    mode: str = setting("train", typed="mode", table=True)
     """`train`, `forward_backward`, `forward` or `inference`: see suite/worker/loop.py."""
     timing_warmup_steps: int = setting(0, typed="timing.warmup_steps")
     """Steps at the start of the run that are left out of times and throughput."""
     timing_each: str = setting("stretch", typed="timing.each")
     """`steps`: each is timed by itself, which costs a wait after it; `stretch`: many at once."""
+    update: str = setting("sync", typed="update.kind", table=True)
+    """`sync`: one update by the summed gradients of all devices; `async`: one by those of each, on a server."""
+    straggler_ms: int = setting(0, typed="update.straggler_ms")
+    """Milliseconds that the last device sleeps in each of its steps."""
     dataset: str = setting("", typed="workload.dataset")
     variant: str = setting("")
     """`Defaults.variant`."""

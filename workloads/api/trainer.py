@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from workloads.api.data import Batch
+from workloads.api.exchange import Exchange
 from workloads.api.place import Place
 from workloads.api.values import Array, Arrays
 from workloads.api.workload import Workload
@@ -31,6 +32,9 @@ class Trainer(ABC):
 
     The constructor creates no parameter, optimizer state or device memory: under clock v0.5 that is timed, in `setup`.
     """
+
+    exchange: Exchange | None = None
+    """Under `update=async` what `setup` ended with: a step then pushes its gradients, and updates nothing itself."""
 
     def __init__(self, workload: Workload, place: Place) -> None:
         self.workload = workload
@@ -61,6 +65,9 @@ class Trainer(ABC):
         """
         return None
 
+    def wait(self) -> None:  # noqa: B027 - trainers whose steps return when they are done have nothing to wait for
+        """Return when the devices have done what they were given."""
+
     @abstractmethod
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Each batch with the model's outputs for it, as NumPy arrays. No collective calls."""
@@ -88,3 +95,8 @@ class Trainer(ABC):
     @abstractmethod
     def close(self) -> None:
         """Leave collectives in an orderly way."""
+
+    @classmethod
+    def serve(cls, workload: Workload, address: str, workers: int) -> None:
+        """Be the parameter server of `update=async` at `address` (`host:port`), until the workers are gone or this is ended."""
+        raise ValueError(f"update=async: {cls.__name__} has no server; type update=sync")

@@ -48,6 +48,8 @@ class Workload(ABC):
     """Threads that run `measure` beside the device; 0: between two batches. The order of results does not depend on it."""
     every_step_uses_every_parameter: ClassVar[bool] = True
     """False where the parameters that a step uses depend on the data: no trainer then takes the graph as fixed."""
+    asynchronous: ClassVar[tuple[str, ...]] = ()
+    """Frameworks whose trainer offers `update=async`."""
     Options: ClassVar[type]
     """Dataclass of the keys below `workload.` on the command line; fields named like a hyperparameter override it.
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from suite.launch.hosts import Host
+
+ENDING_SECONDS = 20.0
+"""How long a container program may take to end its containers."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,11 @@ class Machine(Protocol):
     """One machine during one run."""
 
     host: Host
-    run_file: str
-    """Path of run.json there."""
+    folder: Path
+    """Where its workers write, and run.json lies, by its path there."""
 
     def ports(self) -> list[int]:
-        """A free port for each replica. Raises ValueError."""
+        """A free port for each replica, and one for a server. Raises ValueError."""
         ...
 
     def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> Child:
@@ -65,8 +69,11 @@ class Machine(Protocol):
         """Wait until everything that has happened there by now is known here, or the machine is lost."""
         ...
 
-    def ask_to_end(self, pids: Iterable[int]) -> None:
-        """Begin to end the commands, these workers, and everything below them: all machines at once."""
+    def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
+        """Begin to end the commands, these workers, and everything below them: all machines at once.
+
+        `ending`: the argv that ends their containers, which outlive their clients; empty where there are none.
+        """
         ...
 
     def end(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from suite.control import memory
-from suite.control.machines.base import Loss
+from suite.control.machines.base import ENDING_SECONDS, Loss
 from suite.launch import children, processes
 from suite.launch.base import ports_here
 from suite.launch.hosts import Host
@@ -20,11 +21,10 @@ class Here:
     """The machine that the controller runs on; workers write into the run's folder themselves."""
 
     def __init__(self, host: Host, folder: Path) -> None:
-        self.host = host
-        self.run_file = str(folder / "run.json")
-        self._folder = folder
+        self.host, self.folder = host, folder
         self._children: list[subprocess.Popen[bytes]] = []
         self._pids: list[int] = []
+        self._ending: list[str] = []
         self._oom_kills = cgroups.oom_kills()
 
     def ports(self) -> list[int]:
@@ -33,8 +33,8 @@ class Here:
 
     def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
         """A child of this process, with this process's variables."""
-        log = self._folder / f"{name}.log"
-        child = children.start(arguments, {**os.environ, **variables}, log, self._folder)
+        log = self.folder / f"{name}.log"
+        child = children.start(arguments, {**os.environ, **variables}, log, self.folder)
         self._children.append(child)
         return child
 
@@ -64,14 +64,19 @@ class Here:
     def settle(self) -> None:
         """Everything is known at once."""
 
-    def ask_to_end(self, pids: Iterable[int]) -> None:
-        """Notes the workers."""
-        self._pids = list(pids)
+    def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
+        """Notes what is to be ended."""
+        self._pids, self._ending = list(pids), list(ending)
 
     def end(self) -> None:
         """The whole trees."""
         started = [child.pid for child in self._children if child.poll() is None]
         known = [pid for pid in self._pids if self.host.shows_processes and processes.alive(pid)]
         processes.end(processes.tree([*started, *known]))
+        if self._ending:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(
+                    self._ending, stdin=subprocess.DEVNULL, capture_output=True, timeout=ENDING_SECONDS, check=False
+                )
         for child in self._children:
             child.poll()  # reap

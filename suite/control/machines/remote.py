@@ -13,7 +13,7 @@ from typing import Any
 from suite.agent.wire import Message, packed, unpacked
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import write_atomically
-from suite.control.machines.base import Loss
+from suite.control.machines.base import ENDING_SECONDS, Loss
 from suite.control.machines.link import Gone, Link, nobody
 from suite.launch.children import GRACE_SECONDS
 from suite.launch.hosts import Host
@@ -61,10 +61,10 @@ class RemoteChild:
 
 
 class RemoteMachine:
-    """One machine during one run. Its workers write into a folder of their machine; what appears there appears in `folder`."""
+    """One machine during one run. Its workers write into a folder of their machine; what appears there appears here."""
 
     def __init__(self, link: Link, host: Host, folder: Path) -> None:
-        self.link, self.host, self.folder = link, host, folder
+        self.link, self.host, self._copy = link, host, folder
         self.exits: dict[str, int] = {}
         self._gone: set[int] = set()
         self._oom_kills = 0
@@ -75,13 +75,13 @@ class RemoteMachine:
         arrays = {path.name: packed(path.read_bytes()) for path in sorted(folder.glob("*.npy"))}
         watches = not host.environment.argv_prefix  # ids inside a container are not the machine's
         begun = link.call("begin", BEGIN_SECONDS, run=run, files=arrays, watches_pids=watches)
-        self.run_file = f"{begun['folder']}/{RUN_FILE}"
+        self.folder = Path(begun["folder"])
 
     def ports(self) -> list[int]:
         """Found by trying, over there."""
-        ports = self.link.call("ports", count=len(self.host.replicas), address=self.host.address)["ports"]
+        ports = self.link.call("ports", count=len(self.host.replicas) + 1, address=self.host.address)["ports"]
         own = [] if self.link.port is None else [self.link.port]
-        return [*own, *map(int, ports)][: len(self.host.replicas)]
+        return [*own, *map(int, ports)][: len(ports)]
 
     def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> RemoteChild:
         """With the machine's own variables, those that a user sets for workers, and these."""
@@ -120,9 +120,11 @@ class RemoteMachine:
         except Gone:
             self.link.lost()
 
-    def ask_to_end(self, pids: Iterable[int]) -> None:
+    def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
         """The agent knows what it has; a machine that is lost ends that by itself, at the latest when nobody holds its line."""
         if self.link.lost() is None:
+            if ending:
+                self.link.ask("ask", command=list(ending), most_seconds=ENDING_SECONDS, variables={})
             self._ending = self.link.ask("finish")
         else:
             self.link.close()
@@ -151,9 +153,9 @@ class RemoteMachine:
         if not isinstance(name, str) or not _FILE.fullmatch(name) or name in _OURS:
             return
         if "whole" in message:
-            write_atomically(self.folder / name, message["whole"])
+            write_atomically(self._copy / name, message["whole"])
             return
-        descriptor = os.open(self.folder / name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(self._copy / name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             if message["at"] == 0:
                 os.ftruncate(descriptor, 0)

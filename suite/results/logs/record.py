@@ -138,6 +138,8 @@ class RunRecord:
     """Of runs with `timing=steps` (`suite_step_times`, docs/logs.md): `count`, `mean_ms`, …; empty for others."""
     step_times_by: str = ""
     """What took them."""
+    staleness: Mapping[str, float] = field(default_factory=dict)
+    """Of runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`, `most`; empty for others."""
 
     @property
     def best_quality(self) -> Mapping[str, float]:

@@ -23,7 +23,7 @@ from suite.results.score.measurement import measurements
 from suite.results.score.price import Prices
 from suite.results.score.scaling import interval_suffix, scaling_pair
 from suite.results.text import clean, csv_cell, markdown_escape
-from workloads.api import field_names
+from workloads.api import LoggedSettings, field_names
 
 NOT_VERIFIED = "Not verified by MLCommons Association."
 PROFILE_NOTICES: Mapping[str, str] = {
@@ -76,7 +76,12 @@ def _table_key(row: Row) -> tuple[object, ...]:
     if not group.profile:
         return ("", workload_name(group.workload), group.to_target, group.stop, group.mode)
     place = (group.profile, group.workload, group.system, group.device, group.device_name, group.sample_unit)
-    return (*place, group.batch_rule, group.to_target, group.stop, group.mode)
+    return (
+        *place,
+        group.to_target,
+        group.stop,
+        *(getattr(group, name) for name in field_names(LoggedSettings, table=True)),
+    )
 
 
 def _by_round(table: list[Row]) -> list[Row]:
@@ -112,7 +117,7 @@ def table_title(table: Sequence[Row]) -> str:
         title += f" ({clean(group.profile, 80)})"
     if not group.to_target:
         title += f": throughput, {clean(group.mode, 80)}, {clean(group.stop, 80)}"
-    return title
+    return f"{title}, asynchronous updates" if group.update == "async" else title
 
 
 def table_verdicts(table: Sequence[Row]) -> list[str]:

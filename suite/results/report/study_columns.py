@@ -71,6 +71,11 @@ def _step_times(row: Row, name: str) -> float | None:
     return _mean(record.step_times.get(name) for record in records(row))
 
 
+def _staleness(row: Row, name: str) -> float | None:
+    """A figure of `suite_staleness`, mean over runs."""
+    return _mean(record.staleness.get(name) for record in records(row))
+
+
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
@@ -245,6 +250,8 @@ COLUMNS: Mapping[str, Column] = {
     "p90": lambda row, line, context: _step_times(row, "p90_ms"),
     "p99": lambda row, line, context: _step_times(row, "p99_ms"),
     "steps": lambda row, line, context: _step_times(row, "count"),
+    "staleness": lambda row, line, context: _staleness(row, "mean"),
+    "updates": lambda row, line, context: _staleness(row, "updates"),
     "t(2b)/2t(b)": doubling,
     "GPU %": lambda row, line, context: _sensor(row, "gpu_percent"),
     "memory GB": lambda row, line, context: _times(_memory_bytes(row), 1e-9),

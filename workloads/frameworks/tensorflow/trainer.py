@@ -114,6 +114,11 @@ class TensorFlowTrainer(Trainer):
 
         return self._run(step, steps)
 
+    def wait(self) -> None:
+        """Return when the device has done what it was given."""
+        if self.on_gpu:
+            tf.experimental.sync_devices()
+
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """Loss and summed gradients of each item."""
         return self._run(lambda batch, _: self.backward(batch), steps)
@@ -133,7 +138,9 @@ class TensorFlowTrainer(Trainer):
                 if seen is not None:
                     _check(seen.result(), count)
                 seen = self._reader.submit(_read, self.total.read_value())
-        total = _read(self.sum_over_replicas([self.total.read_value()])[0])
+        own = self.total.read_value()
+        # Asynchronous workers have made different numbers of steps.
+        total = _read(own if self.exchange is not None else self.sum_over_replicas([own])[0])
         _check(total, count)
         return TrainStats(count, total / max(count, 1))
 
