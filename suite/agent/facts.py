@@ -23,6 +23,7 @@ def facts() -> dict[str, Any]:
     step = [os.environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
     return {
         "name": platform.node(),
+        "pid": os.getpid(),
         "suite": __version__,
         "python": platform.python_version(),
         "addresses": network.addresses(),

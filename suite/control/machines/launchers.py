@@ -8,11 +8,11 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from suite.agent.wire import Wire
+from suite.agent.wire import Message, Wire
 from suite.common.paths import PROJECT
 from suite.control.machines.link import Client, Link
 from suite.launch.children import die_with_parent
@@ -116,12 +116,15 @@ def started(name: str, by: str, launch: Launch) -> Link:
     """The link to an agent that starts now on a machine. Raises ValueError where srun or ssh are not here."""
     words = agent_words(launch["lease_seconds"])
     if by == "slurm":
-        return line_of(name, [*srun_words(name), *words], launch)
-    return line_of(name, [*ssh_words(name, launch["wait_seconds"]), shlex.join(words)], launch)
+        return line_of(name, [*srun_words(name), *words], launch, lambda facts: ["scancel", facts["slurm_step"]])
+    ssh = ssh_words(name, launch["wait_seconds"])
+    return line_of(name, [*ssh, shlex.join(words)], launch, lambda facts: [*ssh, f"kill -KILL {int(facts['pid'])}"])
 
 
-def line_of(name: str, words: Sequence[str], launch: Launch) -> Link:
-    """The link to the agent that a command starts on its own standard input and output."""
+def line_of(
+    name: str, words: Sequence[str], launch: Launch, ending: Callable[[Message], list[str]] = lambda facts: []
+) -> Link:
+    """The link to the agent that a command starts on its own standard input and output; `ending` ends it from outside."""
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - read when the line has ended
     try:
         process = subprocess.Popen(
@@ -138,5 +141,9 @@ def line_of(name: str, words: Sequence[str], launch: Launch) -> Link:
     assert process.stdout is not None
     wire = Wire(process.stdout, process.stdin)
     return Link(
-        name, wire, launch["lease_seconds"], launch["wait_seconds"], Client(process, Path(words[0]).name, errors)
+        name,
+        wire,
+        launch["lease_seconds"],
+        launch["wait_seconds"],
+        Client(process, Path(words[0]).name, ending, errors),
     )

@@ -33,6 +33,8 @@ class Client:
     process: subprocess.Popen[bytes]
     word: str
     """`srun`, `ssh`."""
+    ending: Callable[[Message], list[str]]
+    """From the agent's facts to the argv that ends it without its help; empty where there is none."""
     errors: IO[bytes]
     """What it wrote to its standard error."""
 
@@ -63,6 +65,7 @@ class Link:
         self._answers: dict[int, Message] = {}
         self._signal = ""
         self._loss: Loss | None = None
+        self._ended = False
 
     def ask(self, do: str, **order: Any) -> int:
         """Send an order; `answer` waits for what comes of it."""
@@ -128,8 +131,9 @@ class Link:
         self.wire.close()
         if self._client is None:
             return
-        if self._loss is not None and self._client.word == "srun" and self.facts is not None:
-            _cancel(self.facts["slurm_step"])  # a step may outlive its srun
+        if self._loss is not None and self.facts is not None and not self._ended:
+            self._ended = True
+            _start(self._client.ending(self.facts))  # a stopped agent, and a step of SLURM, may outlive their client
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._client.process.wait(CLIENT_SECONDS if self._loss is None else 0.1)
         if self._client.process.poll() is None:
@@ -149,12 +153,12 @@ class Link:
         return f"{self._client.word} {how}{f': {telling[-1]}' if said else ''}"
 
 
-def _cancel(step: str) -> None:
-    """Have SLURM end a step; nobody waits for it."""
-    if step:
+def _start(words: list[str]) -> None:
+    """Start a command that nobody waits for; its machine may not be reached."""
+    if words:
         with contextlib.suppress(OSError):
             subprocess.Popen(
-                ["scancel", step],
+                words,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from tests.helpers import PROJECT, TOY, TOY_RUN, events, only, run_events, status, wait_until
+from tests.helpers import PROJECT, TOY, TOY_RUN, events, only, run_events, status, suite_here, wait_until
 
 SSH = ("launch=ssh", "launch.hosts=[node1,node2]")
 SLEEPING = (*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:1000")
@@ -147,16 +147,28 @@ def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
 
 
 @pytest.mark.framework
-def test_two_machines_train_as_one_does(two, folder):
-    """NCF's demo in PyTorch: the loss of two machines is that of one to the last bit: two numbers have one sum."""
-    ncf = ("workload=ncf", "profile=demo", "gpus=2", "device=cpu", "seed=1", "stop=epochs:1", "oversubscribe=true")
-    losses = []
-    for name, words in (("one", ()), ("two", ("nodes=2", *SSH))):
-        done = run(two, folder, *ncf, *words, f"output={folder / name}")
+@pytest.mark.parametrize(
+    ("framework", "ways"),
+    [("pytorch", ("slurm", "ssh", "external")), ("tensorflow", ("slurm",)), ("mxnet", ("slurm",))],
+)
+def test_two_machines_train_as_one_does(two, folder, framework, ways):
+    """NCF's demo: the loss of two machines is that of one to the last bit, since two gradients have one sum; one log, checked."""
+    ncf = ("workload=ncf", f"framework={framework}", "profile=demo", "gpus=2", "device=cpu", "seed=1", "stop=epochs:1")
+    done = run(two, folder, *ncf, "oversubscribe=true", f"output={folder / 'one'}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    losses = [only(folder.glob("one/*/run_0/metrics.jsonl"))]
+    for way in ways:
+        before, words = WAYS[way]
+        words = (*words, "nodes=2", f"output={folder / way}")
+        done = run(two, folder, *ncf, *words, before=before, SUITE_LAUNCH_TOKEN="secret")
         assert done.returncode == 0, done.stdout + done.stderr
-        (block,) = only(folder.glob(f"{name}/*/run_0/metrics.jsonl")).read_text().splitlines()
-        losses.append((json.loads(block)["loss"], json.loads(block)["quality"]))
-    assert losses[0] == losses[1]
+        losses.append(only(folder.glob(f"{way}/*/run_0/metrics.jsonl")))
+    blocks = [json.loads(path.read_text()) for path in losses]
+    assert [(block["loss"], block["quality"]) for block in blocks] == [(blocks[0]["loss"], blocks[0]["quality"])] * len(
+        blocks
+    )
+    checked = suite_here(folder, "check", only(folder.glob(f"{ways[0]}/*/run_0/result_0.txt")))
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def agent_on(machine):
