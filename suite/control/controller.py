@@ -260,7 +260,9 @@ def _run(job: Job, index: int, console: Console, fleet: Fleet | None) -> Status:
         console.print(escape(f"unfinished attempt kept in {set_aside(folder)}"), soft_wrap=True)
     if fleet is not None:
         fleet.ready()
-        cleared = False
+        cleared, said = fleet.clear(job)
+        for line in said:
+            console.print(escape(line), soft_wrap=True)
     else:
         cleared = caches.clear(job.cache_clear, job.template.settings, console)
     run = job.run(index, cleared)

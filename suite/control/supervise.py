@@ -17,7 +17,7 @@ from suite.control.machines.here import Here
 from suite.control.machines.link import Gone, Link
 from suite.control.machines.remote import RemoteMachine
 from suite.control.progress import Progress
-from suite.control.telemetry import Telemetry
+from suite.control.telemetry import Telemetry, cut_received
 from suite.environments.environment import Environment
 from suite.launch.base import Framework, meet, network_variables
 from suite.launch.children import exit_text
@@ -91,9 +91,10 @@ class Supervisor:
         status = Status("failed", "the controller stopped for a reason of its own")
         try:
             self._file(Status("running"))
-            self._telemetry = [self._record_machine(host) for host in self.hosts if host.is_here]
+            self._telemetry = [self._record_machine(host) for host in self.hosts if host.is_here and not self._links]
             for host in self.hosts if self._links else ():
-                self.machines.append(RemoteMachine(self._links[host.name], host, self.folder))
+                own = machine_folder(self.folder, host, self.hosts)
+                self.machines.append(RemoteMachine(self._links[host.name], host, self.folder, own))
             self._start()
             for telemetry in self._telemetry:
                 telemetry.start()
@@ -128,12 +129,11 @@ class Supervisor:
     def _tell_condition(self, beats: list[Beat | None]) -> None:
         """Write into the log how much of the machine the run got."""
         names = [host.name for host in self.process_hosts]
-        here = [host for host in self.hosts if host.is_here]
-        samples = [
-            row
-            for host, telemetry in zip(here, self._telemetry, strict=False)
-            for row in condition.device_rows(telemetry.path, host.devices)
-        ]
+        paths = [(host, machine_folder(self.folder, host, self.hosts) / "telemetry.jsonl") for host in self.hosts]
+        if self._links:
+            for _, path in paths:
+                cut_received(path, self.folder / f"result_{self.run_spec.run_index}.txt")
+        samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]
         found = condition.figures(beats, names, samples)
         if found:
             self.busy = condition.busy(found)

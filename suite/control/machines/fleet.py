@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from suite import __version__
 from suite.agent.wire import Message, unpacked
-from suite.common.paths import env_root
+from suite.common.paths import PROJECT, env_root
 from suite.control.machines import launchers
 from suite.control.machines.launchers import Launch
 from suite.control.machines.link import Gone, Link
@@ -54,6 +55,21 @@ class Fleet:
             settings = job.template.settings
             if settings.data_dir:
                 _same_data(self._links, settings.dataset, settings.data_dir)
+
+    def clear(self, job: Job) -> tuple[bool, list[str]]:
+        """Clear the caches of a job's machines: whether that worked on all, and what is to be said."""
+        settings = job.template.settings
+        asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "data_dir": settings.data_dir}
+        words = [sys.executable, "-m", "suite.control.machines.clearing", json.dumps(asked)]
+        variables = {**carried_variables(), "PYTHONPATH": str(PROJECT)}
+        cleared, said = True, []
+        for link, answer in _asked(
+            self._links[: settings.nodes], "ask", command=words, most_seconds=ASK_SECONDS, variables=variables
+        ):
+            found = json.loads(answer["output"]) if answer["code"] == 0 else {"cleared": False, "said": _last(answer)}
+            cleared = cleared and bool(found["cleared"])
+            said += [f"machine {link.name}: {found['said']}"] if found["said"] else []
+        return cleared, said
 
     def ready(self) -> None:
         """Before a run: start agents that were lost again. Raises ValueError if a machine does not come back."""
@@ -193,14 +209,20 @@ def _asked(links: Sequence[Link], do: str, **order: Any) -> list[tuple[Link, Mes
         raise ValueError(str(error)) from None
 
 
+def _last(answer: Message) -> str:
+    """The last line of what a command that failed said."""
+    return str((answer["errors"].strip().splitlines() or [f"exit code {answer['code']}"])[-1])
+
+
 def _same_versions(
     links: Sequence[Link], environment: Environment, packages: Sequence[str], expected: Mapping[str, str]
 ) -> None:
     command = environment.command("-c", VERSIONS_SCRIPT, *packages)
     for link, answer in _asked(links, "ask", command=command, most_seconds=ASK_SECONDS, variables=carried_variables()):
         if answer["code"] != 0:
-            last = (answer["errors"].strip().splitlines() or [f"exit code {answer['code']}"])[-1]
-            raise ValueError(f"machine {link.name}: environment {environment.name} does not answer there: {last}")
+            raise ValueError(
+                f"machine {link.name}: environment {environment.name} does not answer there: {_last(answer)}"
+            )
         found = json.loads(answer["output"].strip().splitlines()[-1])
         for name in packages:
             if found[name] != expected[name]:

@@ -6,11 +6,13 @@ import contextlib
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from suite.agent.wire import Message, packed, unpacked
+from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import write_atomically
 from suite.control.machines.base import ENDING_SECONDS, Loss
@@ -38,6 +40,9 @@ CARRIED = (
 """Beginnings of the variables that a user sets for workers where the command is typed. All others are the machine's own."""
 BEGIN_SECONDS = 60.0
 END_SECONDS = 2 * GRACE_SECONDS + 4.0
+WITNESS = "telemetry"
+"""Name of the process that samples the machine."""
+OF_MACHINE = ("telemetry.jsonl", "topology.json", f"{WITNESS}.log")
 _FILE = re.compile(r"\.?[\w=+-][\w.=+-]*")
 _OURS = (RUN_FILE, STATUS_FILE)
 """Files of a run's folder that the controller alone writes."""
@@ -63,8 +68,9 @@ class RemoteChild:
 class RemoteMachine:
     """One machine during one run. Its workers write into a folder of their machine; what appears there appears here."""
 
-    def __init__(self, link: Link, host: Host, folder: Path) -> None:
-        self.link, self.host, self._copy = link, host, folder
+    def __init__(self, link: Link, host: Host, folder: Path, own: Path) -> None:
+        """`folder`: the run's, here; `own`: what the machine says of itself comes there."""
+        self.link, self.host, self._copy, self._own = link, host, folder, own
         self.exits: dict[str, int] = {}
         self._gone: set[int] = set()
         self._oom_kills = 0
@@ -76,6 +82,13 @@ class RemoteMachine:
         watches = not host.environment.argv_prefix  # ids inside a container are not the machine's
         begun = link.call("begin", BEGIN_SECONDS, run=run, files=arrays, watches_pids=watches)
         self.folder = Path(begun["folder"])
+        self._watch_machine(str(run["settings"]["device"]))
+
+    def _watch_machine(self, device: str) -> None:
+        """Telemetry and topology, where the machine has this Python with its packages."""
+        words = [sys.executable, "-m", "suite.control.machines.witness", str(self.folder), device]
+        with contextlib.suppress(ValueError):
+            self.link.call("start", name=WITNESS, arguments=words, variables={"PYTHONPATH": str(PROJECT)})
 
     def ports(self) -> list[int]:
         """Found by trying, over there."""
@@ -155,7 +168,11 @@ class RemoteMachine:
         if "whole" in message:
             write_atomically(self._copy / name, message["whole"])
             return
-        descriptor = os.open(self._copy / name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        if name == f"{WITNESS}.log" and not message["data"]:
+            return  # nothing went wrong
+        folder = self._own if name in OF_MACHINE else self._copy
+        folder.mkdir(exist_ok=True)
+        descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         try:
             if message["at"] == 0:
                 os.ftruncate(descriptor, 0)

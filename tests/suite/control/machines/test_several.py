@@ -152,7 +152,7 @@ def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
     [("pytorch", ("slurm", "ssh", "external")), ("tensorflow", ("slurm",)), ("mxnet", ("slurm",))],
 )
 def test_two_machines_train_as_one_does(two, folder, framework, ways):
-    """NCF's demo: the loss of two machines is that of one to the last bit, since two gradients have one sum; one log, checked."""
+    """NCF's demo: the loss of two machines is that of one to the last bit, since two gradients have one sum."""
     ncf = ("workload=ncf", f"framework={framework}", "profile=demo", "gpus=2", "device=cpu", "seed=1", "stop=epochs:1")
     done = run(two, folder, *ncf, "oversubscribe=true", f"output={folder / 'one'}")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -167,6 +167,13 @@ def test_two_machines_train_as_one_does(two, folder, framework, ways):
     assert [(block["loss"], block["quality"]) for block in blocks] == [(blocks[0]["loss"], blocks[0]["quality"])] * len(
         blocks
     )
+    for node in ("node1", "node2"):  # what each machine says of itself
+        own = only(folder.glob(f"{ways[0]}/*/run_0/{node}"))
+        assert json.loads((own / "topology.json").read_text())["kernel"] == os.uname().release
+        header, *samples = map(json.loads, (own / "telemetry.jsonl").read_text().splitlines())
+        assert header["window"] == "run_start to run_stop"
+        assert all(sample["run_processes"] > 0 for sample in samples)
+        assert len(samples) > 1
     checked = suite_here(folder, "check", only(folder.glob(f"{ways[0]}/*/run_0/result_0.txt")))
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
