@@ -25,6 +25,7 @@ FRAMEWORK_PATHS = (
 SLOW_PATHS = (
     "stress/test_*.py",
     "suite/common/test_wheel.py",
+    "suite/control/machines/test_several.py",
     "suite/control/test_interrupts.py",
     "suite/control/test_runs.py",
     "suite/environments/test_docker.py",
