@@ -81,6 +81,22 @@ def test_outputs_are_those_of_the_frameworks_own_network(framework, model):
     assert relative(found["logits/suite"], found["logits/stock"]) <= 1e-4
 
 
+MEASURED = [
+    *(("littlecnn", 32, 64), ("googlenet", 64, 16), ("resnet18", 64, 32)),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in (("vgg16", 96, 8), ("inception_v3", 107, 8))),
+]
+"""Network, pixels of a side, images: enough of them that activations outweigh gradients."""
+
+
+@pytest.mark.parametrize(("model", "image_size", "images"), MEASURED)
+def test_the_estimate_of_activations_is_near_the_peak_of_a_step(model, image_size, images):
+    """What refuses a batch: at most what PyTorch's tensors take at the peak of a step, and 2.5 times as much is enough."""
+    found = probe("pytorch", "probes.zoo_memory.peak_of_a_step", model, image_size, images)
+    peak, estimate, gradients = (int(found[name]) for name in ("peak", "estimate", "gradients"))
+    assert gradients == 4 * layer_lists.parameter_count(networks.build(model, image_size, 10))
+    assert estimate <= peak <= 2.5 * estimate + gradients
+
+
 @pytest.mark.slow
 def test_kerass_inception_v3_lacks_what_is_said():
     """Its batch norms have no scale, its averages count no padding: the outputs are near, not equal."""
