@@ -3,7 +3,8 @@
     python benchmarks/study.py NAME [KEY=VALUE …] [--figures FOLDER] [--name NAME] [--runs FOLDER]
 
 Runs `python run_suite.py study=NAME KEY=VALUE …` and prints JSON: the table of `suite report` (numbers as it prints them),
-for each job what others took of its cores, time and CPU time of the whole command. `--figures` writes the figures as SVG,
+for each job what others took of its cores and what it got of the CPU time that it asked for (a rate over that share is about
+that of an idle machine), time and CPU time of the whole command. `--figures` writes the figures as SVG,
 named study_NAME.svg or study_NAME_NUMBER.svg; `--name`: another name than the study's; `--runs`: where runs are kept, and
 taken up again if they are there.
 """
@@ -26,13 +27,16 @@ from suite.results.report.studies import study_table, study_texts
 from suite.results.report.study_lines import study_results
 
 
-def others_shares(runs: list[Run]) -> dict[str, float]:
-    """Folder of a job to what other processes took of its cores."""
+def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
+    """Folder of a job to its shares: of its cores what others took, of the CPU time that it asked for what it got."""
     found = {}
     for one in runs:
         condition = one.reading.record.condition if one.reading is not None else None
-        if condition is not None and "others_share" in condition.figures:
-            found[one.path.parent.parent.name] = round(condition.figures["others_share"], 2)
+        if condition is not None:
+            shares = {name: condition.figures.get(name) for name in ("others_share", "cpu_share")}
+            found[one.path.parent.parent.name] = {
+                name: round(value, 2) for name, value in shares.items() if value is not None
+            }
     return found
 
 
@@ -80,7 +84,7 @@ def main() -> None:
         found = {
             **head("study"), "study": arguments.study, "settings": words, "command": spent.figures(),
             "notes": study_texts(result), "header": table.header, "body": table.body, "footer": table.footer,
-            "others_share": others_shares(runs), "figures": pictures,
+            "jobs": conditions(runs), "figures": pictures,
         }  # fmt: skip
     print(json.dumps(found, indent=1, ensure_ascii=False))
 

@@ -15,10 +15,10 @@ from workloads.zoo.workload import Zoo
 
 
 def peak_of_a_step(model, image_size, images):
-    """Bytes: `peak`, of tensors at the peak of a step of so many images over those before it; `estimate`, the suite's;
-    `gradients`, which are a part of the peak.
+    """Bytes: `peak`, of tensors at the peak of a step of so many images over those before it; `estimate`, the suite's.
 
-    PyTorch's profiler reports every allocation of its CPU allocator; scratch memory of oneDNN is not among them.
+    Gradients are there before the step, which adds to them. PyTorch's profiler reports every allocation of its CPU allocator;
+    scratch memory of oneDNN is not among them.
     """
     small = synthetic_zoo.workload(model, "pytorch", image_size)
     workload = Zoo(dataclasses.replace(small.settings, batch_size_global=images), small.facts)
@@ -33,12 +33,10 @@ def peak_of_a_step(model, image_size, images):
         profile.export_chrome_trace(str(path))
         events = json.loads(path.read_text())["traceEvents"]
     changes = sorted((one["ts"], number, one["args"]["Bytes"]) for number, one in enumerate(events) if is_memory(one))
-    gradients = sum(4 * parameter.numel() for parameter in trainer.parameters.values())
     trainer.close()
     found = {
         "peak": np.cumsum([size for *_, size in changes]).max(),
         "estimate": images * Zoo.activation_bytes(workload.settings),
-        "gradients": gradients,
     }
     return {name: np.int64(value) for name, value in found.items()}
 
