@@ -52,8 +52,9 @@ def update(workload, parameters, states, rate):
         parameter.grad = None
 
 
-def trained(model_name, image_size, chosen="sgd", moved=False):
-    """Losses of five steps of small images. `moved`: from weights as far away as rounding to float32 would put them."""
+def trained(model_name, image_size, chosen="sgd", moved=False, rate=None):
+    """Losses of five steps of small images. `moved`: from weights as far away as rounding to float32 would put them; `rate`:
+    another learning rate than that of the frameworks' steps."""
     workload = synthetic_zoo.workload(model_name, "pytorch", image_size, chosen)
     weights = {name: value.astype(np.float64) for name, value in synthetic_zoo.weights(workload).items()}
     if moved:
@@ -64,6 +65,6 @@ def trained(model_name, image_size, chosen="sgd", moved=False):
     for step in range(STEPS):
         loss = loss_of(workload, model, synthetic_zoo.batch(workload, step))
         loss.backward()
-        update(workload, parameters, states, workload.learning_rate(step))
+        update(workload, parameters, states, workload.learning_rate(step) if rate is None else rate)
         losses.append(loss.item())
     return {"losses": np.array(losses)}

@@ -18,12 +18,17 @@ from workloads.zoo.workload import Zoo
 CLASSES = 10
 IMAGES = 4
 """Of a step."""
-MORE_IMAGES = 12
-"""Where batch norm would have too few values: the last maps are of 1 × 1 or 2 × 2 pixels."""
-RATES = {"littlecnn": 1e-4, "googlenet": 1e-5, "inception": 1e-5, "resnet": 1e-5}
+MORE_IMAGES = {
+    "inception_v3": 32,
+    **dict.fromkeys(("inception_bn", *(f"resnet{n}" for n in (18, 34, 50, 101, 152))), 12),
+}
+"""Where batch norm would have too few values: the last maps are of 1 × 1 pixel, or of 2 × 2."""
+RATES = {
+    **{"littlecnn": 1e-4, "googlenet": 1e-5, "resnet18": 1e-5, "resnet34": 1e-5},
+    **dict.fromkeys(("inception_v3", "resnet50", "resnet101", "resnet152", "vgg19"), 1e-7),
+}
 OTHER_RATE = 1e-6
-"""Start of a network's name to its rate, so low that rounding in float32 does not grow within five steps; the losses of
-five different batches."""
+"""Network to its rate, so low that rounding in float32 does not grow within five steps, of five different batches."""
 COUNTS = {
     ("littlecnn", 32, "same"): (2_168_362, 12, 0.027, 0.10),
     ("littlecnn", 32, "valid"): (1_250_858, 12, 0.021, 0.09),
@@ -48,12 +53,12 @@ COUNTS = {
 
 def images(model: str) -> int:
     """Of a step of small images."""
-    return MORE_IMAGES if model.startswith(("inception", "resnet")) else IMAGES
+    return MORE_IMAGES.get(model, IMAGES)
 
 
 def rate(model: str) -> float:
     """Of five steps."""
-    return next((value for start, value in RATES.items() if model.startswith(start)), OTHER_RATE)
+    return RATES.get(model, OTHER_RATE)
 
 
 def workload(model: str, framework: str, image_size: int = 0, chosen: str = "sgd", **changes: object) -> Zoo:

@@ -15,9 +15,10 @@ CHEAP = {"littlecnn": 32, "googlenet": 64, "resnet18": 64}
 """Network to pixels of a side; the others are marked slow."""
 SLOW = {"alexnet": 64, "overfeat": 71, "vgg11": 64, "vgg16": 64, "vgg19": 64, "resnet34": 64}
 DEEP = {"inception_bn": 64, "inception_v3": 75, "resnet50": 64, "resnet101": 64, "resnet152": 64}
-"""Batch norm over few values, many times: rounding in float32 grows a hundredfold in a step."""
-LOSS_LIMITS = {"vgg16": 3e-5, "vgg19": 3e-5}
-"""Of a loss beside PyTorch's; 1e-5 for the others. In 16 layers without batch norm MXNet's fifth loss was 1.2e-5 away."""
+"""Batch norm over few values, many times."""
+OFF_FLOAT64 = {"inception_bn": 1e-5, "inception_v3": 5e-4, "resnet50": 4e-5, "resnet101": 1e-4, "resnet152": 1e-4}
+"""Limit of a loss' distance from float64; 5e-6 for the others, so that two frameworks are within 1e-5 of each other. Already
+the first loss of the deep ones is 1e-5 away in float32: docs/zoo.md has what was measured."""
 STEPPED = [*CHEAP.items(), *(pytest.param(*item, marks=pytest.mark.slow) for item in SLOW.items())]
 PAIRS = [(framework, model) for framework, models in EQUAL.items() for model in models]
 HEAVY = ("alexnet", "vgg11", "vgg16", "vgg19", "resnet101", "resnet152")
@@ -45,18 +46,44 @@ def test_five_steps_are_equal_in_every_framework(framework, model, image_size):
     found, wanted = trained(framework, model, image_size), trained("pytorch", model, image_size)
     assert len(found["losses"]) == 5
     assert len(set(np.round(wanted["losses"], 4))) == 5
-    np.testing.assert_allclose(found["losses"], wanted["losses"], rtol=LOSS_LIMITS.get(model, 1e-5))
+    np.testing.assert_allclose(found["losses"], wanted["losses"], rtol=1e-5)
     assert relative(found["outputs"], wanted["outputs"]) <= 1e-5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "image_size"), DEEP.items())
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_deep_networks_agree_in_outputs_and_in_the_first_loss(framework, model, image_size):
+def test_deep_networks_agree_in_outputs(framework, model, image_size):
     found, wanted = trained(framework, model, image_size), trained("pytorch", model, image_size)
-    assert np.isfinite(found["losses"]).all()
-    np.testing.assert_allclose(found["losses"][0], wanted["losses"][0], rtol=1e-4)
     assert relative(found["outputs"], wanted["outputs"]) <= 1e-5
+
+
+def in_float64(model, image_size, *how):
+    """Losses of the same five steps."""
+    chosen = "rmsprop_demo" if model == "littlecnn" else "sgd"
+    return probe("pytorch", "probes.zoo_float64.trained", model, image_size, chosen, *how)["losses"]
+
+
+@pytest.mark.parametrize(
+    ("model", "image_size"),
+    [
+        *(("littlecnn", 32), ("googlenet", 64), pytest.param("resnet18", 64, marks=pytest.mark.slow)),
+        *(pytest.param(*item, marks=pytest.mark.slow) for item in {**SLOW, **DEEP}.items() if item[0] != "overfeat"),
+    ],
+)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_five_steps_are_those_of_float64(framework, model, image_size):
+    """OverFeat is left out: its 143 million weights would take 5 GB."""
+    found, wanted = trained(framework, model, image_size)["losses"], in_float64(model, image_size)
+    np.testing.assert_allclose(found, wanted, rtol=OFF_FLOAT64.get(model, 5e-6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rate", "least", "most"), [(1e-5, 1e-4, 1.0), (1e-7, 0.0, 1e-5)])
+def test_why_the_rate_is_low(rate, least, most):
+    """In float64, weights as near as rounding to float32 puts them end up elsewhere if ResNet-50's rate is not low."""
+    wanted, moved = (in_float64("resnet50", 64, moved, rate) for moved in (False, True))
+    assert least <= np.abs(moved / wanted - 1).max() <= most
 
 
 @pytest.mark.slow
