@@ -37,8 +37,8 @@ KINDS = {
     "ssd": (SSD, SSD_SETS, "nvidia_v0.5_dgx1", "coco2017", (117_266, 4_952), 80),
 }
 """Workload to its class, sets, the chosen one, data set, training and evaluation images, classes."""
-
-
+ZOO_RATE = 1e-6
+"""At the set's own rate the loss of networks without batch norm, on random images, soon is no number."""
 PIPELINE_IMAGES = 512
 """So many are made for the pipeline's own rate, after a tenth as many that are not timed."""
 
@@ -60,6 +60,7 @@ def full_size(
     options |= {"image_size": pixels} if pixels else {}
     left_out = ("batch_size_global", "lr_scaling")
     values = {name: value.value for name, value in sets[chosen].items() if name not in left_out}
+    values |= {"learning_rate": ZOO_RATE} if name == "zoo" else {}
     settings = Settings(
         workload=name, framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
         devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,

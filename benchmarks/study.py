@@ -35,7 +35,7 @@ def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
         if condition is not None:
             shares = {name: condition.figures.get(name) for name in ("others_share", "cpu_share")}
             found[one.path.parent.parent.name] = {
-                name: round(value, 2) for name, value in shares.items() if value is not None
+                name: round(value, 3) for name, value in shares.items() if value is not None
             }
     return found
 
