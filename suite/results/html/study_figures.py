@@ -13,7 +13,7 @@ from suite.results.report.studies import number_text, study_table
 from suite.results.report.study_columns import COLUMNS, Context, device_batch, records
 from suite.results.report.study_lines import Line, StudyResult
 from suite.results.score.groups import Row
-from suite.results.text import clean
+from suite.results.text import clean, devices_text
 
 _MOST_BARS = 40
 _LOSSES = ("eval_loss", "loss")
@@ -64,6 +64,8 @@ def _rest(line: Line, *keys: str) -> str:
 
 
 def _word(key: str, value: str) -> str:
+    if key == "gpus" and value.isdigit() and len(value) < 6:
+        return devices_text(int(value))
     bare = value in ("all", "true", "false") or re.fullmatch(r"[\d.e+-]+", value)
     return clean(f"{key.rpartition('.')[2].replace('_', ' ')} {value}" if bare else value, 24)
 

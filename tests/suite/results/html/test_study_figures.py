@@ -66,6 +66,13 @@ def test_labels_leave_out_what_is_alike_and_say_what_numbers_are(tmp_path):
     assert [bar.label for bar in chart.bars] == ["cores per device 1", "cores per device all"]
 
 
+def test_numbers_of_devices_are_called_so(tmp_path):
+    for count in (1, 2):
+        run(tmp_path, f"d{count}", [f"gpus={count}"])
+    plan(tmp_path, [cell(f"d{count}", gpus=str(count)) for count in (1, 2)], figure={"y": "samples/s", "kind": "bars"})
+    assert [bar.label for bar in charts_of(tmp_path)[0].bars] == ["1 device", "2 devices"]
+
+
 def test_what_stands_below_a_figure_is_not_cut():
     labels = ("busy machine", "cpu", "small version", "synthetic")
     with matplotlib_settings():
