@@ -50,6 +50,14 @@ def _main(arguments: list[str]) -> int:
     parser.add_argument("--version", action="version", version=f"suite {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     asked = next((word for word in arguments if not word.startswith("-")), None)
+    if asked is not None and asked not in COMMANDS:
+        from suite.common.registry import nearest
+
+        print(
+            f"suite {asked}: no such command; there are {', '.join(COMMANDS)}{nearest(asked, COMMANDS)}",
+            file=sys.stderr,
+        )
+        return 2
     for name, summary in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=summary)
         if name == asked and name != "run":

@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from suite.common import registry
 from tests.helpers import PROFILES
+from tests.machines.fixtures import machines, machines_of_module  # noqa: F401, fixtures of all tests
 
 RUNS_PATHS = ("workloads/*/test_*_runs.py",)
 """Files whose tests start whole runs."""
@@ -26,6 +27,7 @@ SLOW_PATHS = (
     "suite/common/test_wheel.py",
     "suite/control/test_interrupts.py",
     "suite/control/test_runs.py",
+    "suite/environments/test_docker.py",
     "suite/environments/test_plugins.py",
     "suite/environments/test_venvs.py",
     "workloads/common/coco/test_coco_demo.py",

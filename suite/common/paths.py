@@ -2,7 +2,8 @@
 measured once."""
 
 import os
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 
 PROJECT = Path(__file__).resolve().parents[2]
 """Root of the repository, or where the package is installed: the folder that holds the package."""
@@ -35,6 +36,17 @@ def env_root() -> Path:
 def cache_root() -> Path:
     """What was measured once on this machine: $SUITE_CACHE_DIR, else `.cache` in the repository."""
     return _root("SUITE_CACHE_DIR", ".cache")
+
+
+def mapped(path: str | os.PathLike[str], path_map: Mapping[str, str]) -> str:
+    """The path with the longest folder of `path_map` that holds it replaced by that folder's value; else as it is."""
+    text = os.fspath(path)
+    outside = PurePosixPath(text)
+    parents = [parent for parent in path_map if outside.is_relative_to(PurePosixPath(parent))]
+    if not parents:
+        return text
+    longest = max(parents, key=lambda parent: len(PurePosixPath(parent).parts))
+    return str(PurePosixPath(path_map[longest]) / outside.relative_to(PurePosixPath(longest)))
 
 
 def _root(variable: str, folder: str) -> Path:

@@ -22,9 +22,10 @@ STUDIES = "suite.studies"
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` for the closest allowed name, or an empty string."""
-    matches = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
-    return f" (did you mean '{matches[0]}'?)" if matches else ""
+    """` (did you mean 'x'?)` for the closest allowed name, whatever the case of its letters, or an empty string."""
+    by_lower = {name.lower(): name for name in allowed}
+    matches = difflib.get_close_matches(given.lower(), list(by_lower), n=1, cutoff=0.5)
+    return f" (did you mean '{by_lower[matches[0]]}'?)" if matches else ""
 
 
 def not_allowed(what: str, given: object, allowed: Iterable[str]) -> ValueError:

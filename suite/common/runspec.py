@@ -9,10 +9,11 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from suite.common.paths import mapped
 from workloads.api import Facts, Json, Settings
 
 SCHEMA = 2
@@ -26,7 +27,7 @@ class RunSpec:
     runs_required: int
     """Runs that the rules ask for a result."""
     folder: str
-    """The run's folder as the workers see it."""
+    """The run's folder."""
     settings: Settings
     facts: Facts
     labels: tuple[str, ...]
@@ -60,6 +61,16 @@ class RunSpec:
             shutil.copyfile(source, copy)
             value["facts"]["arrays"][name] = copy.name
         write_atomically(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+    def seen_by_workers(self) -> RunSpec:
+        """The run with its paths as they are in its environment: in a container, folders may stand elsewhere."""
+        path_map = self.environment.get("path_map") or {}
+        options = {
+            name: mapped(value, path_map) if isinstance(value, str) and value.startswith("/") else value
+            for name, value in self.settings.options.items()
+        }
+        settings = replace(self.settings, data_dir=mapped(self.settings.data_dir, path_map), options=options)
+        return replace(self, folder=mapped(self.folder, path_map), settings=settings)
 
 
 def _build(kind: Any, value: Mapping[str, Json], path: Path) -> Any:

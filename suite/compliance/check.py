@@ -17,10 +17,12 @@ import yaml
 from suite.compliance import rule_files, rulesets
 from suite.compliance.complaints import MISSING, Complaint, explain
 from suite.compliance.rulesets import RULES_FOLDER, Rules
+from suite.results.logs.collect import NOT_ENDED, RUNNING
 from suite.results.logs.events import Event, Problem
 from suite.results.logs.lines import read_events
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
+from suite.results.logs.recorded_telemetry import json_object
 
 RULESET = rulesets.DEFAULT
 
@@ -74,7 +76,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     return Verdict(
         path,
         passed,
-        _verdict_text(passed, record, complaints),
+        _verdict_text(path, passed, record, complaints),
         name,
         tuple(complaints),
         remarks,
@@ -154,7 +156,7 @@ def _joined_records(line: int) -> Complaint:
     )
 
 
-def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> str:
+def _verdict_text(path: Path, passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> str:
     profile = record.settings.profile
     if passed and profile in ("", "reference"):
         return "passes (not verified by MLCommons Association)"
@@ -163,7 +165,8 @@ def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complain
         return f"log format valid; {what} no relation to MLPerf"
     count = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
     if record.status == "truncated":
-        return f"cut off: the log has no run_stop; {count}"
+        status = json_object(path.with_name("status.json")).get("status")
+        return f"{NOT_ENDED if status == RUNNING else 'cut off'}: the log has no run_stop; {count}"
     return count
 
 

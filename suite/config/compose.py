@@ -17,6 +17,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from suite import __version__
 from suite.common import registry
 from suite.common.study import Cell
 from suite.common.typed import as_typed
@@ -98,9 +99,12 @@ def _compose(arguments: Sequence[str]) -> Request:
     if flags.help:
         print(as_typed(help_text(overrides.words(flags.overrides))))
         return Request((), False)
+    if flags.version:
+        print(f"suite {__version__} (Hydra {hydra.__version__})")
+        return Request((), False)
     if studies.named(flags.overrides):
         return _study(flags.overrides, [text for text in arguments if text not in flags.overrides], plugins)
-    if not (flags.hydra_help or flags.info or flags.shell_completion or flags.version):
+    if not (flags.hydra_help or flags.info or flags.shell_completion):
         overrides.check(flags.overrides, multirun=flags.multirun)
     added, note = default_gpus(overrides.words(flags.overrides)) if flags.multirun else ("", "")
     arguments = [*([added] if added else []), *arguments]

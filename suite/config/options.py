@@ -55,11 +55,16 @@ class EnvironmentConfig:
     """`environment.*`: how to reach a Python that has the framework."""
 
     name: str = option(
-        "auto", "auto: the framework's own; current: this Python; custom; or a name made by `suite env create`"
+        "auto",
+        "auto: the framework's own; current: this Python; custom; docker, podman, apptainer or enroot; or a name made by "
+        "`suite env create`",
     )
-    argv_prefix: list[str] = option([], "what stands before the Python: docker run …, srun …")
-    python: str | None = option(None, "the Python to call")
+    argv_prefix: list[str] = option([], "what stands before the Python, in a container inside it: numactl …")
+    python: str | None = option(None, "the Python to call, as seen inside a container")
     path_map: dict[str, str] = option({}, "host folder to the folder inside a container")
+    image: str | None = option(None, "a container's image: NAME:TAG, or a file for apptainer and enroot")
+    mounts: list[str] = option([], "more to see in a container, read-only: HOST, HOST:INSIDE, or HOST:INSIDE:rw")
+    options: list[str] = option([], "more words for docker run, podman run, apptainer exec or enroot start")
 
 
 @dataclass
@@ -88,6 +93,20 @@ class TimingConfig:
 
 
 @dataclass
+class UpdateConfig:
+    """`update.*`: who waits for whom before an update."""
+
+    kind: str = option(
+        "sync",
+        "sync: one update by the gradients of all devices; async (short: update=async): one by those of each, on a server",
+        choices=("sync", "async"),
+    )
+    straggler_ms: int = option(
+        0, "milliseconds that the last device sleeps in each of its steps", minimum=0, example="50"
+    )
+
+
+@dataclass
 class SuiteConfig:
     """The keys at the top level."""
 
@@ -101,6 +120,7 @@ class SuiteConfig:
     data: Any = option(dict, "how samples are read: keys of the workloads that have them")
     backbone: Any = option(dict, "pretrained weights: keys of the workloads that have them")
     timing: TimingConfig = option(TimingConfig, "what is timed")
+    update: UpdateConfig = option(UpdateConfig, "who waits for whom before an update")
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
     nodes: int = option(1, "machines", minimum=1, example="1")
     device: str = option(
@@ -109,7 +129,10 @@ class SuiteConfig:
         choices=("auto", "cuda", "cpu"),
     )
     link: str = option(
-        "auto", "no_p2p: GPUs exchange data by way of the host, not over their own links", choices=("auto", "no_p2p")
+        "auto",
+        "no_p2p: GPUs exchange data by way of the host, not over their own links; network: by the network's protocol "
+        "alone, also within a machine",
+        choices=("auto", "no_p2p", "network"),
     )
     oversubscribe: bool = option(False, "allow more devices than there are; labels the result")
     precision: str = option("fp32", "arithmetic of the model", choices=("fp32", "tf32", "bf16", "fp16"))

@@ -24,6 +24,7 @@ CONF = shipped("conf")
 _PLACE = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
 UNUSED = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir", "hydra.job.chdir")
 """Keys of Hydra's that would be ignored without a word."""
+_SHORT = {"timing": "timing.each", "update": "update.kind"}
 GROUPS = ("workload", "framework", "profile", "rules", "environment", "system")
 
 
@@ -36,11 +37,14 @@ def group_choices(group: str) -> list[str]:
 
 
 def quoted(argument: str) -> str:
-    """`timing=steps` in full; `output=PATH`, `backbone.weights=PATH` and `plugins=[PATH,…]` with every path quoted: Hydra's
-    grammar knows no spaces at the ends, commas or non-ASCII letters."""
+    """`timing=steps` and `update=async` in full.
+
+    `output=PATH`, `backbone.weights=PATH` and `plugins=[PATH,…]` with every path quoted: Hydra's grammar knows no spaces at
+    the ends, commas or non-ASCII letters.
+    """
     key, _, value = argument.partition("=")
-    if key == "timing":  # the short form
-        return f"timing.each={value}"
+    if key in _SHORT:
+        return f"{_SHORT[key]}={value}"
     if key in ("output", "backbone.weights") and value and value[0] not in "'\"":
         return f"{key}={_quote(value)}"
     if key == "plugins" and value not in ("", "null") and not set(value) & set("'\""):
@@ -137,11 +141,20 @@ def value_texts(argument: str) -> list[str]:
 def _parse(argument: str) -> Override:
     try:
         return OverridesParser.create().parse_override(argument)
-    except HydraException as error:
+    except HydraException:
         if re.fullmatch(r"[\w.-]+", argument) and (meant := _meant(argument)):
             raise ValueError(f"{argument}: not of the form key=value{meant}") from None
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{argument}: not of the form key=value ({reason}); quote unusual text: key=\"'…'\"") from None
+        if whole := _without_empty_values(argument):
+            raise ValueError(f"{argument}: a comma with no value beside it; type {whole}") from None
+        raise ValueError(f"{argument}: not of the form key=value; quote unusual text: key=\"'…'\"") from None
+
+
+def _without_empty_values(argument: str) -> str:
+    """`gpus=1,2` for `gpus=1,,2,`; empty where no comma is too many, or nothing is left."""
+    key, _, value = argument.partition("=")
+    items = value.split(",")
+    kept = [item for item in items if item.strip()]
+    return f"{key}={','.join(kept)}" if kept and len(kept) < len(items) else ""
 
 
 def _chosen(overrides: Sequence[Override]) -> dict[str, list[str]]:

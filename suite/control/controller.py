@@ -36,6 +36,8 @@ NOT_IN_NAME = (
         "environment.python",
         "environment.argv_prefix",
         "environment.path_map",
+        "environment.mounts",
+        "environment.options",
         "watchdog_seconds",
         "setup_watchdog_seconds",
     ),

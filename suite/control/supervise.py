@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
@@ -24,6 +25,8 @@ from suite.worker.heartbeat import STACK_SIGNAL, Beat, beat_path, read_beat, tol
 POLL_SECONDS = 0.1
 WITHOUT_LINKS = {"NCCL_P2P_DISABLE": "1", "MXNET_ENABLE_GPU_P2P": "0"}
 """`link=no_p2p`: NCCL (PyTorch, TensorFlow) and MXNet copy by way of the host's memory."""
+OF_LINKS = {"auto": {}, "no_p2p": WITHOUT_LINKS, "network": {**WITHOUT_LINKS, "NCCL_SHM_DISABLE": "1"}}
+"""`link=network`: NCCL goes over sockets or InfiniBand within a machine too; processes on CPU cores always talk by TCP."""
 STACK_SECONDS = 5.0
 """How long a hung worker may take to write its stacks: a machine that is busy lets it wait."""
 EXIT_SECONDS = 20.0
@@ -53,10 +56,12 @@ class Supervisor:
         self.framework = framework
         self.progress = progress
         self.hosts = hosts_of(self.run_spec, environment)
-        self.process_hosts = framework.hosts_of_processes(self.hosts)
+        self.process_hosts = framework.hosts_of_processes(self.hosts, run.settings.update)
         self.process_count = len(self.process_hosts)
         self.started = _now()
         self.children: dict[str, subprocess.Popen[bytes]] = {}
+        self._servers: set[str] = set()
+        """Names of the children that serve the workers."""
         self._last_count = [-1] * self.process_count
         self._last_change = [time.monotonic()] * self.process_count
         self._done_since: float | None = None
@@ -126,32 +131,49 @@ class Supervisor:
 
     def _start(self) -> None:
         cluster = meet(self.hosts)
-        linked = WITHOUT_LINKS if self.run_spec.settings.link == "no_p2p" else {}
+        linked = OF_LINKS[self.run_spec.settings.link]
         for host in cluster.hosts:
             assert host.environment is not None
             run_file = host.environment.map_path(self.folder / "run.json")
             for command in self.framework.commands(self.run_spec, run_file, cluster, host):
-                arguments = host.environment.command(*command.arguments)
-                variables = {**os.environ, "PYTHONUNBUFFERED": "1", **linked, **command.variables}
+                told = {"PYTHONUNBUFFERED": "1", **linked, **command.variables}
+                arguments = host.environment.of_process(self.folder, command.name, told).command(*command.arguments)
+                variables = {**os.environ, **told}
                 log = self.folder / f"{command.name}.log"
                 self.children[command.name] = processes.start(arguments, variables, log, self.folder)
+                self._servers |= {command.name} if command.serves else set()
 
     def _look(self) -> Status | None:
         """One look at everything; None while the run goes on."""
-        exits = {name: child.poll() for name, child in self.children.items()}  # before the beats: a last word counts
+        exits = self._exits()  # before the beats: a last word counts
         beats = self._beats()
         self.progress.update(beats)
-        ended = self._exhausts(beats) or self._died(beats) or self._failed(beats)
+        ended = self._exhausts(beats) or self._died(beats) or self._server_died(beats, exits) or self._failed(beats)
         if ended is not None:
             # When a process dies, its peers fail of that, maybe before the kernel is done with it: name the one that died.
             time.sleep(POLL_SECONDS)
-            return self._died(self._beats()) or ended
+            return self._died(self._beats()) or self._server_died(beats, self._exits()) or ended
         all_done = all(beat is not None and beat.status for beat in beats)
-        if all_done and (all(code is not None for code in exits.values()) or self._left_late()):
+        workers = [code for name, code in exits.items() if name not in self._servers]
+        if all_done and (all(code is not None for code in workers) or self._left_late()):
             first = beats[0]
             assert first is not None
             return Status(first.status, first.reason)
         return None if all_done else self._left(beats, exits) or self._hung(beats)
+
+    def _exits(self) -> dict[str, int | None]:
+        """Exit codes of what was started; None while it runs."""
+        return {name: child.poll() for name, child in self.children.items()}
+
+    def _server_died(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
+        """A server that ended, and not well, while a worker was still going to need it. One ends well that lost its workers."""
+        if all(beat is not None and beat.status in ("success", "target_missed") for beat in beats):
+            return None
+        for name in sorted(self._servers):
+            if code := exits[name]:
+                how = f"the {name} died ({processes.exit_text(code)}): {self._last_line(name)}"
+                return Status("rank_died" if code < 0 else "failed", how)
+        return None
 
     def _exhausts(self, beats: list[Beat | None]) -> Status | None:
         """The end of a run that would take all of this machine's memory, other programs with it."""
@@ -262,8 +284,17 @@ class Supervisor:
         known = [beat.pid for beat in self._beats() if beat is not None and self._is_known(beat)]
         pids += [pid for pid in known if processes.alive(pid)]
         processes.end(processes.tree(pids))
+        self._end_containers()
         for child in self.children.values():
             child.poll()  # reap
+
+    def _end_containers(self) -> None:
+        """End containers whose clients were killed: they are no processes of the tree."""
+        environment = self.hosts[0].environment
+        ending = environment.ending(self.folder, list(self.children)) if environment is not None else []
+        if ending:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(ending, stdin=subprocess.DEVNULL, capture_output=True, timeout=EXIT_SECONDS, check=False)
 
     def _file(self, status: Status) -> None:
         settings = self.run_spec.settings

@@ -1,7 +1,7 @@
 """Environments of worker processes: a command prefix, a Python and a path map.
 
-A venv, the running interpreter, `docker run …`, `apptainer exec …` and `srun --container-image …` differ only in these,
-so the rest of the runner does not know which of them it starts.
+A venv, the running interpreter and a container (`suite.environments.containers`) differ only in these, so the rest of the
+runner does not know which of them it starts.
 """
 
 import json
@@ -10,18 +10,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from suite.common.paths import env_root
+from suite.common.paths import IN_CHECKOUT, PROJECT, data_root, env_root, mapped
 from suite.common.registry import nearest
 from suite.common.typed import as_typed
-from suite.environments import locks, venvs
+from suite.environments import containers, locks, venvs
 
 LOG = logging.getLogger(__name__)
 
-RESERVED_NAMES = ("auto", "current", "custom")
+RESERVED_NAMES = ("auto", "current", "custom", *containers.PROGRAMS)
 """Names that do not stand for a venv."""
 
 PYTHONPATH_WRAPPER = 'PYTHONPATH="$0${PYTHONPATH:+:$PYTHONPATH}" exec "$@"'
@@ -45,13 +45,15 @@ class Environment:
     name: str
     """`torch`, `current`, `custom`, …: for messages and records."""
     argv_prefix: tuple[str, ...]
-    """Prepended to every command: `("docker", "run", …)`; empty on the host."""
+    """What stands before the Python, in a container inside it: `("numactl", "--interleave=all")`."""
     python: str
     """The Python to call, by its path inside the environment."""
     path_map: Mapping[str, str] = field(default_factory=dict)
     """Host folder to its path inside the environment; other paths are the same on both."""
     python_path: tuple[str, ...] = ()
     """Host folders that go first on the Python path, before a PYTHONPATH that the environment has: plugins."""
+    container: containers.Container | None = None
+    """What everything runs in; None: on the host."""
 
     def command(self, *args: str | os.PathLike[str]) -> list[str]:
         """The argv that runs Python with `args` in this environment.
@@ -60,37 +62,63 @@ class Environment:
         are not, pass them on their own.
         """
         python = [self.python, *(self.map_path(arg) for arg in args)]
-        if self.python_path:
+        folders = [*self.python_path, *([str(PROJECT)] if self.container and IN_CHECKOUT else [])]
+        if folders:
             # Set after the prefix, inside the environment: variables of the host do not reach a container.
-            folders = ":".join(self.map_path(folder) for folder in self.python_path)
-            python = ["sh", "-c", PYTHONPATH_WRAPPER, folders, *python]
-        return [*self.argv_prefix, *python]
+            path = ":".join(map(self.map_path, folders))
+            python = ["sh", "-c", PYTHONPATH_WRAPPER, path, *python]
+        outside = self.container.words(self._mounts(self.container)) if self.container else []
+        return [*outside, *self.argv_prefix, *python]
+
+    def of_process(self, folder: Path, name: str, variables: Mapping[str, str]) -> "Environment":
+        """The same for process `name` of the run in `folder`: a container has to be told its variables and what to mount."""
+        if self.container is None:
+            return self
+        return replace(self, container=replace(self.container, run=str(folder), process=name, variables=variables))
+
+    def ending(self, folder: Path, names: Sequence[str]) -> list[str]:
+        """The argv that ends what outlives its client of these processes of the run in `folder`; empty: nothing does."""
+        return replace(self.container, run=str(folder)).ending(names) if self.container and names else []
 
     def map_path(self, path: str | os.PathLike[str]) -> str:
         """The path as the environment sees it: the longest mapped folder that holds it is replaced."""
-        text = os.fspath(path)
-        host_path = PurePosixPath(text)
-        mapped_parents = [host for host in self.path_map if host_path.is_relative_to(PurePosixPath(host))]
-        if not mapped_parents:
-            return text
-        host = max(mapped_parents, key=lambda host: len(PurePosixPath(host).parts))
-        return str(PurePosixPath(self.path_map[host]) / host_path.relative_to(PurePosixPath(host)))
+        return mapped(path, self.path_map)
+
+    def _mounts(self, container: containers.Container) -> list[containers.Mount]:
+        """Code, plugins and data as they are, and the run's folder to write to."""
+        data = data_root()
+        wanted = [*([str(PROJECT)] if IN_CHECKOUT else []), *self.python_path, *([str(data)] if data.is_dir() else [])]
+        mounts = [containers.Mount(path, self.map_path(path)) for path in wanted]
+        if container.run:
+            mounts.append(containers.Mount(container.run, self.map_path(container.run), writable=True))
+        return mounts
 
 
-def resolve(config: Mapping[str, Any], framework_default_name: str) -> Environment:
+def resolve(config: Mapping[str, Any], framework_default_name: str, device: str = "cpu") -> Environment:
     """The environment that a configuration selects.
 
     Args:
-        config: `name` (`auto`, `current`, `custom` or a venv's name), `argv_prefix`, `python`, `path_map`.
+        config: `name` (`auto`, `current`, `custom`, `docker`, … or a venv's name), `argv_prefix`, `python`, `path_map`, and for
+            a container `image`, `mounts`, `options`.
         framework_default_name: the venv that `auto` stands for: `torch`, `tensorflow-cpu`, …
+        device: `cuda`: a container gets the GPUs.
 
     Raises:
-        ValueError: an unknown name, a venv that does not exist, or keys that do not fit together.
+        ValueError: an unknown name, a venv or an image that does not exist, or keys that do not fit together.
     """
     name = str(config.get("name") or "auto")
     prefix = tuple(str(word) for word in config.get("argv_prefix") or ())
     path_map = {str(host): str(inside) for host, inside in (config.get("path_map") or {}).items()}
     python = config.get("python")
+    if name in containers.PROGRAMS:
+        container = containers.from_config({**config, "name": name}, gpus=device == "cuda")
+        return Environment(name, prefix, str(python or "python3"), path_map, container=container)
+    for key in ("image", "mounts", "options"):
+        if config.get(key):
+            raise ValueError(
+                f"environment.{key}={config[key]} needs environment={', '.join(containers.PROGRAMS[:-1])} or "
+                f"{containers.PROGRAMS[-1]}, found environment.name={name}"
+            )
     if name == "custom":
         if not python:
             raise ValueError(

@@ -100,7 +100,8 @@ def check_trainer(environment: Environment, workload: str, framework: str, plugi
     )
     if code:
         reason = output.splitlines()[-1] if output else f"exit code {code}"
-        hint = f"{IMPORT_HINT}{f' and {plugin.folder} mounted' if environment.argv_prefix and plugin.folder else ''}"
+        mounted = environment.argv_prefix and environment.container is None and plugin.folder
+        hint = f"{IMPORT_HINT}{f' and {plugin.folder} mounted' if mounted else ''}"
         raise ValueError(
             f"plugins={plugin.argument}: trainer {trainer} cannot be used in environment {environment.name}: {reason}; {hint}"
         )

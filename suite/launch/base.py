@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from suite.common.runspec import RunSpec
 from suite.launch.hosts import LOOPBACK, Cluster, Host, hosts_of
 from workloads.api import Place
 
 WORKER = ("-m", "suite.worker.main")
+SERVER = ("-m", "suite.worker.server")
+SERVER_VARIABLE = "SUITE_SERVER"
+"""`address:port` of the parameter server, in the environment of servers and workers under `update=async`."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Command:
     arguments: tuple[str, ...]
     """What follows the host's Python on the command line."""
     variables: Mapping[str, str] = field(default_factory=dict)
+    serves: bool = False
+    """Whether it serves the workers: it need not end by itself, and the run is over if it does."""
 
 
 @dataclass(frozen=True)
@@ -35,30 +40,39 @@ class Framework:
     packages: tuple[str, ...]
     """Distributions, one of which is installed and whose version stands for the framework's."""
     processes: Callable[[int], int]
-    """Devices of a host to the number of its worker processes."""
+    """Devices of a host to the number of its worker processes under `update=sync`; `async` has one for each device."""
     commands: Callable[[RunSpec, str, Cluster, Host], list[Command]]
     """(run, path of run.json as the host's workers see it, cluster, host) to the processes to start on that host."""
     linear_module: str = ""
     """Module that measures, in the framework's environment, which library multiplies matrices faster on this machine. It prints
     JSON: `library` (`mkl` or `onednn`) and `gain`. Empty: linear layers have one library."""
 
-    def hosts_of_processes(self, hosts: Sequence[Host]) -> tuple[Host, ...]:
+    def process_count(self, devices: int, update: str) -> int:
+        """Worker processes of a host with so many devices; `update`: `Settings.update`."""
+        return devices if update == "async" else self.processes(devices)
+
+    def hosts_of_processes(self, hosts: Sequence[Host], update: str = "sync") -> tuple[Host, ...]:
         """The host of every worker process of a run, in process order."""
-        return tuple(host for host in hosts for _ in range(self.processes(len(host.replicas))))
+        return tuple(host for host in hosts for _ in range(self.process_count(len(host.replicas), update)))
 
 
 def meet(hosts: Sequence[Host]) -> Cluster:
-    """The hosts with a free port for each replica. Raises ValueError for a host whose address is not this machine's."""
+    """The hosts with a free port for each replica, and one on the first for a parameter server.
+
+    Raises ValueError for a host whose address is not this machine's.
+    """
     ports: list[int] = []
+    server_port = 0
     for host in hosts:
         try:
-            ports += free_ports(len(host.replicas), host.address)
+            *found, further = free_ports(len(host.replicas) + 1, host.address)
+            ports, server_port = ports + found, server_port or further
         except OSError as error:
             raise ValueError(
                 f"host {host.name}: ports of {host.address} cannot be probed from here: {error.strerror or error}; "
                 f"probe them on that machine"
             ) from None
-    return Cluster(tuple(hosts), tuple(ports))
+    return Cluster(tuple(hosts), tuple(ports), server_port)
 
 
 def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
@@ -109,6 +123,27 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
     return {"GLIBC_TUNABLES": tunables}
 
 
+def server_variables(run: RunSpec, cluster: Cluster) -> dict[str, str]:
+    """Where the parameter server is met; nothing under `update=sync`."""
+    return {SERVER_VARIABLE: cluster.server_endpoint} if run.settings.update == "async" else {}
+
+
+def server_commands(
+    run: RunSpec, run_file: str, cluster: Cluster, host: Host, roles: Mapping[str, Mapping[str, str]] | None = None
+) -> list[Command]:
+    """The processes that serve the workers of `update=async`, all on the first host; none under `update=sync`.
+
+    `roles`: the name of each with the variables that it has beside the common ones; default: one called `server`.
+    """
+    if run.settings.update != "async" or host is not cluster.hosts[0]:
+        return []
+    common = {**thread_variables(1), **server_variables(run, cluster)}
+    return [
+        Command(name, (*SERVER, run_file), {**common, **own}, serves=True)
+        for name, own in (roles or {"server": {}}).items()
+    ]
+
+
 def place_of(run: RunSpec, process: int, processes: int) -> Place:
     """Where `process` of `processes` stands: replicas are dealt out in order, equally many to each process.
 
@@ -142,4 +177,5 @@ def place_of(run: RunSpec, process: int, processes: int) -> Place:
 
 def place_from_environment(run: RunSpec) -> Place:
     """This worker's place, from the variables that the launcher set (`RANK` and `WORLD_SIZE`)."""
-    return place_of(run, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    place = place_of(run, int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+    return replace(place, server=os.environ.get(SERVER_VARIABLE, ""))

@@ -37,6 +37,14 @@ class Interpreter(Protocol):
         """The path as that Python sees it."""
         ...
 
+    def of_process(self, folder: Path, name: str, variables: Mapping[str, str]) -> Interpreter:
+        """The same for process `name` of the run in `folder`, which is told `variables`."""
+        ...
+
+    def ending(self, folder: Path, names: Sequence[str]) -> list[str]:
+        """The argv that ends what outlives these processes of that run; empty: nothing does."""
+        ...
+
 
 @dataclass(frozen=True)
 class Host:
@@ -83,6 +91,8 @@ class Cluster:
     hosts: tuple[Host, ...]
     ports: tuple[int, ...]
     """One per replica, free on that replica's host."""
+    server_port: int = 0
+    """Free on the first host, for a parameter server; 0: there is none."""
 
     @property
     def master_address(self) -> str:
@@ -93,6 +103,11 @@ class Cluster:
     def master_port(self) -> int:
         """The port on which they meet."""
         return self.ports[0]
+
+    @property
+    def server_endpoint(self) -> str:
+        """`address:port` of a parameter server."""
+        return f"{self.master_address}:{self.server_port}"
 
     @property
     def endpoints(self) -> list[str]:

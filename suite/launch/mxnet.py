@@ -1,9 +1,21 @@
-"""MXNet: one process drives all devices of a host, one context each, joined by a KVStore."""
+"""MXNet: one process drives all devices of a host, one context each, joined by a KVStore.
+
+Under `update=async` each device has a process; they meet at a server of weights, which a scheduler tells them of (ps-lite).
+"""
 
 from __future__ import annotations
 
 from suite.common.runspec import RunSpec
-from suite.launch.base import WORKER, Command, Framework, malloc_variables, thread_variables, waiting_variables
+from suite.launch.base import (
+    WORKER,
+    Command,
+    Framework,
+    malloc_variables,
+    server_commands,
+    server_variables,
+    thread_variables,
+    waiting_variables,
+)
 from suite.launch.hosts import Cluster, Host
 
 TEMPORARY_SPACES = 64
@@ -17,6 +29,10 @@ MALLOC_TUNABLES = "glibc.malloc.hugetlb=1"
 nothing, since MXNet plans its memory once."""
 
 
+ROLE_VARIABLE = "SUITE_STORE_ROLE"
+"""`scheduler` or `server`: what a process that serves sets DMLC_ROLE to (workloads/frameworks/mxnet/server.py)."""
+
+
 def device_variables(run: RunSpec) -> dict[str, str]:
     """What makes devices compute side by side, and fp32 mean fp32."""
     settings = run.settings
@@ -24,6 +40,50 @@ def device_variables(run: RunSpec) -> dict[str, str]:
         spaces = {"MXNET_CPU_TEMP_COPY": str(TEMPORARY_SPACES)} if settings.devices > 1 else {}
         return {**spaces, **malloc_variables(run, MALLOC_TUNABLES)}
     return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.precision == "fp32" else {}
+
+
+def store_variables(cluster: Cluster, host: Host, role: str, workers: int) -> dict[str, str]:
+    """What a process of a distributed key-value store needs (ps-lite): `role` is `scheduler`, `server` or `worker`.
+
+    The scheduler listens on the cluster's port for servers; there is one server, on the first host. MXNet begins to serve in
+    the midst of being imported where DMLC_ROLE says so, when optimizers of ours cannot be loaded: so servers get it later.
+    """
+    return {
+        "DMLC_ROLE" if role == "worker" else ROLE_VARIABLE: role,
+        "DMLC_PS_ROOT_URI": cluster.master_address,
+        "DMLC_PS_ROOT_PORT": str(cluster.server_port),
+        "DMLC_NODE_HOST": host.address,
+        "DMLC_NUM_SERVER": "1",
+        "DMLC_NUM_WORKER": str(workers),
+    }
+
+
+def store_commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host, workers: int) -> list[Command]:
+    """Scheduler and server of a distributed key-value store of so many workers."""
+    roles = {role: store_variables(cluster, host, role, workers) for role in ("scheduler", "server")}
+    return server_commands(run, run_file, cluster, host, roles)
+
+
+def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
+    """A worker for the host, or under `update=async` one for each of its devices."""
+    if run.settings.update != "async":
+        return single_process(run, run_file, cluster, host)
+    workers = run.settings.devices
+    common = {
+        **thread_variables(run.settings.cores_per_device),
+        **waiting_variables(run),
+        **device_variables(run),
+        **server_variables(run, cluster),
+        **store_variables(cluster, host, "worker", workers),
+        "WORLD_SIZE": str(workers),
+    }
+    return [
+        *store_commands(run, run_file, cluster, host, workers),
+        *(
+            Command(f"worker-{process}", (*WORKER, run_file), {**common, "RANK": str(process)})
+            for process in host.replicas
+        ),
+    ]
 
 
 def single_process(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
@@ -44,5 +104,5 @@ MXNET = Framework(
     environments={"cpu": "mxnet-cpu", "cuda": "mxnet-cuda"},
     packages=("mxnet", "mxnet-cu112"),
     processes=lambda devices: 1,
-    commands=single_process,
+    commands=_commands,
 )

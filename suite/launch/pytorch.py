@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from suite.common.runspec import RunSpec, safe_name
-from suite.launch.base import WORKER, Command, Framework, malloc_variables, thread_variables, waiting_variables
+from suite.launch.base import (
+    WORKER,
+    Command,
+    Framework,
+    malloc_variables,
+    server_commands,
+    server_variables,
+    thread_variables,
+    waiting_variables,
+)
 from suite.launch.hosts import Cluster, Host
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=17179869184"
@@ -29,8 +38,10 @@ def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list
         **thread_variables(run.settings.cores_per_device),
         **waiting_variables(run),
         **malloc_variables(run, MALLOC_TUNABLES),
+        **server_variables(run, cluster),
     }
-    return [Command("launcher" if alone else f"launcher-{safe_name(host.name)}", arguments, variables)]
+    launcher = Command("launcher" if alone else f"launcher-{safe_name(host.name)}", arguments, variables)
+    return [*server_commands(run, run_file, cluster, host), launcher]
 
 
 PYTORCH = Framework(

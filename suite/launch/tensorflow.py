@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 
 from suite.common.runspec import RunSpec
-from suite.launch.base import WORKER, Command, Framework, thread_variables
+from suite.launch.base import WORKER, Command, Framework, server_commands, server_variables, thread_variables
 from suite.launch.hosts import Cluster, Host
 
 
 def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
     endpoints = cluster.endpoints
-    commands = []
+    commands = server_commands(run, run_file, cluster, host, {"server": {"TF_CPP_MIN_LOG_LEVEL": "1"}})
     for process in host.replicas:
         task = {"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": process}}
         variables = {
             **thread_variables(run.settings.cores_per_device),
             "TF_CONFIG": json.dumps(task),
             "TF_CPP_MIN_LOG_LEVEL": "1",
+            **server_variables(run, cluster),
             "RANK": str(process),
             "WORLD_SIZE": str(len(endpoints)),
         }

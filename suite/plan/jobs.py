@@ -71,7 +71,7 @@ def choose(config: Config, plugins: Sequence[Plugin] = ()) -> JobDraft:
     """Check names, devices, settings and environment. Raises ValueError with one line: what is wrong and what to type."""
     workload, framework = kinds(config)
     settings = workload.resolve(resolve_settings(config, workload, framework))
-    env = environment.resolve(config["environment"], framework.environments[settings.device])
+    env = environment.resolve(config["environment"], framework.environments[settings.device], settings.device)
     return JobDraft(workload, framework, settings, equip(env, plugins), tuple(plugin.name for plugin in plugins))
 
 
@@ -163,6 +163,10 @@ def _labels(settings: Settings, facts: Facts) -> tuple[tuple[str, ...], tuple[in
         cores = devices.cpu_cores()
         if settings.devices * settings.cores_per_device > len(cores):
             labels.append("oversubscribed")
+    if settings.update == "async":
+        labels.append("async")
+    if settings.straggler_ms:
+        labels.append(f"straggler {settings.straggler_ms} ms")
     return (*labels, *facts.notes), cores
 
 

@@ -22,8 +22,6 @@ from suite.plan.jobs import kinds
 from suite.plan.settings import Config, Missing, resolve_settings
 from workloads.api import Json, Settings, Workload
 
-ON_ONE_LINE = 2
-"""So many obstacles still fit a line."""
 KEPT = ("workload", "framework", "plugins")
 """Keys of the command that a smaller run keeps, beside those of the environment."""
 
@@ -45,7 +43,8 @@ class Looked:
 def explained(error: ValueError, request: Request) -> ValueError:
     """`error`, or where more is missing than it says: all of it, and what would run now.
 
-    One or two obstacles are one line. Whatever is no obstacle of this machine or its data, but a mistake, stays as it is.
+    One obstacle is one line, several are numbered. Whatever is no obstacle of this machine or its data, but a mistake, stays
+    as it is.
     """
     with _silent():
         found = [look(composed.config) for composed in request.jobs]
@@ -53,8 +52,6 @@ def explained(error: ValueError, request: Request) -> ValueError:
         if len(lines) < 2 or str(error) not in lines:
             return error
         runs = _runs(request.jobs[0], found[0])
-    if len(lines) <= ON_ONE_LINE:
-        return ValueError("; ".join([*lines, *([runs] if runs else [])]))
     numbered = [f"  {number}. {line}" for number, line in enumerate(lines, start=1)]
     return ValueError("\n".join([f"{len(lines)} things are in the way here:", *numbered, *([runs] if runs else [])]))
 
@@ -103,7 +100,7 @@ def _checks(
 ) -> list[Callable[[], object]]:
     """What is asked of settings that this machine has devices for, the environment first."""
     return [
-        lambda: environment.resolve(config["environment"], framework.environments[settings.device]),
+        lambda: environment.resolve(config["environment"], framework.environments[settings.device], settings.device),
         lambda: workload.resolve(settings),
         lambda: _check_data(workload, settings),
         lambda: check_memory(workload, settings),

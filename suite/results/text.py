@@ -43,6 +43,14 @@ def time_text(seconds: float) -> str:
     return f"{number} {unit}"
 
 
+def bytes_text(size: float) -> str:
+    """A size in powers of 1,024: `4 KiB`, `1 GiB`, `1.5 MiB`."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size >= 1 << power:
+            return f"{size / (1 << power):.4g} {unit}"
+    return f"{size:.4g} B"
+
+
 def time_range_text(low: float, high: float, deviation: float) -> str:
     """Fastest, slowest and standard deviation in one unit, all in seconds: `4.5–4.7 ±0.1 s`."""
     unit = _time_in(high, high)[1]
@@ -75,4 +83,7 @@ def shortened(texts: Sequence[str], limit: int) -> list[str]:
 def _without_middle(text: str, limit: int, tail: int) -> str:
     if len(text) <= limit:
         return text
-    return f"{text[: limit - 1 - tail].rstrip()}…{text[-tail:].lstrip() if tail else ''}"
+    kept = text[: limit - 1 - tail]
+    words = kept.rpartition(" ")[0]
+    whole = words if not tail and len(words) > limit // 2 and text[len(kept)] != " " else kept  # rather no half word
+    return f"{whole.rstrip(' ,;:')}…{text[-tail:].lstrip() if tail else ''}"

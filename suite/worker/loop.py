@@ -12,6 +12,8 @@ process 0 has a log that writes. What a step is depends on the mode:
     forward            the loss of a training batch, without gradients                  never evaluated
     inference          the outputs of an evaluation batch, as `predict` gives them      the evaluation set, again and again
 
+Under `update=async` an update is one worker's, and a step as many updates as there are workers (suite/worker/asynchronous.py).
+
 `timing.warmup_steps` steps come before the measured ones and stand in no time and no throughput. Under `timing=steps` each
 step is timed by itself (suite/worker/step_times.py).
 """
@@ -20,21 +22,21 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from suite.common.runspec import RunSpec
-from suite.launch.base import waiting_in
 from suite.machine.contention import Contention
+from suite.worker.asynchronous import Asynchronous, own_batches
 from suite.worker.evaluation import alive, evaluate
 from suite.worker.heartbeat import Heart
+from suite.worker.identity import log_identity, log_settings
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.step_times import StepTimes
 from suite.worker.stop import stop_rule
-from workloads.api import Batch, Data, Json, Place, Settings, Trainer, TrainStats, Workload, field_names
+from workloads.api import Batch, Data, Json, Place, Trainer, TrainStats, Workload
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,9 @@ class Loop:
         self.stop = stop_rule(workload, run.settings)
         self.contention = Contention(place.cores)
         self.step_times = StepTimes()
+        self.asynchronous = Asynchronous(trainer, place) if run.settings.update == "async" else None
+        self.straggler_seconds = run.settings.straggler_ms / 1e3 if place.replicas_total - 1 in place.replicas else 0.0
+        self.train_seconds = 0.0
 
     def run(self) -> Outcome:
         """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
@@ -130,6 +135,11 @@ class Loop:
         warm_up = self.settings.clock != "v0.5"
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
         log_settings(self.log, self.run_spec, self.workload)
+        sums = self.settings.mode in ("train", "forward_backward") and self.settings.update == "sync"
+        traffic = self.trainer.gradient_traffic() if sums else None
+        if traffic is not None:
+            named = {"bytes": traffic.size_bytes, "tensors": traffic.tensors, "buckets": traffic.buckets}
+            self.log.event("suite_gradients", named)
 
     def _train_to_stop(self) -> Outcome:
         self.heart.beat(phase="open data")
@@ -138,8 +148,8 @@ class Loop:
         try:
             steps = self._watched(self._batches(data, untimed + self.stop.limit_steps))
             if untimed:
-                self._step(itertools.islice(steps, untimed), 0)
-                self.step_times.clear()
+                self._step(steps, 0, untimed)
+                self._forget_warm_up()
             for number, (first, stop, evaluates) in enumerate(self._blocks(), start=1):
                 self.block = Block(number, first, stop)
                 reached = self._run_block(steps, data, evaluates)
@@ -148,14 +158,27 @@ class Loop:
         finally:
             data.close()
         if self.step_times.seconds:
-            self.log.event("suite_step_times", self.step_times.statistics())
+            seconds, how = self.step_times.seconds, self.step_times.how
+            figures = self.workload.figures_of_steps(seconds, how) or {"suite_step_times": self.step_times.statistics()}
+            for key, value in figures.items():
+                self.log.event(key, value)
+        if self.asynchronous is not None:
+            self.log.event("suite_staleness", self.asynchronous.statistics(self.train_seconds))
         self._stop_clock(status="success" if reached else "aborted")
         if self.stop.at_target and not reached:
             return Outcome("target_missed", f"after {self.block.stop_step} steps: {self._quality_text()}")
         return Outcome("success")
 
+    def _forget_warm_up(self) -> None:
+        self.step_times.clear()
+        self.train_seconds = 0.0
+        if self.asynchronous is not None:
+            self.asynchronous.clear()
+
     def _batches(self, data: Data, count: int) -> Iterator[list[Batch]]:
         """What `count` steps consume."""
+        if self.asynchronous is not None:  # one worker may have to make the updates of all
+            return own_batches(data.train(0, count * self.place.processes))
         if self.settings.mode != "inference":
             return data.train(0, count)
         return itertools.islice(evaluated_again(data), count)
@@ -183,7 +206,7 @@ class Loop:
             stop = min(block.stop_step, epochs.start(epoch))
             if first == epochs.start(epoch - 1):
                 self.log.start("epoch_start", epoch_num=epoch)
-            self._step(itertools.islice(steps, stop - first), first)
+            self._step(steps, first, stop)
             if stop == epochs.start(epoch):
                 self.log.end("epoch_stop", epoch_num=epoch)
         reached = self._evaluate(data, last_epoch) if evaluates else False
@@ -191,17 +214,38 @@ class Loop:
         self.log.end("block_stop", first_epoch_num=first_epoch)
         return reached
 
-    def _step(self, steps: Iterable[list[Batch]], first_step: int) -> None:
+    def _step(self, steps: Iterator[list[Batch]], first_step: int, stop_step: int) -> None:
         """A stretch of steps, of whatever kind the mode asks for; returns when the devices are done."""
         self.heart.beat(phase="train")
         begin = time.perf_counter()
-        if self.settings.timing_each == "steps":
-            stats = self.step_times.timed(self.trainer, self._steps_of_mode, steps, first_step)
+        if self.asynchronous is not None:
+            stats = self._updates(self.asynchronous, steps, first_step, stop_step)
+        elif self.settings.timing_each == "steps":
+            few = itertools.islice(steps, stop_step - first_step)
+            stats = self.step_times.timed(self.trainer, self._steps_of_mode, few, first_step)
         else:
-            stats = self._steps_of_mode(steps, first_step)
-        self.block.train_seconds += time.perf_counter() - begin
+            stats = self._steps_of_mode(itertools.islice(steps, stop_step - first_step), first_step)
+        seconds = time.perf_counter() - begin
+        self.block.train_seconds += seconds
+        self.train_seconds += seconds
         self.block.loss = stats.loss
         self.heart.beat(loss=stats.loss)
+
+    def _updates(
+        self, asynchronous: Asynchronous, steps: Iterator[list[Batch]], first_step: int, stop_step: int
+    ) -> TrainStats:
+        """A stretch of asynchronous updates; what all workers did is added to process 0's block."""
+        samples, data_bytes = self.block.samples, self.block.data_bytes
+        stats = self._steps_of_mode(asynchronous.until(stop_step, steps), first_step)
+        own = (self.block.samples - samples, self.block.data_bytes - data_bytes)
+        with alive(self.heart, self.run_spec.setup_watchdog_seconds):  # others may be on their last update
+            of_all = asynchronous.meet(stats, *own)
+        if of_all is None:
+            return stats
+        stats, own_samples, own_bytes = of_all
+        self.block.samples = samples + own_samples
+        self.block.data_bytes = data_bytes + own_bytes // self.place.processes
+        return stats
 
     def _steps_of_mode(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
         mode = self.settings.mode
@@ -227,6 +271,9 @@ class Loop:
             self.block.counts.update(batch[0].counts_global)
             self.block.data_bytes += sum(array.nbytes for part in batch for array in part.arrays.values())
             self.heart.beat(step=step, samples=self.heart.state.samples + batch[0].samples_global)
+            if self.straggler_seconds:
+                self.trainer.wait()
+                time.sleep(self.straggler_seconds)
             yield batch
 
     def _evaluate(self, data: Data, epoch: int) -> bool:
@@ -296,59 +343,6 @@ def evaluated_again(data: Data) -> Iterator[list[Batch]]:
             yield batches
         if empty:
             raise ValueError("mode=inference: the data have no evaluation batches")
-
-
-def log_identity(
-    log: RunLog, run: RunSpec, repeated_samples_per_epoch: int = 0, measured_by: Mapping[str, Json] | None = None
-) -> None:
-    """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md).
-
-    `repeated_samples_per_epoch` and `measured_by` are `Workload`'s.
-    """
-    settings = run.settings
-    log.event("submission_benchmark", str(run.identity["benchmark"]))
-    log.event("submission_org", run.identity["submission_org"])
-    log.event("submission_division", run.division)
-    log.event("submission_status", run.identity["submission_status"])
-    log.event("submission_platform", run.identity["submission_platform"])
-    log.event("cache_clear", run.cache_cleared)
-    log.event(
-        "suite_run",
-        {
-            "schema": run.schema,
-            **{name: getattr(settings, name) for name in field_names(Settings, logged=True)},
-            "system": run.identity["system"],
-            "device_name": run.identity["device_name"],
-            "framework_version": run.identity["framework_version"],
-            "thread_waiting": waiting_in(os.environ),
-            "sample_unit": run.identity["sample_unit"],
-            **({"measured_by": dict(measured_by)} if measured_by else {}),
-            "data_fingerprint": run.facts.fingerprint,
-            "repeated_samples_per_epoch": repeated_samples_per_epoch,
-            "run_index": run.run_index,
-            "runs_required": run.runs_required,
-            "labels": list(run.labels),
-            "deviations": list(run.deviations),
-            "suite_version": run.versions.get("suite"),
-            "git_commit": run.git.get("commit"),
-            **({"study": run.study, "study_cell": list(run.study_cell)} if run.study else {}),
-            **({"price_per_device_hour": price} if (price := run.identity.get("price_per_device_hour")) else {}),
-        },
-    )
-
-
-def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
-    """The lines of seed, batch, the workload's own keys and the data's counts."""
-    keys = {
-        "seed": run.settings.seed,
-        "global_batch_size": run.settings.batch_size_global,
-        **workload.log_keys(),
-        "train_samples": run.facts.train_samples,
-        "eval_samples": run.facts.evaluation_samples,
-    }
-    metadata = workload.log_metadata()
-    for key, value in keys.items():
-        log.event(key, value, **metadata.get(key, {}))
 
 
 def one_line(error: BaseException) -> str:

@@ -74,7 +74,7 @@ def work(run: RunSpec, place: Place, heart: Heart) -> None:
 def main() -> int:
     """Entry point; exit code 0 if the run came to its end, also where the target was missed."""
     die_with_parent()
-    run = read_run(Path(sys.argv[1]))
+    run = read_run(Path(sys.argv[1])).seen_by_workers()
     place = place_from_environment(run)
     redirect_output(Path(run.folder) / f"worker-{place.process}.log")
     faulthandler.enable()

@@ -1,11 +1,22 @@
 """Run inside a framework's environment: what the zoo's trainers compute from synthetic weights and batches."""
 
+import contextlib
+import dataclasses
 import gc
+import os
+import subprocess
+import sys
+import threading
+from unittest import mock
 
 import numpy as np
 
 from suite.common.registry import load_trainer
+from suite.launch.base import free_ports
+from suite.launch.hosts import Cluster, hosts_of
+from suite.launch.mxnet import store_variables
 from tests.probes.image_trainers import place_here, under
+from tests.suite.two_hosts import make_run
 from tests.workloads.zoo import synthetic_zoo
 from workloads.common.networks import layer_lists
 
@@ -48,3 +59,42 @@ def compared(model, framework, image_size=0, implementations=("suite", "stock"))
         del trainer, state, seen
         gc.collect()
     return found
+
+
+def asynchronous(framework):
+    """The steps of `trained("littlecnn", …)` by one worker of `update=async`: losses, versions, staleness, what it gathers."""
+    made = synthetic_zoo.workload("littlecnn", framework, 32, "rmsprop_demo")
+    workload = type(made)(dataclasses.replace(made.settings, update="async"), made.facts)
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    with _serving(framework, workload, address):
+        trainer = load_trainer("zoo", framework)(workload, dataclasses.replace(place_here(), server=address))
+        trainer.setup(synthetic_zoo.weights(workload).items(), True)
+        exchange, losses, versions = trainer.exchange, [], []
+        for number in range(STEPS):
+            versions.append(exchange.pull())
+            losses.append(trainer.train([[synthetic_zoo.batch(workload, number)]], number).loss)
+        versions.append(exchange.pull())
+        gathered = trainer.gather({"large": np.arange(300_000, dtype=np.float64), "none": np.zeros(0, np.int64)})
+        value = trainer.broadcast(1 / 3)
+        trainer.close()
+    found = {"losses": np.array(losses), "versions": np.array(versions), "value": np.array(value)}
+    return {**found, "staleness": np.array(sorted(exchange.staleness.items())), **under("gathered", gathered[0])}
+
+
+@contextlib.contextmanager
+def _serving(framework, workload, address):
+    """The server of a run with one worker, beside this process where a framework cannot have it in the same."""
+    if framework != "mxnet":
+        serve = load_trainer("zoo", framework).serve
+        threading.Thread(target=serve, args=(workload, address, 1), daemon=True).start()
+        yield
+        return
+    host = hosts_of(make_run())[0]
+    cluster = Cluster((host,), (0,), int(address.rpartition(":")[2]))
+    command = [sys.executable, "-c", "from workloads.frameworks.mxnet.server import serve; serve()"]
+    variables = [store_variables(cluster, host, role, 1) for role in ("scheduler", "server", "worker")]
+    servers = [subprocess.Popen(command, env={**os.environ, **own}) for own in variables[:2]]
+    with mock.patch.dict(os.environ, variables[2]):
+        yield
+    codes = [server.wait(60) for server in servers]  # they leave when the last worker has
+    assert codes == [0, 0], codes

@@ -6,6 +6,7 @@ a *replica* is one device that holds a copy of the model; `Place` says which rep
 
 from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts, check_each_once
 from workloads.api.epochs import Epochs, steps_of
+from workloads.api.exchange import Channel, Exchange, count_update, tail_size
 from workloads.api.place import Place
 from workloads.api.rules import Round, Rule
 from workloads.api.settings import (
@@ -22,7 +23,7 @@ from workloads.api.settings import (
     options_as,
     setting,
 )
-from workloads.api.trainer import Diverged, Trainer, TrainStats
+from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 from workloads.api.workload import Workload
@@ -34,12 +35,15 @@ __all__ = [
     "ArraySpec",
     "Arrays",
     "Batch",
+    "Channel",
     "Data",
     "Dataset",
     "Defaults",
     "Diverged",
     "Epochs",
+    "Exchange",
     "Facts",
+    "GradientTraffic",
     "Hyperparameter",
     "HyperparameterSet",
     "Json",
@@ -55,10 +59,12 @@ __all__ = [
     "Trainer",
     "Workload",
     "check_each_once",
+    "count_update",
     "field_names",
     "option",
     "option_keys",
     "options_as",
     "setting",
     "steps_of",
+    "tail_size",
 ]

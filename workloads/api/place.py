@@ -20,7 +20,7 @@ class Place:
     cores: tuple[int, ...] = ()
     """The CPU cores this process is pinned to; empty: not pinned."""
     cores_per_device: int = 1
-    role: str = "worker"
-    """`worker`, or `server` / `scheduler` for MXNet's distributed key-value store."""
+    server: str = ""
+    """`address:port` where the parameter server of `update=async` is met; empty: there is none."""
     host: str = ""
     """Name of the machine that this process is on; empty: the only one."""

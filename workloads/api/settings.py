@@ -67,6 +67,7 @@ def setting(
     row: bool = True,
     family: bool = True,
     resume: bool = True,
+    table: bool = False,
     hashed: bool | None = None,
 ) -> Any:
     """A field of Settings.
@@ -77,8 +78,9 @@ def setting(
     row: runs that differ in it never share a row of a table.
     family: rows that differ in it never give a speedup; False for what follows from the number of devices.
     resume: a resumed sweep must agree on it.
+    table: runs that differ in it never share a table.
     """
-    metadata = {"typed": typed, "logged": logged, "row": row, "family": family, "resume": resume}
+    metadata = {"typed": typed, "logged": logged, "row": row, "family": family, "resume": resume, "table": table}
     if isinstance(default, dict):
         return field(default_factory=dict, hash=hashed, metadata=metadata)
     return field(default=default, hash=hashed, metadata=metadata)
@@ -110,6 +112,7 @@ class Defaults:
     """What a profile (`reference`, `demo`, `synthetic`) means for a workload."""
 
     dataset: str
+    """Empty: the workload reads no data."""
     hyperparameter_set: str = ""
     """Empty: the workload has none; the batch size must then be typed (`batch=global:N`)."""
     model: Mapping[str, Json] = field(default_factory=dict)
@@ -117,6 +120,8 @@ class Defaults:
     """Metric name to the value that must be reached; all must be met. Empty: the workload only measures throughput."""
     variant: str = ""
     """Which of several networks a workload computes, in words that tables show; empty where there is one."""
+    stop: str = "steps:50"
+    """What `stop=auto` means for a run that goes to no target."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +138,7 @@ class LoggedSettings:
     """Devices over all nodes."""
     nodes: int | None = setting(None, typed="nodes", family=False)
     cores_per_device: int | None = setting(None)
-    batch_rule: str = setting("", typed="batch")
+    batch_rule: str = setting("", typed="batch", table=True)
     """`set`, `global:N` or `per_device:N`: strong and weak scaling never share a table row."""
     batch_size_global: int | None = setting(None, family=False)
     """In the workload's `batch_unit`."""
@@ -142,7 +147,8 @@ class LoggedSettings:
     precision: str = setting("", typed="precision")
     """`fp32`, `tf32`, `bf16` or `fp16`."""
     link: str = setting("auto", typed="link")
-    """`no_p2p`: GPUs were told to exchange data by way of the host; topology.json says what links there are."""
+    """`no_p2p`: GPUs were told to exchange data by way of the host, `network`: over the network's protocol alone; topology.json
+    says what links there are."""
     linear: str = setting("", typed="framework.linear")
     """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`Workload.linear_choice`)."""
     hyperparameter_set: str = setting("", typed="workload.hyperparameter_set")
@@ -152,12 +158,16 @@ class LoggedSettings:
     """`v0.5`: the clock starts before the model is built; `v0.7`: after up to 20 minutes of setup."""
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
-    mode: str = setting("train", typed="mode")
+    mode: str = setting("train", typed="mode", table=True)
     """`train`, `forward_backward`, `forward` or `inference`: see suite/worker/loop.py."""
     timing_warmup_steps: int = setting(0, typed="timing.warmup_steps")
     """Steps at the start of the run that are left out of times and throughput."""
     timing_each: str = setting("stretch", typed="timing.each")
     """`steps`: each is timed by itself, which costs a wait after it; `stretch`: many at once."""
+    update: str = setting("sync", typed="update.kind", table=True)
+    """`sync`: one update by the summed gradients of all devices; `async`: one by those of each, on a server."""
+    straggler_ms: int = setting(0, typed="update.straggler_ms")
+    """Milliseconds that the last device sleeps in each of its steps."""
     dataset: str = setting("", typed="workload.dataset")
     variant: str = setting("")
     """`Defaults.variant`."""

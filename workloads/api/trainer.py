@@ -6,8 +6,10 @@ import resource
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from workloads.api.data import Batch
+from workloads.api.exchange import Exchange
 from workloads.api.place import Place
 from workloads.api.values import Array, Arrays
 from workloads.api.workload import Workload
@@ -26,11 +28,27 @@ class TrainStats:
     """Mean loss over the last reported stretch of steps (global mean per unit of weight)."""
 
 
+@dataclass(frozen=True)
+class GradientTraffic:
+    """What the all-reduce of a step moves: the gradients of one device."""
+
+    size_bytes: float
+    tensors: int = 0
+    """0: not known."""
+    buckets: int = 1
+    """Pieces in which they travel, each with the latency of an all-reduce."""
+
+
 class Trainer(ABC):
     """A model, a step, and moving small arrays between processes.
 
     The constructor creates no parameter, optimizer state or device memory: under clock v0.5 that is timed, in `setup`.
     """
+
+    timed_by: ClassVar[str] = "device events"
+    """What takes the times that `marked` gives, for the log."""
+    exchange: Exchange | None = None
+    """Under `update=async` what `setup` ended with: a step then pushes its gradients, and updates nothing itself."""
 
     def __init__(self, workload: Workload, place: Place) -> None:
         self.workload = workload
@@ -53,6 +71,10 @@ class Trainer(ABC):
         """Loss and gradients of each item, summed over replicas as in training, but no update (`mode=forward_backward`)."""
         raise ValueError(f"mode=forward_backward: {type(self).__name__} does not offer it; type mode=train or forward")
 
+    def gradient_traffic(self) -> GradientTraffic | None:
+        """What a step's sum over devices moves, also where there is one device; known after `setup`. None: it does not tell."""
+        return None
+
     def marked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
         """The same items, each step of which the device itself times while many are under way (`timing=steps`).
 
@@ -60,6 +82,9 @@ class Trainer(ABC):
         waits after each step.
         """
         return None
+
+    def wait(self) -> None:  # noqa: B027 - trainers whose steps return when they are done have nothing to wait for
+        """Return when the devices have done what they were given."""
 
     @abstractmethod
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
@@ -88,3 +113,8 @@ class Trainer(ABC):
     @abstractmethod
     def close(self) -> None:
         """Leave collectives in an orderly way."""
+
+    @classmethod
+    def serve(cls, workload: Workload, address: str, workers: int) -> None:
+        """Be the parameter server of `update=async` at `address` (`host:port`), until the workers are gone or this is ended."""
+        raise ValueError(f"update=async: {cls.__name__} has no server; type update=sync")

@@ -48,6 +48,8 @@ class Workload(ABC):
     """Threads that run `measure` beside the device; 0: between two batches. The order of results does not depend on it."""
     every_step_uses_every_parameter: ClassVar[bool] = True
     """False where the parameters that a step uses depend on the data: no trainer then takes the graph as fixed."""
+    asynchronous: ClassVar[tuple[str, ...]] = ()
+    """Frameworks whose trainer offers `update=async`."""
     Options: ClassVar[type]
     """Dataclass of the keys below `workload.` on the command line; fields named like a hyperparameter override it.
 
@@ -232,6 +234,14 @@ class Workload(ABC):
         Metrics with a target come first; others (a validation loss) are logged beside them.
         """
         raise NotImplementedError(f"{type(self).__name__} scores nothing")
+
+    def figures_of_steps(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
+        """Key of the log to what it holds of a run whose steps were timed one by one, in place of their statistics.
+
+        `seconds` of the steps after `timing.warmup_steps`, in order; `how` they were taken. Empty: the statistics. Only where
+        steps differ from each other in what they do.
+        """
+        return {}
 
     def log_keys(self) -> Mapping[str, Json]:
         """Keys and values that the rules want in the log, beyond those that the loop writes."""

@@ -29,6 +29,10 @@ def _of_every_workload(version: str, formats: tuple[str, ...], clocks: tuple[str
         Rule(("mode",), OneOf(("train",)), f"{version}, Definitions: a run is a complete execution"),
         Rule(("stop",), OneOf(("target",)), f"{version}, Quality measure: each run must reach the target"),
         Rule(("timing_warmup_steps",), OneOf((0,)), f"{version}, Run Results: one contiguous period"),
+        Rule(
+            ("update",), OneOf(("sync",)), f"{version}, Optimizer: as the reference, whose update is by all gradients"
+        ),
+        Rule(("straggler_ms",), OneOf((0,)), "a device that sleeps is for demonstrations"),
         Rule(("precision",), OneOf(formats), f"{version}, Numerical formats"),
         Rule(("clock",), OneOf(clocks), f"{version}, Run Results: {clock}"),
         Rule(("seed_source",), OneOf(("system",)), f"{version}, Random numbers: clock, system or another generator"),

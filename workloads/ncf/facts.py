@@ -6,6 +6,7 @@ from pathlib import Path
 
 from workloads.api import Facts
 from workloads.common import manifest as manifests
+from workloads.common.downloads import prepared
 
 PUBLISHED_SIZES = {"users": 138_493, "items": 26_744, "train": 19_861_770}
 """ML-20M after the leave-one-out split (reference logs)."""
@@ -14,13 +15,7 @@ PUBLISHED_SIZES = {"users": 138_493, "items": 26_744, "train": 19_861_770}
 def read_facts(data_dir: str | Path) -> Facts:
     """Counts from the manifest of a prepared MovieLens data set. Raises ValueError that says what to type."""
     folder = Path(data_dir)
-    manifest = manifests.read(folder)
-    if manifest is None:
-        name = folder.name or "ml-20m"
-        how = f"suite data prepare {name} --from FILE_OR_ZIP --to {folder}"
-        if name == "ml-demo":
-            how = "suite data make-demo ml-demo"
-        raise ValueError(f"no prepared data in {folder}; type: {how}")
+    manifest = prepared(folder, "ml-20m", source="FILE_OR_ZIP")
     try:
         counts = {name: int(manifest.counts[name]) for name in ("users", "items", "train")}
     except (KeyError, TypeError, ValueError):

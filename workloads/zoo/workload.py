@@ -45,6 +45,7 @@ class Zoo(ClassifierWorkload):
         "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
         "mxnet": ("fp32", "fp16"),
     }
+    asynchronous = ("pytorch", "tensorflow", "mxnet")
     Options = ZooOptions
     Hyperparameters = ZooHyperparameters
     options: ZooOptions
@@ -74,7 +75,12 @@ class Zoo(ClassifierWorkload):
         published = CIFAR10 if settings.model["name"] == "littlecnn" else IMAGENET
         facts = published.for_settings(settings)
         model, size = settings.model["name"], int(settings.model["image_size"])
-        _network(settings.model, facts.sizes["classes"])
+        network = _network(settings.model, facts.sizes["classes"])
+        if settings.update == "async" and layer_lists.statistics(network):
+            raise ValueError(
+                f"update=async: {model} has batch norm, whose running statistics no server holds; "
+                f"type update=sync, or workload.model=littlecnn"
+            )
         if settings.model["implementation"] == "stock":
             stock.check(settings.framework, model, size, networks.KINDS[model].image_size, settings.precision)
         return facts

@@ -103,17 +103,23 @@ def _card(workload: str, rows: Sequence[Row], prices: Prices | None) -> Card:
     attempts_text = f" {_count(attempts, 'run')}" + (f", {failed:,} without success." if failed else ".")
     if len({row.group.targets for row in timed}) > 1:
         attempts_text += " Other targets: see the tables."
-    labels = run_labels(rows) if rows[0].group.profile else ("logs of other programs",)
     if timed:
         best = min(timed, key=lambda row: row.score.seconds or math.inf)
         value, unit = time_text(best.score.seconds or 0.0).split(" ")
-        return Card(title, labels, value, unit, _best_time_text(best) + cost_sentence(best, prices) + attempts_text)
+        return Card(
+            title, _labels([best]), value, unit, _best_time_text(best) + cost_sentence(best, prices) + attempts_text
+        )
     if rated:
         best = max(rated, key=lambda row: row.score.samples_per_second or 0.0)
         text = f"Best throughput, {_setup_text(best)}{_speedup_text(best)}."
         unit = clean(f"{best.group.sample_unit or 'samples'}/s", 30)
-        return Card(title, labels, rate_text(best.score.samples_per_second or 0.0), unit, text + attempts_text)
-    return Card(title, labels, DASH, "", "No run did what was asked." + attempts_text)
+        return Card(title, _labels([best]), rate_text(best.score.samples_per_second or 0.0), unit, text + attempts_text)
+    return Card(title, _labels(rows), DASH, "", "No run did what was asked." + attempts_text)
+
+
+def _labels(shown: Sequence[Row]) -> tuple[str, ...]:
+    """The labels of the rows whose number a card shows."""
+    return run_labels(shown) if shown[0].group.profile else ("logs of other programs",)
 
 
 def cost_sentence(row: Row, prices: Prices | None) -> str:

@@ -12,13 +12,16 @@ from pathlib import Path
 from suite.common.paths import shipped
 from suite.common.run_folder import STUDY_FILES, SUPERSEDED
 from suite.results.logs.lines import may_be_log
-from suite.results.logs.reader import read
+from suite.results.logs.reader import ENDS_HERE, read
 from suite.results.logs.record import Reading, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 
 _LOG_NAME = re.compile(r"result_[^/]*\.txt")
 _OF_A_RUN = ("run.json", "status.json")
 """Files that every run of this suite has beside its log."""
+RUNNING = "running"
+"""Status of a run whose controller has filed no end."""
+NOT_ENDED = "has not ended yet, or its controller was killed"
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Run:
     @property
     def running(self) -> bool:
         """True if the run had not ended (or its controller was killed)."""
-        return self.status == "running"
+        return self.status == RUNNING
 
 
 def collect(paths: Sequence[Path]) -> list[Run]:
@@ -132,7 +135,7 @@ def _run(log: Path | None, status_path: Path | None, name: str) -> Run:
         assert status_path is not None
         if status in ("", "success"):
             status, reason = "failed", "there is no log" if status else "status.json cannot be read and there is no log"
-        return Run(status_path.parent, name, None, None, status, reason)
+        return Run(status_path.parent, name, None, None, status, NOT_ENDED if status == RUNNING else reason)
     try:
         reading = read(log)
     except ValueError as error:
@@ -143,6 +146,9 @@ def _run(log: Path | None, status_path: Path | None, name: str) -> Run:
         settings = replace(settings, system=log.resolve().parent.parent.name)
     if record.finished:
         return Run(log, name, reading, settings or record.settings, "success", "")
+    if status == RUNNING:
+        still = tuple(problem for problem in reading.problems if not problem.text.startswith(ENDS_HERE))
+        return Run(log, name, replace(reading, problems=still), settings, status, NOT_ENDED)
     if status in ("", "success"):
         status, reason = record.status, record.reason
     return Run(log, name, reading, settings, status, reason or record.reason)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from suite.results.logs.all_reduce import EVENT as ALL_REDUCE
+from suite.results.logs.all_reduce import TRAFFIC_EVENT, all_reduce, gradient_traffic
 from suite.results.logs.events import Event, Problem, Remarks, number
 from suite.results.logs.fields import run_settings
 from suite.results.logs.lines import read_events
@@ -28,6 +30,9 @@ STRUCTURAL_KEYS = frozenset(
             "suite_run",
             "suite_condition",
             "suite_step_times",
+            ALL_REDUCE,
+            TRAFFIC_EVENT,
+            "suite_staleness",
             "seed",
             "cache_clear",
             "init_start",
@@ -41,6 +46,8 @@ STRUCTURAL_KEYS = frozenset(
     }
 )
 """Keys with a meaning of their own; all others are hyperparameters."""
+ENDS_HERE = "the log ends here"
+"""How the problem of a log without an end begins."""
 _TIMING_KEYS = ("run_start", "run_stop", "eval_result")
 
 
@@ -75,7 +82,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         status, reason = run_status(clock, settings, targets, evaluations, problems)
     epochs = epochs_to_target(log_format, events, targets, evaluations, remarks) if status == "success" else None
     batch, basis = _batch(first, settings)
-    times = first.get("suite_step_times")
+    times, staleness = first.get("suite_step_times"), first.get("suite_staleness")
     throughput = tuple(_throughput(event) for event in events if event.key == "tracked_stats")
     record = RunRecord(
         path=path,
@@ -105,6 +112,9 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         condition=_condition(first.get("suite_condition")),
         step_times=_numbers(times.value) if times is not None else {},
         step_times_by=_how(times),
+        all_reduce=all_reduce(first[ALL_REDUCE].value) if ALL_REDUCE in first else None,
+        gradients=gradient_traffic(first[TRAFFIC_EVENT].value) if TRAFFIC_EVENT in first else None,
+        staleness=_numbers(staleness.value) if staleness is not None else {},
     )
     return Reading(record, (*problems, *remarks.problems()))
 
@@ -180,7 +190,7 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
         return _minigo_clock(start, results, after, problems)
     if events and not after:
         late = " after run_start" if stops else ""
-        problems.append(Problem(events[-1].line, f"the log ends here: no run_stop{late}, the run was cut off"))
+        problems.append(Problem(events[-1].line, f"{ENDS_HERE}: no run_stop{late}, the run was cut off"))
     stop = _end_of_run(after, events)
     seconds = (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None
     return RunClock(start, stop, seconds, _claimed_status(after, problems))

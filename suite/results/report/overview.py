@@ -1,7 +1,8 @@
 """The overview that stands first in a report: a matrix of systems and workloads, or of frameworks and devices.
 
 Each cell is the best result of its place with its speedup, its cost where a price is given, and its trust labels. Profiles
-never share a matrix, nor do times to target, and throughput of runs of fixed length in each mode.
+never share a matrix, nor do times to target, and throughput of runs of fixed length in each mode, nor asynchronous updates
+and others.
 """
 
 from __future__ import annotations
@@ -85,16 +86,17 @@ Namer = Callable[[Measurement], tuple[str, ...]]
 def overview(rows: Sequence[Row], prices: Prices | None = None) -> list[Matrix]:
     """The matrices of the rows of a report; none for fewer than two results, which need no overview."""
     kept = [(row, item) for row in rows for item in measurements([row])]
-    ours: dict[tuple[int, str, bool, str], list[Result]] = {}
+    ours: dict[tuple[int, str, bool, str, bool], list[Result]] = {}
     for row, item in kept:
         if row.group.profile and (item.to_target or item.score.samples_per_second):
             mode = "" if item.to_target else row.group.mode
-            key = (_PROFILES.get(item.profile, 3), item.profile, not item.to_target, mode)
+            key = (_PROFILES.get(item.profile, 3), item.profile, not item.to_target, mode, row.group.update == "async")
             ours.setdefault(key, []).append(_our_result(row, item))
     foreign = [Result(item, None, _incomplete(row)) for row, item in kept if not row.group.profile]
     matrices = []
-    for (_, profile, fixed_length, mode), members in sorted(ours.items()):
+    for (_, profile, fixed_length, mode, asynchronous), members in sorted(ours.items()):
         what = f"throughput ({clean(mode, 40)})" if fixed_length else "time to target"
+        what += ", asynchronous updates" if asynchronous else ""
         matrices.append(_ours_matrix(f"Overview: {what}, {clean(profile, 40)}", members, prices))
     if foreign:
         columns = ("round", "system", "accelerator", "devices")

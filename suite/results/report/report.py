@@ -10,6 +10,7 @@ from pathlib import Path
 from suite.results.logs.collect import Run, collect
 from suite.results.names import workload_name
 from suite.results.published.other_logs import with_system_details
+from suite.results.report.all_reduce import all_reduce_markdown, split
 from suite.results.report.baselines import Baseline, baseline_markdown
 from suite.results.report.further_units import further_units_line, row_rates
 from suite.results.report.markdown import markdown_table, wrapped
@@ -23,7 +24,7 @@ from suite.results.score.measurement import measurements
 from suite.results.score.price import Prices
 from suite.results.score.scaling import interval_suffix, scaling_pair
 from suite.results.text import clean, csv_cell, markdown_escape
-from workloads.api import field_names
+from workloads.api import LoggedSettings, field_names
 
 NOT_VERIFIED = "Not verified by MLCommons Association."
 PROFILE_NOTICES: Mapping[str, str] = {
@@ -42,7 +43,8 @@ def report_text(paths: Sequence[Path], prices: Prices | None = None, against: Ba
     """
     runs = with_system_details(collect(paths))
     result_rows = priced_rows(runs, prices)
-    parts = ["# Results", NOT_VERIFIED, *studies_markdown(runs, prices)]
+    sums, result_rows = split(result_rows)
+    parts = ["# Results", NOT_VERIFIED, *studies_markdown(runs, prices), *all_reduce_markdown(sums)]
     parts += map(matrix_markdown, overview(result_rows, prices))
     parts += baseline_markdown(result_rows, against) if against is not None else []
     for table in split_into_tables(result_rows):
@@ -76,7 +78,12 @@ def _table_key(row: Row) -> tuple[object, ...]:
     if not group.profile:
         return ("", workload_name(group.workload), group.to_target, group.stop, group.mode)
     place = (group.profile, group.workload, group.system, group.device, group.device_name, group.sample_unit)
-    return (*place, group.batch_rule, group.to_target, group.stop, group.mode)
+    return (
+        *place,
+        group.to_target,
+        group.stop,
+        *(getattr(group, name) for name in field_names(LoggedSettings, table=True)),
+    )
 
 
 def _by_round(table: list[Row]) -> list[Row]:
@@ -112,7 +119,7 @@ def table_title(table: Sequence[Row]) -> str:
         title += f" ({clean(group.profile, 80)})"
     if not group.to_target:
         title += f": throughput, {clean(group.mode, 80)}, {clean(group.stop, 80)}"
-    return title
+    return f"{title}, asynchronous updates" if group.update == "async" else title
 
 
 def table_verdicts(table: Sequence[Row]) -> list[str]:
@@ -184,8 +191,12 @@ def problems(runs: Sequence[Run]) -> list[tuple[str, str]]:
 
 
 def report_csv(paths: Sequence[Path], prices: Prices | None = None) -> str:
-    """One CSV line per row with raw numbers; units are in the column names. Raises ValueError as `report_text`."""
-    table = [_csv_row(row, prices) for row in priced_rows(with_system_details(collect(paths)), prices)]
+    """One CSV line per row with raw numbers; units are in the column names. All-reduces, which train nothing, have none.
+
+    Raises ValueError as `report_text`.
+    """
+    _, trained = split(priced_rows(with_system_details(collect(paths)), prices))
+    table = [_csv_row(row, prices) for row in trained]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()

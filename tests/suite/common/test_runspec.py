@@ -1,6 +1,7 @@
 """`run.json` with its hosts: written, read, and read from before hosts were recorded."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -34,3 +35,12 @@ def test_what_run_json_lacks_or_adds_is_named(tmp_path):
     path.write_text(json.dumps({**value, "machines": []}))
     with pytest.raises(ValueError, match=r"RunSpec misses \['cores'\] and does not know \['machines'\]"):
         read_run(path)
+
+
+def test_workers_see_paths_where_their_environment_has_them():
+    settings = {"data_dir": "/data/set", "options": {"weights": "/data/w.pth", "rate": 2, "name": "data"}}
+    run = make_run(folder="/logs/run_0", **settings)
+    assert replace(run, environment={"path_map": {}}).seen_by_workers() == replace(run, environment={"path_map": {}})
+    seen = replace(run, environment={"path_map": {"/data": "/mnt/d", "/logs": "/l"}}).seen_by_workers()
+    assert (seen.folder, seen.settings.data_dir) == ("/l/run_0", "/mnt/d/set")
+    assert seen.settings.options == {"weights": "/mnt/d/w.pth", "rate": 2, "name": "data"}

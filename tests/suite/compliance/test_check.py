@@ -256,6 +256,13 @@ def test_truncated_log_says_so_and_no_more(tmp_path):
     assert "broken JSON" in verdict.complaints[0].found
 
 
+def test_log_of_a_run_that_goes_on_is_not_called_cut_off(tmp_path):
+    path = tmp_path / "result_0.txt"
+    path.write_bytes(DEMO.read_bytes()[:4000])
+    (tmp_path / "status.json").write_text('{"status": "running"}', encoding="utf-8")
+    assert check_file(path).text.startswith("has not ended yet, or its controller was killed: the log has no run_stop")
+
+
 @pytest.mark.parametrize("key", ["init_start", "opt_weight_decay", "eval_start"])
 def test_of_glued_records_the_last_counts_as_for_the_checker(tmp_path, key):
     path = tmp_path / "result_0.txt"

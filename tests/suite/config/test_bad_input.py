@@ -13,7 +13,7 @@ NCF = ("workload=ncf", "profile=demo")
 CASES = {
     "workload": (
         ("workload=nfc",),
-        "workload=nfc: allowed: gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)",
+        "workload=nfc: allowed: allreduce, gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)",
     ),
     "no workload": (("gpus=1",), "no workload given: type workload=NAME"),
     "nothing at all": ((), "no workload given: type workload=NAME"),
@@ -41,10 +41,6 @@ CASES = {
     "too many": ((*TOY_RUN, "gpus=64"), "type gpus="),
     "sweep with too many": (("-m", *TOY_RUN, "gpus=1,64"), "oversubscribe=true"),
     "cuda": ((*NCF, "device=cuda"), "device=cuda: no NVIDIA device is visible here"),
-    "reference without a GPU": (
-        ("workload=ncf",),
-        "type device=cpu, for a small run without a data set type profile=demo",
-    ),
     "batch": ((*NCF, "batch=big"), "batch=big: allowed: set | (global | per_device):N"),
     "batch too small": ((*TOY_RUN, "gpus=2", "batch=global:1", "oversubscribe=true"), "cannot be shared by 2 devices"),
     "stop": ((*NCF, "stop=epochs:none"), "for example stop=epochs:5"),
@@ -61,6 +57,9 @@ CASES = {
     "data set": ((*NCF, "workload.dataset=ml-2m"), "workload.dataset=ml-2m: allowed:"),
     "target of synthetic": (("workload=ncf", "profile=synthetic", "stop=target", "device=cpu"), "type stop=steps:50"),
     "not an override": ((*NCF, "fast"), "fast: not of the form key=value"),
+    "a comma too many": ((*NCF, "-m", "gpus=1,,2,"), "gpus=1,,2,: a comma with no value beside it; type gpus=1,2"),
+    "an open bracket": ((*NCF, "batch=[x"), "batch=[x: not of the form key=value; quote unusual text: key="),
+    "capital letters": (("workload=NCF",), "(did you mean 'ncf'?)"),
     "a flag": (("--workload=ncf",), "--workload=ncf: settings are typed without dashes; type workload=ncf"),
     "a flag and its value": ((*NCF, "--gpus", "2"), "--gpus: settings are typed without dashes; type gpus=2"),
     "a bare workload": (("ncf",), "ncf: not of the form key=value; type workload=ncf"),

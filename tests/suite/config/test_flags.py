@@ -1,7 +1,9 @@
 """Hydra's flags beside the overrides: where they may stand, what they print, and how a wrong one is refused."""
 
+import hydra
 import pytest
 
+from suite import __version__
 from suite.config import overrides
 from suite.config.compose import compose
 from suite.config.sweeps import default_gpus
@@ -36,10 +38,14 @@ def test_flags_that_print(arguments, expected, capsys):
     assert expected in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("flag", ["--hydra-help", "--version"])
-def test_what_hydra_says_of_itself_needs_no_workload(flag, capsys):
+def test_the_version_is_the_suites(capsys):
+    assert compose(["--version"]).jobs == ()
+    assert capsys.readouterr().out == f"suite {__version__} (Hydra {hydra.__version__})\n"
+
+
+def test_what_hydra_says_of_itself_needs_no_workload(capsys):
     with pytest.raises(SystemExit) as ended:
-        compose([flag])
+        compose(["--hydra-help"])
     assert not ended.value.code
     assert "Hydra" in capsys.readouterr().out
 

@@ -13,7 +13,17 @@ from suite.results.report.study_columns import COLUMNS
 
 SENTENCE = {"sentence": "One."}
 SPECIFIED = (
-    *("batch_efficiency", "batch_size", "devices", "dgx1_article", "embedding", "fixed_samples", "frameworks"),
+    *(
+        "allreduce",
+        "async",
+        "batch_efficiency",
+        "batch_size",
+        "devices",
+        "dgx1_article",
+        "embedding",
+        "fixed_samples",
+        "frameworks",
+    ),
     *("image_size", "links", "lr_scaling", "model_size", "nodes", "passes", "scaling_strong", "scaling_weak"),
 )
 
@@ -154,8 +164,10 @@ def test_cfg_prints_each_job_and_runs_none(capsys):
     assert "gpus: 2\n" in printed
 
 
-def test_timing_steps_is_short_for_the_whole_key():
-    config = compose(["workload=ncf", "profile=demo", "timing=steps"]).jobs[0].config
-    assert config["timing"]["each"] == "steps"
+def test_timing_steps_and_update_async_are_short_for_the_whole_keys():
+    config = compose(["workload=ncf", "profile=demo", "timing=steps", "update=async"]).jobs[0].config
+    assert (config["timing"]["each"], config["update"]["kind"]) == ("steps", "async")
+    with pytest.raises(ValueError, match=r"update\.kind=later: allowed: async, sync"):
+        compose(["workload=ncf", "profile=demo", "update=later"])
     with pytest.raises(ValueError, match=r"timing\.each=often: allowed: steps, stretch"):
         compose(["workload=ncf", "profile=demo", "timing=often"])

@@ -90,7 +90,7 @@ def test_a_missing_environment_names_the_command_that_makes_it(root):
 
 def test_an_unknown_environment_names_the_allowed_ones_and_the_nearest(root):
     with pytest.raises(
-        ValueError, match=r"tensorflow-cup is unknown; allowed: auto, .*did you mean 'tensorflow-cpu'\?"
+        ValueError, match=r"tensorflow-cup is unknown; allowed: apptainer, auto, .*did you mean 'tensorflow-cpu'\?"
     ):
         resolve({"name": "tensorflow-cup"}, "torch")
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from suite.launch.base import WORKER, meet, place_of
+from suite.launch.base import SERVER, SERVER_VARIABLE, WORKER, meet, place_of
 from suite.launch.hosts import LOOPBACK, Cluster, hosts_of
-from suite.launch.mxnet import MXNET
+from suite.launch.mxnet import MXNET, ROLE_VARIABLE
 from suite.launch.pytorch import PYTORCH
 from suite.launch.tensorflow import TENSORFLOW
 from tests.suite.two_hosts import HOSTS, make_run
@@ -19,10 +19,10 @@ ENDPOINTS = [
 ]
 
 
-def commands(framework, run, ports=None):
+def commands(framework, run, ports=None, server_port=0):
     """The commands of each host, in the order of the hosts."""
     hosts = hosts_of(run)
-    cluster = Cluster(hosts, ports) if ports else meet(hosts)
+    cluster = Cluster(hosts, ports, server_port) if ports else meet(hosts)
     return [framework.commands(run, "run.json", cluster, host) for host in hosts]
 
 
@@ -173,3 +173,50 @@ def test_ports_of_another_machine_are_not_guessed():
     hosts = hosts_of(make_run(({**HOSTS[0], "address": "192.0.2.1"}, HOSTS[1]), devices=8))  # RFC 5737: nobody's
     with pytest.raises(ValueError, match=r"^host node-a: ports of 192\.0\.2\.1 cannot be probed from here: [^\n]+\Z"):
         meet(hosts)
+
+
+def asynchronous(framework, hosts=(), devices=2):
+    return commands(framework, make_run(hosts, devices=devices, update="async"), PORTS[:devices], server_port=4000)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
+def test_asynchronous_workers_and_their_server_know_where_they_meet(framework):
+    ((*servers, last),) = asynchronous(framework, devices=1)
+    assert [(command.serves, command.arguments) for command in servers] == [(True, (*SERVER, "run.json"))] * len(
+        servers
+    )
+    assert {command.variables[SERVER_VARIABLE] for command in (*servers, last)} == {"127.0.0.1:4000"}
+    assert {command.variables["OMP_NUM_THREADS"] for command in servers} == {"1"}
+    assert (last.serves, last.arguments[-3:]) == (False, (*WORKER, "run.json"))
+    assert not any(command.serves for command in commands(framework, make_run(devices=1), (2000,))[0])
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS, ids=lambda framework: framework.name)
+def test_there_is_one_server_on_the_first_host(framework):
+    first, second = asynchronous(framework, HOSTS, 8)
+    assert [command.name for command in first if command.serves][-1] == "server"
+    assert not [command for command in second if command.serves]
+    hosts = hosts_of(make_run(HOSTS, devices=8))
+    assert framework.hosts_of_processes(hosts, "async") == (hosts[0],) * 4 + (hosts[1],) * 4
+
+
+def test_mxnet_has_a_scheduler_a_server_and_a_worker_for_each_device():
+    (by_name,) = [{command.name: command.variables for command in host} for host in asynchronous(MXNET)]
+    assert list(by_name) == ["scheduler", "server", "worker-0", "worker-1"]
+    roles = [values.get("DMLC_ROLE", values.get(ROLE_VARIABLE)) for values in by_name.values()]
+    assert roles == ["scheduler", "server", "worker", "worker"]
+    for values in by_name.values():
+        assert ("DMLC_ROLE" in values) is (
+            "RANK" in values
+        )  # else importing MXNet serves, and no optimizer is there yet
+        assert (values["DMLC_PS_ROOT_URI"], values["DMLC_PS_ROOT_PORT"]) == ("127.0.0.1", "4000")
+        assert (values["DMLC_NUM_SERVER"], values["DMLC_NUM_WORKER"]) == ("1", "2")
+    assert [(by_name[f"worker-{rank}"]["RANK"], by_name[f"worker-{rank}"]["WORLD_SIZE"]) for rank in (0, 1)] == [
+        *(("0", "2"), ("1", "2")),
+    ]
+
+
+def test_a_server_has_a_port_of_its_own():
+    cluster = meet(hosts_of(make_run(devices=3)))
+    assert cluster.server_port not in (0, *cluster.ports)
+    assert cluster.server_endpoint == f"{LOOPBACK}:{cluster.server_port}"

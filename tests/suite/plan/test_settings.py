@@ -8,9 +8,10 @@ import pytest
 from suite.common import registry
 from suite.config import overrides
 from suite.config.compose import compose
-from suite.plan.settings import batch_size, resolve_settings
+from suite.plan.jobs import _labels
+from suite.plan.settings import Impossible, batch_size, resolve_settings
 from tests.helpers import composed
-from workloads.api import Defaults, Settings, field_names, option, option_keys
+from workloads.api import Defaults, Facts, Settings, field_names, option, option_keys
 from workloads.common.images.workload import ImageOptions
 from workloads.ncf.settings import NCFOptions
 from workloads.ncf.workload import NCF
@@ -115,6 +116,50 @@ def test_only_runs_of_fixed_length_have_steps_that_are_not_timed():
     assert settings_of(NCF, "stop=steps:20", "timing.warmup_steps=5").timing_warmup_steps == 5
     with pytest.raises(ValueError, match=r"^timing\.warmup_steps=5: a run to its target is timed from its first step"):
         settings_of(NCF, "timing.warmup_steps=5")
+
+
+def zoo_settings(*arguments, framework="pytorch"):
+    job = compose(["workload=zoo", "profile=demo", "device=cpu", *arguments]).jobs[0]
+    return resolve_settings(job.config, registry.load_workload("zoo"), registry.load_framework(framework))
+
+
+def test_updates_are_by_all_gradients_unless_asynchronous_ones_are_asked_for():
+    settings = zoo_settings()
+    assert (settings.update, settings.straggler_ms) == ("sync", 0)
+    for framework in ("pytorch", "tensorflow", "mxnet"):
+        settings = zoo_settings("update=async", "update.straggler_ms=50", framework=framework)
+        assert (settings.update, settings.straggler_ms) == ("async", 50)
+
+
+REFUSED = {
+    "mode=forward": r"^update=async: mode=forward makes no updates; type mode=train, or update=sync\Z",
+    "timing=steps": r"^update=async: a step is made by several workers [^\n]+; type timing=stretch, or update=sync\Z",
+}
+
+
+@pytest.mark.parametrize("other", REFUSED)
+def test_what_asynchronous_updates_do_not_go_with_is_refused(other):
+    with pytest.raises(ValueError, match=REFUSED[other]):
+        zoo_settings("update=async", other, "stop=steps:5")
+
+
+def test_other_workloads_refuse_asynchronous_updates():
+    with pytest.raises(
+        Impossible,
+        match=r"^update=async: not offered by ncf in pytorch; type update=sync, or workload=zoo\Z",
+    ):
+        settings_of(NCF, "update=async")
+
+
+def test_asynchronous_runs_and_stragglers_are_labelled():
+    labels, _ = _labels(zoo_settings("update=async", "update.straggler_ms=50"), Facts(1, 1, {}, "", ("a note",)))
+    assert labels == ("demo", "cpu", "async", "straggler 50 ms", "a note")
+    assert _labels(zoo_settings(), Facts(1, 1, {}, ""))[0] == ("demo", "cpu")
+
+
+def test_rows_of_synchronous_and_asynchronous_runs_are_never_one_and_give_no_speedup():
+    for name in ("update", "straggler_ms"):
+        assert name in field_names(Settings, logged=True, row=True, family=True, resume=True)
 
 
 def test_options_of_images_belong_to_the_workloads_that_have_them():

@@ -74,12 +74,17 @@ def test_the_demo_takes_devices_that_can_share_its_batch(tmp_path, monkeypatch, 
     assert run(tmp_path, "workload=maskrcnn", "gpus=8")[-1].endswith("workload=maskrcnn profile=demo gpus=2")
 
 
-def test_two_obstacles_are_one_line(tmp_path, monkeypatch, two_cores):
+def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
-    (line,) = run(tmp_path, "workload=ncf")
-    assert "none is visible here" in line
-    assert "suite data prepare ml-20m" in line
-    assert line.endswith("; this would run now: python run_suite.py workload=ncf profile=demo gpus=1")
+    first, *each, runs = run(tmp_path, "workload=ncf")
+    assert first == "run_suite.py: 2 things are in the way here:"
+    assert each[0].endswith("type device=cpu, for a small run without a data set type profile=demo")
+    assert (
+        "; download it from https://grouplens.org/datasets/movielens/20m/ and type: suite data prepare ml-20m"
+        in each[1]
+    )
+    assert len(each) == 2
+    assert runs == "this would run now: python run_suite.py workload=ncf profile=demo gpus=1"
 
 
 def test_devices_alone_are_answered_with_the_users_own_command(monkeypatch, two_cores):
@@ -88,7 +93,7 @@ def test_devices_alone_are_answered_with_the_users_own_command(monkeypatch, two_
     config = composed(*words)
     first = look(config).lines[0]
     said = str(explained(ValueError(first), Request((Composed(config, words),), False)))
-    assert said.startswith(f"{first}; gpus=4: ")
+    assert said.startswith(f"2 things are in the way here:\n  1. {first}\n  2. gpus=4: ")
     assert said.endswith("python run_suite.py workload=ncf profile=demo seed=3 device=cpu gpus=2")
 
 
@@ -104,10 +109,10 @@ def test_one_obstacle_and_mistakes_stay_as_they_are(tmp_path, monkeypatch, two_c
 
 def test_a_mistake_beside_an_obstacle_is_named_with_it(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
-    (line,) = run(tmp_path, "workload=ncf", "profile=demo", "precision=tf32", "device=cpu", "gpus=8")
-    assert line.startswith("run_suite.py: gpus=8: ")
-    assert "; precision=tf32: GPUs alone have it; " in line
-    assert line.endswith("profile=demo gpus=2")
+    _, first, second, runs = run(tmp_path, "workload=ncf", "profile=demo", "precision=tf32", "device=cpu", "gpus=8")
+    assert first.startswith("  1. gpus=8: ")
+    assert second.startswith("  2. precision=tf32: GPUs alone have it")
+    assert runs.endswith("profile=demo gpus=2")
 
 
 def test_a_sweep_names_each_obstacle_once(tmp_path, monkeypatch, two_cores):

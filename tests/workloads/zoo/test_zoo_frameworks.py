@@ -11,6 +11,7 @@ from workloads.zoo.stock import EQUAL
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 TRAINED, COMPARED = "probes.zoo_trainers.trained", "probes.zoo_trainers.compared"
+ASYNCHRONOUS = "probes.zoo_trainers.asynchronous"
 CHEAP = {"littlecnn": 32, "googlenet": 64, "resnet18": 64}
 """Network to pixels of a side; the others are marked slow."""
 SLOW = {"alexnet": 64, "overfeat": 71, "vgg11": 64, "vgg16": 64, "vgg19": 64, "resnet34": 64}
@@ -48,6 +49,17 @@ def test_five_steps_are_equal_in_every_framework(framework, model, image_size):
     assert len(set(np.round(wanted["losses"], 4))) == 5
     np.testing.assert_allclose(found["losses"], wanted["losses"], rtol=1e-5)
     assert relative(found["outputs"], wanted["outputs"]) <= 1e-5
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework):
+    found = probe(framework, ASYNCHRONOUS, framework)
+    np.testing.assert_array_equal(found["losses"], trained(framework, "littlecnn", 32)["losses"])
+    assert found["versions"].tolist() == [0, 1, 2, 3, 4, 5]  # setup's warm-up has left no update
+    assert found["staleness"].tolist() == [[0, 5]]
+    assert found["value"] == 1 / 3
+    np.testing.assert_array_equal(found["gathered/large"], np.arange(300_000))
+    assert found["gathered/none"].shape == (0,)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from workloads.api import Facts, Json, Settings
 from workloads.common import manifest as manifests
+from workloads.common.downloads import prepared
 
 Shape = tuple[int, int]
 """Height and width in pixels, the same for all images of a batch."""
@@ -37,13 +38,7 @@ class ImageFacts:
 
     def read(self, folder: Path) -> Facts:
         """Counts of the data set prepared in `folder`, from its manifest alone. Raises ValueError that says what to type."""
-        manifest = manifests.read(folder)
-        if manifest is None:
-            name = folder.name or self.name
-            how = f"suite data prepare {name} --from FOLDER --to {folder}"
-            if name.endswith("-demo"):
-                how = f"suite data make-demo {name}"
-            raise ValueError(f"no prepared data in {folder}; type: {how}")
+        manifest = prepared(folder, self.name)
         try:
             counts = {name: int(manifest.counts[name]) for name in ("train", "val", "classes", *self.other_counts)}
         except (KeyError, TypeError, ValueError):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Facts, Settings
+from workloads.common import downloads
 from workloads.common import manifest as manifests
 from workloads.common.randomness import bits, normal, stream
 from workloads.common.text import prepared
@@ -62,13 +63,7 @@ the longest sentence of newstest2013 is presumed."""
 
 def read_facts(folder: Path) -> Facts:
     """Counts of the data set prepared in `folder`, from its manifest alone. Raises ValueError that says what to type."""
-    manifest = manifests.read(folder)
-    if manifest is None:
-        name = folder.name or WMT16.name
-        how = f"suite data prepare {name} --from FOLDER --to {folder}"
-        if name.endswith("-demo"):
-            how = f"suite data make-demo {name}"
-        raise ValueError(f"no prepared data in {folder}; type: {how}")
+    manifest = downloads.prepared(folder, WMT16.name)
     try:
         counts = {
             name: int(manifest.counts[name]) for name in (*COUNTS, END) if name in COUNTS or name in manifest.counts

@@ -7,11 +7,14 @@ from typing import Any
 
 import mxnet as mx
 
-from workloads.api import Array, Arrays, Batch, ParameterRule, Place, TrainStats, Workload
+from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, ParameterRule, Place, TrainStats, Workload
 from workloads.frameworks.mxnet.flat import Layout, total, views
 from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model
 from workloads.frameworks.mxnet.optimizers import build_optimizer
+from workloads.frameworks.mxnet.server import ServerUpdate, Store, serve
 from workloads.frameworks.mxnet.trainer import MXNetTrainer, memory_errors
+
+FP32_BYTES = 4
 
 
 class Replica:
@@ -95,6 +98,19 @@ class ModelTrainer(MXNetTrainer):
             self.load_weights(weights)
             self.optimizer.reset()
             mx.nd.waitall()
+            self.exchange = self._exchange() if self.settings.update == "async" else None
+
+    def _exchange(self) -> Exchange:
+        """The way to the server, which takes part from now on."""
+        place, (replica,) = self.place, self.replicas
+        update = ServerUpdate(self.update_settings, self.layout)
+        self.store = Store(replica.flat, replica.gradient, update, place.process, place.processes)
+        return Exchange(self.store, place.process, place.processes, self.workload.learning_rate)
+
+    @classmethod
+    def serve(cls, workload: Workload, address: str, workers: int) -> None:
+        """Be the scheduler or the server of `update=async`."""
+        serve()
 
     def build(self) -> None:
         """The model, what each context holds, and the optimizer."""
@@ -129,8 +145,11 @@ class ModelTrainer(MXNetTrainer):
     # -- training -------------------------------------------------------------------------------------------------
 
     def step(self, batches: list[Batch], learning_rate: float) -> list[mx.nd.NDArray]:
-        """Enqueue one optimizer step; returns each replica's part of the loss (1,)."""
+        """Enqueue one optimizer step, or under `update=async` its gradients' way to the server; each replica's loss (1,)."""
         losses = self.backward(batches)
+        if self.exchange is not None:
+            self.exchange.push()
+            return losses
         self.optimizer.reduce()
         self.optimizer.unscale()
         self.optimizer.clip()
@@ -187,6 +206,10 @@ class ModelTrainer(MXNetTrainer):
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """Loss and gradients of each item, summed over replicas, without an update."""
         return self.run(self.gradients(batches) for batches in steps)
+
+    def gradient_traffic(self) -> GradientTraffic:
+        """The flat vector, in fp32: all of it is summed at once."""
+        return GradientTraffic(FP32_BYTES * total(self.layout.shapes), len(self.layout.shapes), 1)
 
     # -- evaluation and state -------------------------------------------------------------------------------------
 

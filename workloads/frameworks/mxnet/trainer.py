@@ -16,6 +16,7 @@ import mxnet as mx
 import numpy as np
 
 from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
+from workloads.frameworks.mxnet.server import Store
 
 T = TypeVar("T")
 
@@ -27,9 +28,12 @@ _OUT_OF_MEMORY = ("failed to allocate", "out of memory", "could not create a mem
 class MXNetTrainer(Trainer):
     """One process, all its devices. Subclasses give `step`, `loss` and `outputs`."""
 
+    store: Store | None = None
+    """Under `update=async`: the way to the server and to the other processes, once it is open."""
+
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
-        if place.processes != 1:
+        if place.processes != 1 and self.settings.update != "async":
             raise ValueError(f"mxnet drives all devices from one process, not {place.processes}; use nodes=1")
         # CPU contexts are numbered too: each number has its own worker thread (and OMP_NUM_THREADS threads below it).
         self.contexts = [
@@ -97,13 +101,17 @@ class MXNetTrainer(Trainer):
                 running = following
             yield from map(_fetch, running)
 
+    def wait(self) -> None:
+        """Return when the engine has nothing left to do."""
+        mx.nd.waitall()
+
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """There is one process."""
-        return [arrays]
+        """There is one process, but under `update=async`."""
+        return [arrays] if self.store is None else self.store.gather(arrays)
 
     def broadcast(self, value: float) -> float:
-        """There is one process."""
-        return value
+        """There is one process, but under `update=async`."""
+        return value if self.store is None else self.store.broadcast(value)
 
     def memory_peak_bytes(self) -> int:
         """Memory in use on the first GPU (MXNet's pool gives nothing back: its peak), or the peak resident set."""
@@ -113,9 +121,11 @@ class MXNetTrainer(Trainer):
         return super().memory_peak_bytes()
 
     def close(self) -> None:
-        """Let the engine finish."""
+        """Let the engine finish, and leave the other processes."""
         with memory_errors():
             mx.nd.waitall()
+        if self.store is not None:
+            self.store.close()
 
 
 def in_turn(works: Sequence[Generator[None, None, T]]) -> list[T]:

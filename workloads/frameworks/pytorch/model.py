@@ -11,13 +11,18 @@ from dataclasses import replace
 from typing import ClassVar
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from workloads.api import Array, Arrays, Batch, Place, TrainStats, Workload
+from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, Place, TrainStats, Workload
 from workloads.common.randomness import stream
+from workloads.frameworks.pytorch import server
 from workloads.frameworks.pytorch.optimizers import LossScaler, Optimizer, build_optimizer, clip
 from workloads.frameworks.pytorch.trainer import PyTorchTrainer
+
+BUCKET_BYTES = 25 << 20
+"""Of DistributedDataParallel's buckets but the first (its default, `bucket_cap_mb`)."""
 
 
 class ModelTrainer(PyTorchTrainer):
@@ -32,6 +37,7 @@ class ModelTrainer(PyTorchTrainer):
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
         self.updates = workload.update_settings()
+        self.asynchronous = self.settings.update == "async"
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
@@ -63,7 +69,8 @@ class ModelTrainer(PyTorchTrainer):
         self.optimizer: Optimizer | None = self.build_optimizer() if trains else None
         self.scaler = LossScaler(self.updates.loss_scaling, self.device)
         with_gradients = self.settings.mode in ("train", "forward_backward")
-        self.distributed = self.distribute() if with_gradients and self.place.processes > 1 else None
+        together = with_gradients and self.place.processes > 1 and not self.asynchronous
+        self.distributed = self.distribute() if together else None
         called = self.distributed or self.model
         self.called = torch.compile(called) if self.settings.options.get("compile") == "on" else called
         if warm_up:
@@ -71,6 +78,18 @@ class ModelTrainer(PyTorchTrainer):
         self._load(weights)
         # Masks of dropout: others on every replica, the same with and without a warm-up.
         torch.manual_seed(int(stream(self.settings.seed, "pytorch", self.place.replicas[0])))
+        self.exchange = self._exchange() if self.asynchronous else None
+
+    def _exchange(self) -> Exchange:
+        """The way to the server, which takes part from now on; the trained parameters travel."""
+        place, trained = self.place, {name: value for name, value in self.parameters.items() if value.requires_grad}
+        channel = server.Channel(trained, place.server, place.process, place.processes)
+        return Exchange(channel, place.process, place.processes, self.workload.learning_rate)
+
+    @classmethod
+    def serve(cls, workload: Workload, address: str, workers: int) -> None:
+        """Be the server of `update=async`."""
+        server.serve(workload, address, workers)
 
     def build_optimizer(self) -> Optimizer:
         """The workload's, for the parameters that it does not freeze."""
@@ -144,13 +163,16 @@ class ModelTrainer(PyTorchTrainer):
         return self._run(self.gradients_alone(batch) for (batch,) in steps)
 
     def step(self, batch: Batch, learning_rate: float) -> torch.Tensor:
-        """Forward, backward and all-reduce, piece by piece; then unscale, clip, update."""
+        """Forward, backward and all-reduce, piece by piece; then unscale, clip, update, or leave the update to the server."""
         assert self.optimizer is not None, f"mode={self.settings.mode} makes no updates"
         loss = self.backward(batch)
         gradients = self.gradients()
         overflow = self.scaler.unscale(gradients)
         clip(gradients, self.updates.clip_norm)
-        self.optimizer.step(learning_rate, overflow)
+        if self.exchange is not None:
+            self.exchange.push()
+        else:
+            self.optimizer.step(learning_rate, overflow)
         self.scaler.update(overflow)
         self.clear_gradients()
         return loss
@@ -184,7 +206,7 @@ class ModelTrainer(PyTorchTrainer):
     def _backward(self, piece: Batch) -> torch.Tensor:
         loss = self.loss(piece)
         # DistributedDataParallel averages gradients where a sum is wanted.
-        self.scaler.scaled(loss, self.place.processes).backward()
+        self.scaler.scaled(loss, 1 if self.asynchronous else self.place.processes).backward()
         return loss.detach()
 
     def pieces(self, batch: Batch) -> list[Batch]:
@@ -207,6 +229,15 @@ class ModelTrainer(PyTorchTrainer):
     def clear_gradients(self) -> None:
         """All gradients become 0."""
         self.model.zero_grad(set_to_none=False)
+
+    def gradient_traffic(self) -> GradientTraffic:
+        """Of the parameters that are trained, each in its own type, in the buckets of DistributedDataParallel, which fills them
+        as gradients appear: roughly the last parameter first."""
+        trained = [value for value in self.parameters.values() if value.requires_grad]
+        size = sum(value.numel() * value.element_size() for value in trained)
+        limits = [dist._DEFAULT_FIRST_BUCKET_BYTES, BUCKET_BYTES]
+        buckets, _ = dist._compute_bucket_assignment_by_size(trained[::-1], limits)
+        return GradientTraffic(size, len(trained), len(buckets))
 
     # -- evaluation and state -------------------------------------------------------------------------------------
 

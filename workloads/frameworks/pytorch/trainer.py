@@ -75,7 +75,12 @@ class PyTorchTrainer(Trainer):
 
     def marked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
         """On CUDA an event before and one after each step's work on the stream."""
-        return _between_events(steps, seconds) if self.device.type == "cuda" else None
+        return between_events(steps, seconds) if self.device.type == "cuda" else None
+
+    def wait(self) -> None:
+        """Return when the device has done what it was given."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """The loss of each item."""
@@ -92,7 +97,8 @@ class PyTorchTrainer(Trainer):
             if count % CHECK_STEPS == 0:
                 _check(host, count)
                 host.copy_(total, non_blocking=True)
-        if self.place.processes > 1:  # alone, NCCL would first be set up here, on the clock
+        # Alone, NCCL would first be set up here, on the clock; asynchronous workers have made different numbers of steps.
+        if self.place.processes > 1 and self.exchange is None:
             dist.all_reduce(total)
         _check(total, count)
         return TrainStats(count, float(total) / max(count, 1))
@@ -126,8 +132,8 @@ class PyTorchTrainer(Trainer):
             dist.destroy_process_group()
 
 
-def _between_events(steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
-    """The items; a step's work is what its consumer enqueues before it asks for the next one."""
+def between_events(steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
+    """The items, timed on CUDA's stream; a step's work is what its consumer enqueues before it asks for the next one."""
     events = []
     for item in steps:
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

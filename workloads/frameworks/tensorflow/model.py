@@ -14,14 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from workloads.api import Array, Arrays, Batch, Place, Workload
+from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, Place, Workload
+from workloads.frameworks.tensorflow import server
 from workloads.frameworks.tensorflow.optimizers import build_optimizer
 from workloads.frameworks.tensorflow.optimizers.scaling import LossScale, clipped
-from workloads.frameworks.tensorflow.trainer import TensorFlowTrainer
+from workloads.frameworks.tensorflow.trainer import CHUNK_ELEMENTS, TensorFlowTrainer
 from workloads.frameworks.tensorflow.variables import Model, Tensors
 
 NARROW = {"bf16": tf.bfloat16, "fp16": tf.float16}
 """Precisions in which activations and the weights' copies are narrower than fp32."""
+FP32_BYTES = 4
 Part = tuple[tf.Tensor, Tensors]
 """A loss and gradients by name."""
 
@@ -51,6 +53,7 @@ class ModelTrainer(TensorFlowTrainer):
         self.dtype = NARROW.get(self.settings.precision, tf.float32)
         """Of the activations."""
         self.updates = workload.update_settings()
+        self.asynchronous = self.settings.update == "async"
         self.model: Any = None
         """What `build_model` gave, once it is built."""
         self.traces = 0
@@ -106,6 +109,22 @@ class ModelTrainer(TensorFlowTrainer):
         self.model.load(weights)
         self.optimizer.reset()
         self.loss_scale.reset()
+        self.exchange = self._exchange() if self.asynchronous else None
+
+    def _exchange(self) -> Exchange:
+        """The way to the server, which takes part from now on; process 0 gives it the weights."""
+        place = self.place
+        self.channel = server.Channel(self.optimizer.parameters, self.workload, place.server, place.processes)
+        if place.process == 0:
+            self.channel.begin()
+        if self.strategy is not None:
+            self.broadcast(0.0)  # nobody pulls before that
+        return Exchange(self.channel, place.process, place.processes, self.workload.learning_rate)
+
+    @classmethod
+    def serve(cls, workload: Workload, address: str, workers: int) -> None:
+        """Be the server of `update=async`; never returns."""
+        server.serve(address)
 
     def build(self) -> None:
         """Variables, and functions, not traced yet."""
@@ -113,7 +132,7 @@ class ModelTrainer(TensorFlowTrainer):
         self.model = self.build_model()
         self.optimizer = build_optimizer(self.model, self.workload)
         self.loss_scale = LossScale(self.updates.loss_scaling)
-        alone = self.strategy is None
+        alone = self.strategy is None and not self.asynchronous
         # Alone a step is one function of three parts; with others the parts are functions, and XLA does not see the sum.
         part: Any = (lambda python: python) if alone else self._function
         whole: Any = self._function if alone else functools.partial(tf.function, autograph=False)
@@ -140,8 +159,11 @@ class ModelTrainer(TensorFlowTrainer):
     # -- a step ---------------------------------------------------------------------------------------------------
 
     def step(self, batch: Batch, learning_rate: float) -> None:
-        """Forward, backward, sum over replicas, update."""
+        """Forward, backward, sum over replicas, update; or forward, backward, and the gradients to the server."""
         batch = self.training_batch(batch)
+        if self.asynchronous:
+            self._push_gradients(batch)
+            return
         scalars = np.array([1 / batch.weight_global, *self.optimizer.scalars(learning_rate)], np.float32)
         tensors = [tf.constant(scalars), *self.tensors(batch, self.inputs)]
         # The traced function itself: tf.function's look-up by signature costs 0.2 ms a call.
@@ -152,6 +174,14 @@ class ModelTrainer(TensorFlowTrainer):
                 others = [tf.TensorSpec([None] * array.shape.rank, array.dtype) for array in others]
             self._traced[shapes] = self._step.get_concrete_function(first, *others)
         self._traced[shapes](*tensors)
+
+    def _push_gradients(self, batch: Batch) -> None:
+        """One asynchronous update; while setup warms up there is no server yet, and nothing is updated."""
+        scale = tf.constant(np.float32(1 / batch.weight_global))
+        gradients = self._gradients(scale, *self.tensors(batch, self.inputs))
+        if self.exchange is not None:
+            self.channel.hold(clipped(gradients, self.updates.clip_norm))
+            self.exchange.push()
 
     def _train(self, scalars: tf.Tensor, *inputs: tf.Tensor) -> None:
         """One step; scalars are 1 / weight_global and those of the optimizer."""
@@ -218,6 +248,11 @@ class ModelTrainer(TensorFlowTrainer):
         """The model's outputs for an evaluation batch, on the device."""
         outputs: Tensors = self._outputs(*self.tensors(batch, self.evaluation_inputs))
         return outputs
+
+    def gradient_traffic(self) -> GradientTraffic:
+        """Of the parameters that are trained, in fp32, joined and cut into chunks."""
+        sizes = [value.shape.num_elements() for value in self.optimizer.parameters.values()]
+        return GradientTraffic(FP32_BYTES * sum(sizes), len(sizes), -(-sum(sizes) // CHUNK_ELEMENTS))
 
     # -- state ----------------------------------------------------------------------------------------------------
 

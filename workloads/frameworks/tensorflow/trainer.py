@@ -46,7 +46,7 @@ class TensorFlowTrainer(Trainer):
             handler = signal.getsignal(signal.SIGTERM)
             self.strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
             signal.signal(signal.SIGTERM, handler)  # TensorFlow only notes the signal; a worker shall end by it
-        self._sum = self._in_replica(_all_reduce)
+        self._sum = self.new_sum()
         self._join = self._in_replica(lambda context, tensor: context.all_gather(tensor, axis=0))
         self._reader = ThreadPoolExecutor(1, "read-loss")
 
@@ -91,6 +91,10 @@ class TensorFlowTrainer(Trainer):
         """Collective: the sums over all replicas of tensors of one type; called in the same order by every process."""
         return tensors if self.strategy is None else self._sum(tensors)
 
+    def new_sum(self) -> Callable[[Sequence[tf.Tensor]], Sequence[tf.Tensor]]:
+        """What `sum_over_replicas` calls: a function that is traced for its tensors' shapes."""
+        return self._in_replica(_all_reduce)
+
     def _in_replica(self, collective: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
         """A function that runs `collective(replica context, tensors)` for this process's replica."""
 
@@ -114,6 +118,11 @@ class TensorFlowTrainer(Trainer):
 
         return self._run(step, steps)
 
+    def wait(self) -> None:
+        """Return when the device has done what it was given."""
+        if self.on_gpu:
+            tf.experimental.sync_devices()
+
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """Loss and summed gradients of each item."""
         return self._run(lambda batch, _: self.backward(batch), steps)
@@ -133,7 +142,9 @@ class TensorFlowTrainer(Trainer):
                 if seen is not None:
                     _check(seen.result(), count)
                 seen = self._reader.submit(_read, self.total.read_value())
-        total = _read(self.sum_over_replicas([self.total.read_value()])[0])
+        own = self.total.read_value()
+        # Asynchronous workers have made different numbers of steps.
+        total = _read(own if self.exchange is not None else self.sum_over_replicas([own])[0])
         _check(total, count)
         return TrainStats(count, total / max(count, 1))
 

@@ -77,6 +77,8 @@ def test_strong_and_weak_scaling_never_mix(tmp_path):
         {"stop": "epochs:3"},
         {"device_name": "Other CPU"},
         {"cores_per_device": 2},
+        {"update": "async"},
+        {"straggler_ms": 50},
         {"labels": ["demo", "cpu", "counts differ from the published data set"]},
     ],
 )
@@ -135,8 +137,19 @@ def test_failures_are_counted_and_listed(tmp_path):
         ["ncf-1/run_3", "target_missed", "after 101 steps"],
         ["ncf-1/run_4", "oom", "process 0: out of memory"],
         ["ncf-2/run_0", "hung", "no progress"],
-        ["ncf-3/run_0", "running", ""],
+        ["ncf-3/run_0", "running", "has not ended yet, or its controller was killed"],
     ]
+
+
+def test_a_log_that_still_grows_is_no_broken_one(tmp_path):
+    write_run(tmp_path, "ncf-1", 0)
+    folder = write_run(tmp_path, "ncf-2", 0, status={"status": "running", "reason": ""})
+    log = folder / "result_0.txt"
+    kept = [line for line in log.read_text(encoding="utf-8").splitlines() if "run_stop" not in line]
+    log.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    text = report_text([tmp_path])
+    assert "| ncf-2/run_0 | running | has not ended yet, or its controller was killed |" in text
+    assert "could not be read" not in text
 
 
 @pytest.mark.parametrize("below", ["", "ncf-1", "ncf-1/run_0"])
@@ -206,6 +219,24 @@ def test_profiles_have_tables_of_their_own(tmp_path):
         "## ncf on laptop (demo)",
         "## ncf on laptop (synthetic): throughput, train, steps:10",
     ]
+
+
+def test_asynchronous_runs_have_tables_and_overviews_of_their_own(tmp_path):
+    for update in ("sync", "async"):
+        for framework in ("pytorch", "mxnet"):
+            labels = ["demo", "cpu", *(["async"] if update == "async" else [])]
+            write_run(tmp_path, f"{update}-{framework}", update=update, framework=framework, labels=labels)
+    text = report_text([tmp_path])
+    headings = [line for line in text.splitlines() if line.startswith("## ")]
+    assert headings == [
+        "## Overview: time to target, demo, ncf",
+        "## Overview: time to target, asynchronous updates, demo, ncf",
+        "## ncf on laptop (demo)",
+        "## ncf on laptop (demo), asynchronous updates",
+    ]
+    both, alone = text.partition(headings[3])[::2]
+    assert "async" in alone
+    assert "async" not in both.partition(headings[2])[2]
 
 
 def test_reference_with_too_few_runs_is_marked(tmp_path):

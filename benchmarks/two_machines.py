@@ -1,0 +1,143 @@
+"""What a second machine costs: steps of demos on two machines of one device against two processes of one machine.
+
+    python -m benchmarks.two_machines [--workloads ncf,resnet50] [--framework pytorch] [--rate 200mbit] [--rounds 5]
+        [--steps 40]
+
+The machines are namespaces of this one, each with a core of its own, joined by a cable (tests/machines). Three contenders take
+turns: `processes`, two of one machine; `machines`, one on each, over a cable that is as fast as memory; `slow`, one on each,
+where each sends at most `--rate` (a token bucket; latency cannot be emulated). All train the same batches.
+
+Printed as JSON: step_ms, median over rounds of each run's median step; overhead, machines over processes less 1;
+exposed_communication_ms, slow less machines: what a step waits for the cable; ideal_ms, what an all-reduce of the gradients
+takes at that rate (2 (n - 1) / n of their bytes leave each of n machines); their ratio; others_share, what processes that are
+not the run's took of the cores at most: above 0.05 the figures are worth little. Needs root, and openssh-server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.contenders import head
+from suite.common import registry
+from suite.common.runspec import read_run
+from suite.results.logs.reader import read
+from tests.machines import Machines, needs, ssh
+from tests.machines.machine import Machine
+
+PROJECT = Path(__file__).resolve().parent.parent
+NODES = 2
+WARM_UP_STEPS = 5
+UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
+"""Of a rate as `tc` writes it."""
+LIMIT_SECONDS = 600.0
+Figures = dict[str, float]
+
+
+def bits_per_second(rate: str) -> float:
+    """`200mbit` as a number. Raises ValueError."""
+    for unit, factor in UNITS.items():
+        if rate.endswith(unit):
+            return float(rate.removesuffix(unit)) * factor
+    raise ValueError(f"--rate {rate}: a number and one of {', '.join(UNITS)}, such as 200mbit")
+
+
+def ideal_seconds(gradient_bytes: int, rate: float) -> float:
+    """What each of NODES machines has to send in an all-reduce, over its rate in bits per second."""
+    return 2 * (NODES - 1) / NODES * gradient_bytes * 8 / rate
+
+
+def run(machine: Machine, where: Sequence[str], arguments: argparse.Namespace, workload: str, output: Path) -> Path:
+    """One run, whose command is typed on `machine`; its folder."""
+    words = [
+        *(f"workload={workload}", f"framework={arguments.framework}", "profile=demo", "device=cpu", f"gpus={NODES}"),
+        *("timing=steps", f"timing.warmup_steps={WARM_UP_STEPS}", f"stop=steps:{arguments.steps}", "seed=1"),
+        *(f"output={output}", *where),
+    ]
+    command = [sys.executable, PROJECT / "run_suite.py", *words]
+    done = machine.run(command, cwd=PROJECT, timeout=LIMIT_SECONDS, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{workload} {' '.join(where)}:\n{done.stdout}{done.stderr}")
+    return next(output.glob("*/run_0"))
+
+
+def figures(folder: Path) -> Figures:
+    """Median step in milliseconds, and what others took of the cores."""
+    record = read(folder / "result_0.txt").record
+    others = record.condition.figures.get("others_share", 0.0) if record.condition else 0.0
+    return {"step_ms": record.step_times["median_ms"], "others_share": others}
+
+
+def gradient_bytes(folder: Path) -> int:
+    """Of all parameters, in fp32."""
+    spec = read_run(folder / "run.json")
+    workload = registry.load_workload(spec.settings.workload)(spec.settings, spec.facts)
+    return sum(weights.size * 4 for _, weights in workload.initial_weights(1))
+
+
+def measured(
+    workload: str, arguments: argparse.Namespace, places: Mapping[str, tuple[Machine, list[str]]]
+) -> dict[str, object]:
+    """All contenders of a workload, in turn."""
+    found: dict[str, list[Figures]] = {name: [] for name in places}
+    size = 0
+    for number in range(arguments.rounds):
+        for name, (machine, where) in places.items():
+            output = machine.folder.parent / f"{workload}-{name}-{number}"  # which the machine sees
+            folder = run(machine, where, arguments, workload, output)
+            found[name].append(figures(folder))
+            size = size or gradient_bytes(folder)
+        print(workload, number, {name: rounds[-1] for name, rounds in found.items()}, file=sys.stderr)
+    step = {name: statistics.median(one["step_ms"] for one in rounds) for name, rounds in found.items()}
+    ideal = ideal_seconds(size, bits_per_second(arguments.rate)) * 1e3
+    return {
+        "workload": workload, "framework": arguments.framework, "gradient_bytes": size,
+        "step_ms": {name: round(value, 3) for name, value in step.items()},
+        "overhead": round(step["machines"] / step["processes"] - 1, 4),
+        "exposed_communication_ms": round(step["slow"] - step["machines"], 3),
+        "ideal_ms": round(ideal, 3),
+        "exposed_over_ideal": round((step["slow"] - step["machines"]) / ideal, 3),
+        "others_share": max(one["others_share"] for rounds in found.values() for one in rounds),
+        "rounds": {name: [round(one["step_ms"], 3) for one in rounds] for name, rounds in found.items()},
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--workloads", default="ncf,resnet50")
+    parser.add_argument("--framework", default="pytorch")
+    parser.add_argument("--rate", default="200mbit")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=40)
+    arguments = parser.parse_args()
+    bits_per_second(arguments.rate)
+    if reason := needs.missing(needs.SSH):
+        raise SystemExit(reason)
+    with contextlib.ExitStack() as stack:
+        arguments.scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        fast, slow = (stack.enter_context(Machines.up(_made(arguments.scratch / name), NODES, rate))
+                      for name, rate in (("fast", None), ("slow", arguments.rate)))  # fmt: skip
+        for machines in (fast, slow):
+            ssh.start(machines)
+        over = [f"nodes={NODES}", "launch=ssh", f"launch.hosts=[{','.join(node.name for node in fast.nodes)}]"]
+        places = {"processes": (fast.hub, []), "machines": (fast.hub, over), "slow": (slow.hub, over)}
+        results = [measured(workload, arguments, places) for workload in arguments.workloads.split(",")]
+    known = {"cores": len(os.sched_getaffinity(0)), "nodes": NODES, "rate": arguments.rate, "steps": arguments.steps}
+    print(json.dumps({**head("two_machines"), **known, "results": results}, indent=1))
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Machines by hand: `python -m tests.machines up DIR 2 --ssh --slurm`, then `… run DIR node1 hostname`, `… down DIR`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from tests.machines import Machines, needs, slurm, ssh
+
+
+def main() -> int:
+    """The exit code of what was asked for."""
+    arguments = _parsed()
+    if arguments.word == "up":
+        groups = [group for group, wanted in ((needs.SSH, arguments.ssh), (needs.SLURM, arguments.slurm)) if wanted]
+        if reason := needs.missing(*groups):
+            sys.exit(reason)
+        return _up(arguments)
+    machines = Machines.load(arguments.folder)
+    if arguments.word == "run":
+        command = machines[arguments.machine].command(arguments.command, Path.cwd(), arguments.user)
+        os.execvp(command[0], command)
+    if arguments.word == "down":
+        machines.down()
+    elif arguments.word == "processes":
+        for name, processes in machines.processes().items():
+            for process in processes:
+                print(name, process.pid, " ".join(process.cmdline())[:150])
+    else:
+        getattr(machines, arguments.word)(machines[arguments.machine])
+    return 0
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    machines = Machines.make(arguments.folder, arguments.count, arguments.rate)
+    if arguments.ssh:
+        ssh.start(machines)
+    if arguments.slurm:
+        slurm.start(machines)
+    print(*(f"{machine.name} {machine.address}" for machine in machines.all), sep="\n")
+    return 0
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.machines", description=__doc__)
+    words = parser.add_subparsers(dest="word", required=True)
+    texts = {
+        "up": "make a hub and N nodes",
+        "run": "run a command on one of them",
+        "processes": "list the processes of all, by their ids here",
+        "unplug": "take a node's cable out",
+        "plug": "put it in again",
+        "down": "end all of them",
+    }
+    parsers = {word: words.add_parser(word, help=text) for word, text in texts.items()}
+    for one in parsers.values():
+        one.add_argument("folder", type=Path, metavar="DIR")
+    parsers["up"].add_argument("count", type=int, metavar="N")
+    parsers["up"].add_argument("--rate", help="what a node may send, as tc writes it: 200mbit")
+    parsers["up"].add_argument("--ssh", action="store_true", help="an sshd on each")
+    parsers["up"].add_argument("--slurm", action="store_true", help="a slurmd on each node, slurmctld on the hub")
+    for word in ("run", "unplug", "plug"):
+        parsers[word].add_argument("machine", help="hub, node1, …")
+    parsers["run"].add_argument("--user", default="", help="as this user (before the machine's name)")
+    parsers["run"].add_argument("command", nargs=argparse.REMAINDER)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""A docker daemon for tests: of its own, without network, registry or image of anybody's."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.machines import needs
+
+IMAGE = "suite-test:local"
+MARK = "/etc/image-of-the-suite"
+"""A file that only the image has."""
+FOLDERS = ("usr", "etc", "tmp", "proc", "sys", "dev")
+LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
+"""Of those that are links into /usr here, too: all programs are seen through a mount of this machine's /usr."""
+UP_SECONDS = 20.0
+
+
+@contextlib.contextmanager
+def daemon(folder: Path) -> Iterator[dict[str, str]]:
+    """dockerd with all its files below `folder`, and `IMAGE` in it; gives the variables by which clients find it."""
+    socket = f"unix://{folder}/socket"
+    words = [
+        *(needs.program("unshare"), "--mount"),  # its mounts are gone with it
+        *(needs.program("dockerd"), f"--host={socket}", f"--data-root={folder}/data", f"--exec-root={folder}/exec"),
+        *(f"--pidfile={folder}/pid", "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs"),
+        *("--exec-opt=native.cgroupdriver=cgroupfs", "--log-level=warn"),
+    ]
+    variables = {**os.environ, "DOCKER_HOST": socket, "PATH": f"{os.environ['PATH']}:{needs.SYSTEM_PATH}"}
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(words, stdout=log, stderr=log, env=variables)
+    try:
+        deadline = time.monotonic() + UP_SECONDS
+        while subprocess.run(["docker", "version"], env=variables, capture_output=True, check=False).returncode != 0:
+            said = (folder / "log").read_text()[-1000:]
+            assert process.poll() is None, f"dockerd ended:\n{said}"
+            assert time.monotonic() < deadline, f"dockerd does not answer:\n{said}"
+            time.sleep(0.1)
+        subprocess.run(["docker", "import", "-", IMAGE], input=_root(), env=variables, capture_output=True, check=True)
+        yield {"DOCKER_HOST": socket}
+    finally:
+        process.terminate()
+        process.wait(UP_SECONDS)
+
+
+def _root() -> bytes:
+    """A file system as a tar: empty folders, links as they are here, and the mark."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name in FOLDERS:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+            tar.addfile(entry)
+        for name in LINKS:
+            if Path("/", name).is_symlink():
+                entry = tarfile.TarInfo(name)
+                entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(f"/{name}")
+                tar.addfile(entry)
+        tar.addfile(tarfile.TarInfo(MARK.lstrip("/")))
+    return stream.getvalue()

@@ -1,0 +1,54 @@
+"""ssh between machines: an sshd on each, keys of its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.machines import needs
+from tests.machines.machine import Machine
+from tests.machines.machines import Machines
+
+SERVER = """\
+Port 22
+HostKey {folder}/host
+AuthorizedKeysFile {folder}/authorized
+UsePAM no
+UseDNS no
+StrictModes no
+PasswordAuthentication no
+PermitRootLogin prohibit-password
+"""
+CLIENT = """\
+Host *
+  IdentityFile {folder}/id
+  IdentitiesOnly yes
+  UserKnownHostsFile {folder}/known
+  LogLevel ERROR
+"""
+
+
+def start(machines: Machines) -> Path:
+    """Make keys, start an sshd on every machine; `ssh node1` works from each, as root. Returns the folder of keys and logs."""
+    folder = machines.folder / "ssh"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    for key in ("id", "host"):
+        words = [needs.program("ssh-keygen"), "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(folder / key)]
+        subprocess.run(words, check=True, capture_output=True)
+    host_key = (folder / "host.pub").read_text()
+    (folder / "authorized").write_text((folder / "id.pub").read_text())
+    (folder / "known").write_text("".join(f"{machine.name} {host_key}" for machine in machines.all))
+    (folder / "sshd_config").write_text(SERVER.format(folder=folder))
+    (folder / "config").write_text(CLIENT.format(folder=folder))
+    for machine in machines.all:
+        machine.bind(folder / "config", "/etc/ssh/ssh_config")
+        serve(machine, folder)
+    return folder
+
+
+def serve(machine: Machine, folder: Path) -> None:
+    """Start the machine's sshd, at first and again after `kill_all`; it listens when this returns."""
+    log = folder / f"{machine.name}.log"
+    machine.run([needs.program("sshd"), "-f", folder / "sshd_config", "-E", log])

@@ -1,0 +1,146 @@
+"""The machines that other tests use: apart where they should be, joined where they should be, and gone afterwards."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.helpers import PROJECT, wait_until
+from tests.machines import Machines, needs, slurm, ssh
+from tests.machines.fixtures import require
+from tests.machines.machines import UP_SECONDS
+
+HOST_FOLDERS = ("/run", "/etc", "/etc/ssh", "/etc/slurm", "/var/log", "/var/spool", "/var/lib", "~", "~/.ssh")
+"""Where daemons and clients would write, if they wrote outside the machines' folder."""
+SERVE = "import socket; s = socket.create_server(('', 5000)); c, _ = s.accept()\nwhile c.recv(1 << 20): pass"
+SEND = "import socket, sys; c = socket.create_connection((sys.argv[1], 5000)); c.sendall(bytes(int(sys.argv[2])))"
+REACH = "import socket, sys; socket.create_connection((sys.argv[1], 22), timeout=1)"
+
+
+def python(machine, code, *words, check=True):
+    return machine.run([sys.executable, "-c", code, *map(str, words)], check=check)
+
+
+def names_of_host():
+    folders = [Path(name).expanduser() for name in HOST_FOLDERS]
+    return {str(path) for folder in folders if folder.is_dir() for path in folder.iterdir()}
+
+
+def test_all_is_up_in_time_and_nothing_is_left(tmp_path):
+    require(ssh=True, slurm=True)
+    mounts, names = Path("/proc/self/mountinfo").read_text(), names_of_host()
+    start = time.monotonic()
+    with Machines.up(tmp_path, 2) as made:
+        ssh.start(made)
+        slurm.start(made)
+        up = time.monotonic() - start
+        made.hub.start(["sleep", "1000"], tmp_path / "log")
+        inits = [machine.init for machine in made.all]
+        seen = [process.pid for processes in made.processes().values() for process in processes]
+        assert len(seen) >= 3 + 1 + 2 + 1  # sshd on all, slurmctld, slurmd on both, sleep
+        stop = time.monotonic()
+    assert up < UP_SECONDS
+    assert time.monotonic() - stop < 5
+    assert not any(psutil.pid_exists(pid) for pid in [*inits, *seen])
+    assert Path("/proc/self/mountinfo").read_text() == mounts
+    assert names_of_host() == names
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "log",
+        "slurm",
+        "ssh",
+    ]  # logs, to be read after a failure
+
+
+def test_nodes_see_only_what_is_shared(machines):
+    left, right = machines(2).nodes
+    left.run(["sh", "-c", "echo left > /tmp/mine; echo left > /dev/shm/mine; echo left > /run/mine"])
+    for path in ("/tmp/mine", "/dev/shm/mine", "/run/mine"):
+        assert right.run(["cat", path], check=False).returncode == 1
+        assert not Path(path).exists()
+    assert (left.tmp / "mine").read_text() == "left\n"
+    assert right.run(["cat", PROJECT / "run_suite.py"]).stdout == (PROJECT / "run_suite.py").read_text()
+    assert [node.run(["uname", "-n"]).stdout for node in (left, right)] == ["node1\n", "node2\n"]
+    assert left.run(["ps", "-e", "-o", "pid="]).stdout.split()[0] == "1"
+    assert python(left, "import socket; print(socket.gethostbyname('node2'))").stdout == "10.77.0.2\n"
+    seen = [
+        json.loads(python(node, "import os; print(sorted(os.sched_getaffinity(0)))").stdout) for node in (left, right)
+    ]
+    cores = sorted(os.sched_getaffinity(0))
+    assert seen == ([cores[: len(cores) // 2], cores[len(cores) // 2 :]] if len(cores) % 2 == 0 else seen)
+    left.hosts_file.write_text("127.0.1.1 node2\n")
+    assert python(left, "import socket; print(socket.gethostbyname('node2'))").stdout == "127.0.1.1\n"
+
+
+def test_a_rate_is_kept(machines, tmp_path):
+    left, right = machines(2, rate="20mbit").nodes
+    server = right.start([sys.executable, "-c", SERVE], tmp_path / "log")
+    wait_until("the server listens", lambda: right.run(["ss", "-Hltn", "sport = 5000"]).stdout)
+    start = time.monotonic()
+    python(left, SEND, "node2", 3_000_000)
+    server.client.wait(30)
+    assert time.monotonic() - start > (3_000_000 - 512 * 1024) * 8 / 20e6  # all but what the bucket holds at once
+
+
+def test_ssh_goes_everywhere_until_the_cable_is_out(machines):
+    made = machines(2, ssh=True)
+    left, right = made.nodes
+    assert left.run(["ssh", "node2", "uname", "-n"]).stdout == "node2\n"
+    assert made.hub.run(["ssh", "-tt", "node1", "uname", "-n"]).stdout == "node1\n"
+    made.unplug(right)
+    assert python(left, REACH, "node2", check=False).returncode == 1
+    assert python(left, REACH, "hub").returncode == 0
+    made.plug(right)
+    wait_until("node2 is back", lambda: python(left, REACH, "node2", check=False).returncode == 0, 20)
+
+
+def test_srun_starts_tasks_for_every_user(machines):
+    made = machines(2, slurm=True)
+    tasks = made.hub.run(["srun", "-N2", "sh", "-c", "uname -n; id -un"], user="nobody").stdout.split()
+    assert sorted(tasks) == ["nobody", "nobody", "node1", "node2"]
+    inside = ["salloc", "-Q", "-N2", "srun", "--overlap", "-N1", "-n1", "-w", "node2", "uname", "-n"]
+    assert made.nodes[0].run(inside).stdout == "node2\n"
+
+
+def test_all_processes_of_one_are_killed(machines, tmp_path):
+    made = machines(2, ssh=True)
+    left, right = made.nodes
+    started = [node.start(["sleep", "1000"], tmp_path / "log") for node in made.nodes]
+    assert {name for name, found in made.processes().items() if started[1].process in found} == {"node2"}
+    right.kill_all()
+    assert started[1].client.wait(5) != 0
+    wait_until("node2 has no process", lambda: not right.processes(), 5)
+    assert started[0].process in left.processes()
+    ssh.serve(right, made.folder / "ssh")
+    assert left.run(["ssh", "node2", "uname", "-n"]).stdout == "node2\n"
+    left.power_off()
+    assert not started[0].process.is_running()
+    assert not left.is_up
+
+
+def test_they_do_not_outlive_who_made_them(tmp_path):
+    require()
+    code = (
+        "import sys, time; from pathlib import Path; from tests.machines import Machines\n"
+        "with Machines.up(Path(sys.argv[1]), 1): time.sleep(1000)"
+    )
+    maker = subprocess.Popen([sys.executable, "-c", code, tmp_path], cwd=PROJECT)
+    wait_until("they are up", (tmp_path / "machines.json").exists, 30)
+    made = Machines.load(tmp_path)
+    maker.send_signal(signal.SIGKILL)
+    maker.wait()
+    wait_until("they are gone", lambda: not any(machine.is_up for machine in made.all), 5)
+
+
+def test_a_missing_program_is_named_with_its_package(monkeypatch):
+    monkeypatch.setattr(needs, "SYSTEM_PATH", os.devnull)
+    text = needs.missing(needs.SLURM)
+    assert "slurmd" in text
+    assert text.endswith("apt-get install iproute2 slurm-client slurmctld slurmd util-linux")
+    with pytest.raises(FileNotFoundError, match="apt-get install openssh-server"):
+        needs.program("sshd")

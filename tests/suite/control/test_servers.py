@@ -1,0 +1,99 @@
+"""Processes that serve the workers: one that dies is named, not the workers that fail of it; and nobody waits for its end."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, replace
+
+import pytest
+
+from suite.control.supervise import Supervisor
+from suite.environments.environment import Environment
+from suite.launch.mxnet import MXNET
+from suite.worker.heartbeat import Beat, beat_path
+from tests.helpers import wait_until
+from tests.suite.two_hosts import make_run
+
+
+class Silent:
+    """No console."""
+
+    def update(self, beats):
+        pass
+
+
+def ended(code):
+    """A process that has ended so: by a signal if negative."""
+    way = f"os.kill(os.getpid(), {-code})" if code < 0 else f"os._exit({code})"
+    process = subprocess.Popen([sys.executable, "-S", "-c", f"import os; {way}"])
+    process.wait()
+    return process
+
+
+@pytest.fixture
+def lasting():
+    """A process that does not end by itself."""
+    process = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(600)"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def watch(tmp_path, lasting):
+    """The supervisor of a run whose two workers are alive."""
+    run = make_run(devices=2, update="async", folder=str(tmp_path))
+    run = replace(run, watchdog_seconds=300.0, setup_watchdog_seconds=300.0)
+    found = Supervisor(run, MXNET, Environment("mxnet-cpu", (), sys.executable), Silent())
+    found._servers = {"scheduler", "server"}
+    found.children = {}
+    found.worker_pid = lasting.pid
+    say(found)
+    return found
+
+
+def say(watch, status="", reason="", phase="train"):
+    for process in range(2):
+        beat = Beat(process, watch.worker_pid, phase, status=status, reason=reason)
+        beat_path(watch.folder, process).write_text(json.dumps(asdict(beat)))
+
+
+@pytest.mark.parametrize("failed", ["", "failed"])
+def test_a_server_that_is_killed_is_named_whether_or_not_workers_have_failed_of_it(watch, lasting, failed):
+    watch.children = {"scheduler": lasting, "server": ended(-9)}
+    (watch.folder / "server.log").write_text("its last words\n")
+    say(watch, failed, "RuntimeError: connection closed by peer")
+    status = watch._look()
+    assert (status.status, status.process) == ("rank_died", None)
+    assert status.reason == "the server died (killed by SIGKILL): its last words (see server.log)"
+
+
+def test_a_server_that_fails_is_named(watch, lasting):
+    watch.children = {"server": lasting, "scheduler": ended(3)}
+    status = watch._look()
+    assert (status.status, status.reason) == (
+        "failed",
+        "the scheduler died (exit code 3): see scheduler.log, which is empty",
+    )
+
+
+def test_a_server_that_dies_after_its_workers_have_failed_is_not_their_reason(watch, lasting):
+    """It ends well, since it has lost its workers."""
+    watch.children = {"scheduler": lasting, "server": ended(0)}
+    say(watch, "failed", "ValueError: theirs")
+    status = watch._look()
+    assert (status.status, status.reason) == ("failed", "process 0: ValueError: theirs")
+
+
+def test_a_run_is_over_when_its_workers_are(watch, lasting):
+    watch.children = {"server": lasting, "worker-0": ended(0), "worker-1": ended(0)}
+    say(watch, "success", phase="done")
+    assert watch._look().status == "success"
+    watch._end_tree()
+    assert wait_until("the server has ended", lambda: lasting.poll() is not None)
+
+
+def test_a_server_that_ends_after_the_last_worker_is_done_changes_nothing(watch, lasting):
+    watch.children = {"server": ended(1), "worker-0": lasting}
+    say(watch, "success", phase="done")
+    assert watch._look() is None  # a worker is about to leave

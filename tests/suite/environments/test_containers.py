@@ -1,0 +1,285 @@
+"""Containers: the command lines of four programs, what is refused and how, and which containers are ended."""
+
+import os
+import platform
+import shlex
+import stat
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from suite.common.paths import PROJECT
+from suite.environments import containers
+from suite.environments.containers import Container, Mount
+from suite.environments.environment import Environment, resolve
+from tests.helpers import TOY_RUN, run_suite_here
+
+RUN = "/runs/ncf 1,2/run_0"
+NAME = "suite-2465d761f091-worker-3"
+MOUNTS = (Mount("/code", "/code"), Mount("/data", "/mnt/data"), Mount(RUN, RUN, writable=True))
+
+GOLDEN = {
+    "docker": f"""
+        docker run --rm --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
+        --mount=type=bind,source=/code,target=/code,readonly --mount=type=bind,source=/data,target=/mnt/data,readonly
+        '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}' '--label=suite.run={RUN}'
+        --userns=host --group-add=44 --gpus=all --ulimit=memlock=-1 --ulimit=stack=67108864
+        --shm-size=1g image:1 env""",
+    "podman": f"""
+        podman run --rm --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
+        --mount=type=bind,source=/code,target=/code,readonly --mount=type=bind,source=/data,target=/mnt/data,readonly
+        '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}' '--label=suite.run={RUN}'
+        --security-opt=label=disable --userns=keep-id --group-add=keep-groups --ulimit=host
+        --device=nvidia.com/gpu=all --shm-size=1g image:1 env""",
+    "apptainer": f"""
+        apptainer exec --cleanenv --no-home --nv --mount=type=bind,source=/code,destination=/code,ro
+        --mount=type=bind,source=/data,destination=/mnt/data,ro '--mount=type=bind,"source={RUN}","destination={RUN}"'
+        '--pwd={RUN}' --shm-size=1g image:1 env""",
+    "enroot": f"""
+        enroot start --env=NVIDIA_VISIBLE_DEVICES=all --mount=/code:/code:none:x-create=auto,rbind,ro
+        --mount=/data:/mnt/data:none:x-create=auto,rbind,ro '--mount={RUN}:{RUN}:none:x-create=auto,rbind,rw' --shm-size=1g
+        image:1 env""",
+}
+"""What each is to be told for a worker on GPUs, by a user who is no root; before the variables and the command."""
+
+
+@pytest.fixture
+def user(monkeypatch):
+    """A user, and no variables that would be passed on."""
+    for name in [name for name in os.environ if name.startswith(containers.PASSED_VARIABLES)]:
+        monkeypatch.delenv(name)
+    for name, value in (("getuid", 1000), ("getgid", 100), ("getgroups", [100, 44])):
+        monkeypatch.setattr(os, name, lambda value=value: value)
+    monkeypatch.setattr(containers, "_owner", lambda: "me/1/2")
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """`program(name, script)`: a program of that name, whose script of sh also writes down what it is asked."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    def make(name, script):
+        path = folder / name
+        path.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n{script}\n')
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return lambda: (tmp_path / "asked").read_text().splitlines()
+
+    return make
+
+
+def container(name="docker", **changes):
+    values = {"gpus": True, "options": ("--shm-size=1g",), "run": RUN, "process": "worker-3", **changes}
+    return Container(name, "image:1", **values)
+
+
+# -- command lines ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", containers.PROGRAMS)
+def test_the_words_of_each_program(name, user):
+    words = container(name).words(MOUNTS)
+    own = [f"{key}={value}" for key, value in containers.OWN_VARIABLES.items()]
+    assert words == [*shlex.split(GOLDEN[name]), *own]
+
+
+@pytest.mark.parametrize("name", containers.PROGRAMS)
+def test_a_question_before_a_run_has_no_folder_no_name_and_no_label(name, user):
+    words = Container(name, "image:1").words(MOUNTS[:2])
+    asked = [
+        word
+        for word in words
+        if word.startswith(("--name", "--label=suite.run", "--workdir", "--pwd", "--gpus", "--nv", "--dev"))
+    ]
+    assert not asked
+    assert not [word for word in words if "NVIDIA" in word]
+
+
+def test_root_of_podman_needs_no_other_user_namespace(user, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    words = container("podman").words(MOUNTS)
+    assert "--ulimit=memlock=-1" in words
+    assert "--userns=keep-id" not in words
+
+
+def test_variables_reach_the_inside_in_this_order(user, monkeypatch):
+    """What the suite says wins over what tunes outside, and that over what stands for the user; nothing else gets in."""
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    monkeypatch.setenv("OMP_NUM_THREADS", "9")
+    monkeypatch.setenv("SECRET_TOKEN", "x")
+    words = container(variables={"OMP_NUM_THREADS": "2", "TF_CONFIG": '{"a": [1, 2]}'}).words(MOUNTS)
+    told = dict(word.split("=", 1) for word in words[words.index("env") + 1 :])
+    assert told == {
+        **containers.OWN_VARIABLES,
+        "NCCL_DEBUG": "INFO",
+        "OMP_NUM_THREADS": "2",
+        "TF_CONFIG": '{"a": [1, 2]}',
+    }
+
+
+def test_the_environment_mounts_code_plugins_data_and_the_run(user, monkeypatch, tmp_path):
+    monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path))
+    wanted = Container("docker", "image:1", mounts=("/opt/x:/x:rw",))
+    env = Environment("docker", ("numactl",), "python3", {str(tmp_path): "/data"}, ("/plugin",), wanted)
+    run = tmp_path / "logs" / "run_0"
+    words = env.of_process(run, "launcher", {"RANK": "0"}).command("-m", "x", run / "run.json")
+    mounts = [word.partition("source=")[2] for word in words if word.startswith("--mount=")]
+    assert mounts == [
+        f"{PROJECT},target={PROJECT},readonly",
+        "/plugin,target=/plugin,readonly",
+        f"{tmp_path},target=/data,readonly",
+        f"{run},target=/data/logs/run_0",
+        "/opt/x,target=/x",
+    ]
+    assert "--workdir=/data/logs/run_0" in words
+    inside = words[words.index("RANK=0") + 1 :]
+    assert inside[:3] == ["numactl", "sh", "-c"]
+    assert inside[4:] == [f"/plugin:{PROJECT}", "python3", "-m", "x", "/data/logs/run_0/run.json"]
+    without = Environment("torch", (), "python")
+    assert without.of_process(run, "launcher", {}) is without
+
+
+@pytest.mark.parametrize(
+    ("text", "mount"),
+    [
+        ("/a", Mount("/a", "/a")),
+        ("/a:/b", Mount("/a", "/b")),
+        ("/a:/b:ro", Mount("/a", "/b")),
+        ("/a:/b:rw", Mount("/a", "/b", True)),
+    ],
+)
+def test_mounts_of_the_user(text, mount):
+    assert Mount.read(text) == mount
+
+
+@pytest.mark.parametrize("text", ["a", "/a:b", "/a:/b:x", "/a:/b:ro:z", ""])
+def test_mounts_that_are_none(text):
+    with pytest.raises(ValueError, match=r"environment\.mounts=.* absolute paths are allowed, as HOST, HOST:INSIDE"):
+        Mount.read(text)
+
+
+def test_what_ends_the_containers_of_a_run():
+    env = Environment("docker", (), "python", container=Container("docker", "i"))
+    names = [containers.container_name(RUN, name) for name in ("launcher", "worker-1")]
+    assert env.ending(Path(RUN), ["launcher", "worker-1"]) == ["docker", "rm", "--force", *names]
+    assert len(set(names)) == 2
+    assert containers.container_name(RUN, "worker-3") == NAME
+    assert env.ending(Path(RUN), []) == []
+    assert Environment("e", (), "python", container=Container("enroot", "i")).ending(Path(RUN), ["launcher"]) == []
+    assert Environment("e", (), "python").ending(Path(RUN), ["launcher"]) == []
+
+
+# -- what is in the way -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", containers.PROGRAMS)
+def test_without_an_image(name):
+    with pytest.raises(ValueError, match=rf"^environment={name} needs an image; type environment\.image=\S+$"):
+        resolve({"name": name}, "torch")
+
+
+def test_an_image_without_a_container():
+    with pytest.raises(
+        ValueError, match=r"environment\.image=a:1 needs environment=docker, podman, apptainer or enroot, found"
+    ):
+        resolve({"name": "auto", "image": "a:1"}, "torch")
+
+
+@pytest.mark.parametrize("name", containers.PROGRAMS)
+def test_a_program_that_is_not_installed(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ValueError, match=rf"^environment={name}: {name} is not installed on this machine"):
+        resolve({"name": name, "image": "a:1"}, "torch")
+
+
+def test_a_daemon_that_does_not_answer(program, monkeypatch):
+    program("docker", "echo hello; echo 'Cannot connect to the Docker daemon.' >&2; exit 1")
+    with pytest.raises(
+        ValueError, match=r"its daemon does not answer: Cannot connect .*; `docker version` must work first$"
+    ):
+        resolve({"name": "docker", "image": "a:1"}, "torch")
+    monkeypatch.setattr(containers, "ANSWER_SECONDS", 0.2)
+    program("docker", "exec sleep 30")
+    start = time.monotonic()
+    with pytest.raises(ValueError, match=r"^environment=docker: no answer within 0\.2 s"):
+        resolve({"name": "docker", "image": "a:1"}, "torch")
+    assert time.monotonic() - start < 10
+
+
+@pytest.mark.parametrize("name", containers.WITH_DAEMON)
+def test_an_image_that_is_not_there(program, name):
+    program(name, 'case "$1" in version) echo 20;; *) echo "No such image" >&2; exit 1;; esac')
+    with pytest.raises(
+        ValueError, match=rf"^environment\.image=a:1: {name} has no such image .* type: {name} pull a:1$"
+    ):
+        resolve({"name": name, "image": "a:1"}, "torch")
+
+
+@pytest.mark.parametrize(
+    ("name", "image", "line"),
+    [
+        ("apptainer", "docker://a", r"nothing is downloaded for a run; type: apptainer pull image\.sif docker://a$"),
+        (
+            "enroot",
+            "docker://a",
+            r"nothing is downloaded for a run; type: enroot import --output image\.sqsh docker://a$",
+        ),
+        ("apptainer", "/no/such.sif", r"^environment\.image=/no/such\.sif: no such file$"),
+        ("enroot", "/no/such.sqsh", r": no such file and no container that `enroot list` shows$"),
+    ],
+)
+def test_an_image_that_is_no_file(program, name, image, line):
+    program(name, "echo mine")
+    with pytest.raises(ValueError, match=line):
+        resolve({"name": name, "image": image}, "torch")
+
+
+def test_mounts_that_do_not_exist(program):
+    program("docker", "echo 20")
+    with pytest.raises(ValueError, match=r"^environment\.mounts: /no/such does not exist here$"):
+        resolve({"name": "docker", "image": "a:1", "mounts": ["/no/such:/x"]}, "torch")
+
+
+def test_what_is_found_is_kept(program, tmp_path):
+    program("docker", 'case "$1" in image) echo sha256:abc;; ps) ;; *) echo 20;; esac')
+    config = {"name": "docker", "image": "a:1", "mounts": [str(tmp_path)], "options": ["--x"], "path_map": {"/a": "/b"}}
+    assert resolve(config, "torch", "cuda") == Environment(
+        *("docker", (), "python3", {"/a": "/b"}),
+        container=Container("docker", "a:1", "sha256:abc", True, (str(tmp_path),), ("--x",)),
+    )
+    program("enroot", "echo mine")
+    found = resolve({"name": "enroot", "image": "mine", "python": "/x/python"}, "torch")
+    assert (found.python, found.container) == ("/x/python", Container("enroot", "mine"))
+    (tmp_path / "image.sif").touch()
+    program("apptainer", "exit 1")
+    found = resolve({"name": "apptainer", "image": str(tmp_path / "image.sif")}, "torch")
+    assert found.container == Container("apptainer", str(tmp_path / "image.sif"))
+
+
+def test_containers_of_dead_controllers_are_ended(program, caplog):
+    me = psutil.Process()
+    alive = containers._owner()
+    assert alive == f"{platform.node()}/{me.pid}/{me.create_time():.0f}"
+    lines = [
+        f"1\t{alive}\t/runs/alive",
+        f"2\t{platform.node()}/{me.pid}/123\t/runs/other process of this id",
+        "3\tfar/1/1\t/runs/elsewhere",
+        f"4\t{platform.node()}/{1 << 30}/1\t/runs/dead",
+    ]
+    asked = program("docker", f'[ "$1" = ps ] && printf "%s\\n" {" ".join(map(shlex.quote, lines))}')
+    containers.end_leftovers("docker")
+    assert [line for line in asked() if line.startswith("rm")] == ["rm --force 2", "rm --force 4"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "ended a container that a killed command left: /runs/other process of this id",
+        "ended a container that a killed command left: /runs/dead",
+    ]
+
+
+def test_a_command_is_refused_in_one_line_before_anything_runs(tmp_path):
+    done = run_suite_here(tmp_path, *TOY_RUN, "environment=docker", toy=True)
+    assert done.returncode == 2
+    assert done.stderr == "run_suite.py: environment=docker needs an image; type environment.image=NAME:TAG\n"
+    assert not (tmp_path / "logs").exists()

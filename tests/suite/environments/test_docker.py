@@ -1,0 +1,207 @@
+"""Runs in containers of a real docker: what they see, whose their files are, and that none is left however a run ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from suite.common.paths import PROJECT, env_root
+from suite.environments import containers
+from suite.environments.environment import resolve
+from tests.helpers import TOY, TOY_RUN, run_events, run_suite, status, variables, wait_until
+from tests.machines import needs
+from tests.machines.docker import IMAGE, MARK, daemon
+
+SEEN = """
+import json, os, sys
+def writable(folder):
+    try:
+        open(folder + "/written", "w").close()
+    except OSError:
+        return False
+    return True
+import suite
+told = {name: os.environ.get(name) for name in ("TOLD", "SECRET")}
+own = {"uid": os.getuid(), "cwd": os.getcwd(), "suite": suite.__file__, **told}
+print(json.dumps({"mark": os.path.exists(sys.argv[1]), "writable": [writable(folder) for folder in sys.argv[2:]], **own}))
+"""
+
+
+@pytest.fixture(scope="module")
+def docker(tmp_path_factory):
+    """Variables of a daemon that has an image."""
+    reason = needs.missing(needs.DOCKER)
+    if reason:
+        pytest.skip(reason)
+    with daemon(tmp_path_factory.mktemp("docker")) as found:
+        yield found
+
+
+def mounts(python):
+    """Folders that the image lacks: this machine's programs, and whatever a Python is made of."""
+    folders = [
+        Path("/usr"),
+        Path(python).parent.parent,
+        Path(os.path.realpath(python)).parent.parent,
+        Path(sys.base_prefix),
+    ]
+    return [str(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
+
+
+def words(python=sys.executable):
+    """What a user types for a run in the container."""
+    asked = ",".join(mounts(python))
+    return [
+        "environment=docker",
+        f"environment.image={IMAGE}",
+        f"environment.python={python}",
+        f"environment.mounts=[{asked}]",
+    ]
+
+
+def toy(*others):
+    """The toy's plugin lies on the Python path, which the image's owner would have set."""
+    return [*TOY_RUN, *words(), f"environment.options=['--env=PYTHONPATH={TOY}']", "gpus=1", *others]
+
+
+def listed(docker):
+    """Names of all containers."""
+    done = subprocess.run(
+        ["docker", "ps", "--all", "--format={{.Names}}"],
+        env={**os.environ, **docker},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def start(tmp_path, docker, *others):
+    """The toy in a container, which goes on until it is ended; gives the controller's process."""
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *toy("workload.misbehave=hang", *others)]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=variables(tmp_path, toy=True, **docker), stdout=subprocess.DEVNULL
+    )
+    folder = wait_until("its worker beats", lambda: [path.parent for path in tmp_path.rglob(".worker-0.json")])[0]
+    (name,) = listed(docker)
+    return process, name, folder
+
+
+def clients(name):
+    """`docker run` processes of a container."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if f"--name={name}" in (process.info["cmdline"] or []) and "run" in process.info["cmdline"]
+    ]
+
+
+def test_the_inside(docker, tmp_path, monkeypatch):
+    """Code and data are read-only; what is written belongs to the user, though the daemon is root's."""
+    monkeypatch.setenv("SECRET", "x")
+    monkeypatch.setenv("DOCKER_HOST", docker["DOCKER_HOST"])
+    data, run = tmp_path / "data", tmp_path / "run, 1"
+    data.mkdir()
+    run.mkdir()
+    monkeypatch.setenv("SUITE_DATA_DIR", str(data))
+    for folder in (data, run):
+        os.chown(folder, 12345, 12345)
+    config = {
+        "name": "docker",
+        "image": IMAGE,
+        "python": os.path.realpath(sys.executable),
+        "mounts": mounts(sys.executable),
+        "path_map": {str(tmp_path): "/mnt/here"},
+    }
+    env = resolve(config, "torch")
+    assert env.container.image_id.startswith("sha256:")
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    monkeypatch.setattr(os, "getgid", lambda: 12345)
+    command = env.of_process(run, "worker-0", {"TOLD": "a b,c"}).command("-c", SEEN, MARK, PROJECT, data, run)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        **{"mark": True, "uid": 12345, "cwd": "/mnt/here/run, 1", "suite": str(PROJECT / "suite" / "__init__.py")},
+        **{"writable": [False, False, True], "TOLD": "a b,c", "SECRET": None},
+    }
+    assert (run / "written").stat().st_uid == 12345
+    assert listed(docker) == []
+
+
+def test_a_run_of_the_toy(docker, tmp_path):
+    done = run_suite(tmp_path, *toy(), toy=True, **docker)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (log,) = tmp_path.rglob("result_0.txt")
+    assert [value["status"] for key, _, value in run_events(log) if key == "run_stop"] == ["success"]
+    recorded = json.loads((log.parent / "run.json").read_text())["environment"]
+    assert (recorded["name"], recorded["container"]["image"]) == ("docker", IMAGE)
+    assert listed(docker) == []
+
+
+def test_two_devices_of_pytorch_meet_in_a_container(docker, tmp_path):
+    python = env_root() / "torch" / "bin" / "python"
+    asked = ["workload=ncf", "profile=demo", "gpus=2", "stop=steps:5", "oversubscribe=true", *words(python)]
+    done = run_suite(tmp_path, *asked, **docker)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert listed(docker) == []
+
+
+def test_a_worker_that_is_killed_is_named(docker, tmp_path):
+    process, _, folder = start(tmp_path, docker)
+    os.kill(json.loads((folder / ".worker-0.json").read_text())["pid"], signal.SIGKILL)
+    assert process.wait(60) == 1
+    found = status(folder)
+    assert (found["status"], found["process"]) == ("rank_died", 0)
+    assert listed(docker) == []
+
+
+def test_a_container_does_not_outlive_its_client(docker, tmp_path):
+    process, name, folder = start(tmp_path, docker)
+    (client,) = clients(name)
+    worker = psutil.Process(json.loads((folder / ".worker-0.json").read_text())["pid"])
+    client.kill()
+    assert process.wait(60) == 1
+    assert status(folder)["status"] == "rank_died"
+    assert listed(docker) == []
+    assert not worker.is_running()
+
+
+def test_a_container_that_a_killed_controller_left_is_ended_by_the_next_command(docker, tmp_path):
+    process, name, _ = start(tmp_path, docker)
+    process.kill()
+    process.wait()
+    assert listed(docker) == [name]
+    done = run_suite(tmp_path, *toy("output=second"), toy=True, **docker)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ended a container that a killed command left: " in done.stderr
+    assert listed(docker) == []
+
+
+def test_interrupted(docker, tmp_path):
+    process, _, folder = start(tmp_path, docker)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 130
+    assert status(folder)["status"] == "interrupted"
+    assert listed(docker) == []
+
+
+def test_no_such_image_is_said_before_anything_runs(docker, tmp_path):
+    done = run_suite(tmp_path, *TOY_RUN, "environment=docker", "environment.image=not:here", toy=True, **docker)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "run_suite.py: environment.image=not:here: docker has no such image on this machine; type: docker pull not:here\n"
+    )
+
+
+def test_no_daemon_is_said_before_anything_runs(docker, tmp_path):
+    asked = [*TOY_RUN, "environment=docker", f"environment.image={IMAGE}"]
+    done = run_suite(tmp_path, *asked, toy=True, DOCKER_HOST=f"unix://{tmp_path}/none")
+    assert done.returncode == 2
+    assert done.stderr.startswith("run_suite.py: environment=docker: its daemon does not answer: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert containers.ANSWER_SECONDS < 10

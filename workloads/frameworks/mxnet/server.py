@@ -1,0 +1,149 @@
+"""Asynchronous SGD in MXNet: a KVStore of type `dist_async`, whose server applies what each worker pushes.
+
+Key 0 is the flat vector of all trained parameters. The server updates it by the suite's optimizers: MXNet sends the server an
+optimizer as a pickle of its own making, between the processes of one run; it holds settings and a layout.
+
+MXNet has no other way between processes. So the keys after it, one for each worker, carry what is gathered and broadcast:
+fixed pieces of bytes, which the server copies.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import traceback
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from workloads.api import Array, Arrays, OptimizerSettings, count_update, tail_size
+from workloads.frameworks.mxnet.flat import Layout, total
+from workloads.frameworks.mxnet.optimizers import build_optimizer
+
+ROLE_VARIABLE = "SUITE_STORE_ROLE"
+"""Says what a process that serves is: `scheduler` or `server`."""
+WEIGHTS = 0
+"""The key of the weights; worker r writes key 1 + r."""
+PIECE = 1 << 16
+"""float32 numbers of a piece: 256 KiB. The first says how many bytes there are, of this piece and all after it."""
+
+
+def serve() -> None:
+    """Be the scheduler or the server of a store, until its workers have left."""
+    os.environ["DMLC_ROLE"] = os.environ[ROLE_VARIABLE]
+    mx.kvstore.KVStoreServer(mx.kv.create("dist")).run()
+
+
+class ServerUpdate(mx.optimizer.Optimizer):
+    """What the server does with a push."""
+
+    def __init__(self, settings: OptimizerSettings, layout: Layout) -> None:
+        super().__init__()
+        self.settings, self.layout = settings, layout
+        self.inner: Any = None
+        """The suite's optimizer, once there are weights."""
+
+    def create_state(self, index: int, weight: mx.nd.NDArray) -> None:
+        """Kept by `inner`."""
+
+    def update(self, index: int, weight: mx.nd.NDArray, grad: mx.nd.NDArray, state: None) -> None:
+        """Apply gradients with their tail to the weights with theirs; of other keys: copy. An error ends the process."""
+        try:
+            if index == WEIGHTS:
+                self._apply(weight, grad)
+            else:
+                grad.copyto(weight)
+        except BaseException:  # MXNet's callback would go on without the update
+            traceback.print_exc()
+            os._exit(1)
+
+    def _apply(self, weight: mx.nd.NDArray, grad: mx.nd.NDArray) -> None:
+        size = total(self.layout.shapes)
+        if self.inner is None:
+            self.gradients = mx.nd.zeros((size,))
+            self.inner = build_optimizer(self.settings, self.layout, [weight[:size]], [self.gradients])
+        self.gradients[:] = grad[:size]
+        tail, counts = grad[size:].asnumpy(), weight[size:].asnumpy()
+        self.inner.clip()
+        self.inner.update(float(tail[0]))
+        count_update(counts, tail)
+        weight[size:] = counts
+
+
+class Store:
+    """A worker's way to the server (`workloads.api.Channel`), and to the other workers."""
+
+    def __init__(
+        self, flat: mx.nd.NDArray, gradient: mx.nd.NDArray, update: ServerUpdate, worker: int, workers: int
+    ) -> None:
+        self._flat, self._gradient = flat, gradient
+        self._worker, self._workers = worker, workers
+        self._store = mx.kv.create("dist_async")
+        if worker == 0:
+            self._store.set_optimizer(update)
+        self._weights = mx.nd.concat(flat.as_in_context(mx.cpu()), mx.nd.zeros((tail_size(workers),)), dim=0)
+        self._store.init(WEIGHTS, self._weights)
+        for other in range(workers):
+            self._store.init(1 + other, mx.nd.zeros((PIECE,)))
+
+    def pull(self) -> Array:
+        """The server's weights into the flat vector; their tail."""
+        self._store.pull(WEIGHTS, out=self._weights)
+        size = self._flat.size
+        self._weights[:size].copyto(self._flat)
+        tail: Array = self._weights[size:].asnumpy()
+        return tail
+
+    def push(self, tail: Array) -> None:
+        """The flat gradients and the tail to the server."""
+        self._store.push(WEIGHTS, mx.nd.concat(self._gradient.as_in_context(mx.cpu()), mx.nd.array(tail), dim=0))
+
+    def gather(self, arrays: Arrays) -> list[Arrays] | None:
+        """Collective: the arrays of every worker on worker 0, None elsewhere."""
+        stream = io.BytesIO()
+        named: dict[str, Any] = dict(arrays)
+        np.savez(stream, **named)
+        texts = self._exchanged(stream.getvalue())
+        if self._worker != 0:
+            return None
+        return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in texts]
+
+    def broadcast(self, value: float) -> float:
+        """Collective: worker 0's value."""
+        first, *_ = self._exchanged(np.float64(value).tobytes())
+        return float(np.frombuffer(first, np.float64)[0])
+
+    def _exchanged(self, text: bytes) -> list[bytes]:
+        """Collective: what each worker gave, in every worker; piece by piece, until the longest is through."""
+        found = [b""] * self._workers
+        room, first, longest = 4 * (PIECE - 1), 0, 1
+        while longest > 0:
+            piece = np.zeros(PIECE, np.float32)
+            piece[0] = np.int32(max(0, len(text) - first)).view(np.float32)
+            part = text[first : first + room]
+            piece[1:].view(np.uint8)[: len(part)] = np.frombuffer(part, np.uint8)
+            pieces = self._turn(piece)
+            left = [int(one[:1].view(np.int32)[0]) for one in pieces]
+            for worker, (one, count) in enumerate(zip(pieces, left, strict=True)):
+                found[worker] += one[1:].tobytes()[: min(count, room)]
+            first, longest = first + room, max(left) - room
+        return found
+
+    def _turn(self, piece: Array) -> list[Array]:
+        """Collective: write one's own key, read all."""
+        own, pieces = mx.nd.zeros((PIECE,)), [mx.nd.zeros((PIECE,)) for _ in range(self._workers)]
+        self._store.push(1 + self._worker, mx.nd.from_numpy(piece))
+        self._store.pull(1 + self._worker, out=own)
+        own.wait_to_read()  # so the push has arrived
+        self._store._barrier()
+        for other, one in enumerate(pieces):
+            self._store.pull(1 + other, out=one)
+        found = [one.asnumpy() for one in pieces]
+        self._store._barrier()  # nobody writes the next piece before all have read this one
+        return found
+
+    def close(self) -> None:
+        """Collective: leave; the last one ends the server."""
+        mx.nd.waitall()
+        self._store = None

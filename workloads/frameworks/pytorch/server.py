@@ -1,0 +1,136 @@
+"""Asynchronous SGD in PyTorch: a server process and its workers, which send each other flat vectors by way of gloo.
+
+`torch.distributed.rpc` is in maintenance mode, as is TensorPipe, the one transport that it has left, and sends pickled Python.
+Gloo's point-to-point messages are what PyTorch keeps for CPU tensors, and what its collectives here run on already. The
+group of server and workers is one beside that of the workers' collectives, so that neither notices the other.
+
+A worker begins each message with a number: what follows, or what it wants. The server answers one message after the other, in
+the order of arrival, so that an update and a copy of the weights are whole.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from workloads.api import Array, Workload, count_update, tail_size
+from workloads.frameworks.pytorch.optimizers import build_optimizer
+
+PUSH, PULL = 1, 2
+_HEAD, _VECTOR = 1, 2
+"""Tags of the two kinds of messages."""
+_SHAPES = "shapes"
+"""Key under which the first worker tells the server what parameters there are."""
+_PATIENCE = timedelta(days=30)
+"""A server may wait for a whole evaluation; whether somebody hangs is for the controller to say."""
+
+
+class Group:
+    """Server and workers of a run; the server's rank is the number of workers. Made by all of them at once."""
+
+    def __init__(self, address: str, rank: int, workers: int) -> None:
+        host, _, port = address.rpartition(":")
+        self.server = workers
+        self.store = dist.TCPStore(
+            host, int(port), workers + 1, is_master=rank == workers, timeout=_PATIENCE, wait_for_workers=False
+        )
+        self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("vectors", self.store), rank, workers + 1, _PATIENCE)
+
+    def send(self, vector: torch.Tensor, to: int, tag: int = _VECTOR) -> None:
+        """Returns when the vector may change again."""
+        self._gloo.send([vector], to, tag).wait()
+
+    def receive(self, vector: torch.Tensor, sender: int, tag: int = _VECTOR) -> None:
+        """Fill the vector."""
+        self._gloo.recv([vector], sender, tag).wait()
+
+    def next_message(self) -> tuple[int, int]:
+        """(sender, PUSH or PULL) of whichever worker comes first."""
+        head = torch.zeros(1, dtype=torch.int64)
+        work = self._gloo.recv_anysource([head], _HEAD)
+        work.wait()
+        return work._source_rank(), int(head)
+
+
+def _views(flat: torch.Tensor, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
+    """Name to its part of a flat vector, in its shape."""
+    sizes = [math.prod(shape) for shape in shapes.values()]
+    parts = flat[: sum(sizes)].split(sizes)
+    return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
+
+
+class Channel:
+    """A worker's way to the server (`workloads.api.Channel`); the first worker brings the weights that all begin with."""
+
+    def __init__(self, parameters: Mapping[str, torch.Tensor], address: str, worker: int, workers: int) -> None:
+        self._parameters = dict(parameters)
+        self._group = Group(address, worker, workers)
+        self._tail = tail_size(workers)
+        shapes = {name: tuple(value.shape) for name, value in parameters.items()}
+        size = sum(math.prod(shape) for shape in shapes.values())
+        self._weights, self._gradients = torch.zeros(size + self._tail), torch.zeros(size + self._tail)
+        self._of_weights, self._of_gradients = _views(self._weights, shapes), _views(self._gradients, shapes)
+        if worker == 0:
+            for name, value in self._parameters.items():
+                self._of_weights[name].copy_(value.detach())
+            self._group.store.set(_SHAPES, json.dumps(shapes))
+            self._group.send(self._weights, self._group.server)
+
+    @torch.no_grad()
+    def pull(self) -> Array:
+        """The server's weights into the parameters; their tail."""
+        self._group.send(torch.tensor([PULL]), self._group.server, _HEAD)
+        self._group.receive(self._weights, self._group.server)
+        for name, value in self._parameters.items():
+            value.copy_(self._of_weights[name])
+        tail: Array = self._weights[-self._tail :].numpy()
+        return tail
+
+    @torch.no_grad()
+    def push(self, tail: Array) -> None:
+        """The parameters' gradients and the tail to the server."""
+        for name, value in self._parameters.items():
+            assert value.grad is not None, f"no gradient of {name}"
+            self._of_gradients[name].copy_(value.grad)
+        self._gradients[-self._tail :] = torch.from_numpy(tail)
+        self._group.send(torch.tensor([PUSH]), self._group.server, _HEAD)
+        self._group.send(self._gradients, self._group.server)
+
+
+def serve(workload: Workload, address: str, workers: int) -> None:
+    """Hold the weights, and apply what the workers push by the workload's optimizer, until a worker is gone."""
+    torch.set_num_threads(1)
+    group = Group(address, workers, workers)
+    shapes = {name: tuple(shape) for name, shape in json.loads(group.store.get(_SHAPES)).items()}
+    tail, size = tail_size(workers), sum(math.prod(shape) for shape in shapes.values())
+    weights, gradients = torch.zeros(size + tail), torch.zeros(size + tail)
+    parameters = {name: torch.nn.Parameter(view) for name, view in _views(weights, shapes).items()}
+    for name, view in _views(gradients, shapes).items():
+        parameters[name].grad = view
+    optimizer = build_optimizer(parameters, workload.parameter_rule, workload.update_settings())
+    counts, pushed = weights[-tail:].numpy(), gradients[-tail:].numpy()
+    group.receive(weights, 0)
+    while (message := _next(group)) is not None:
+        worker, wanted = message
+        try:
+            if wanted == PULL:
+                group.send(weights, worker)
+                continue
+            group.receive(gradients, worker)
+        except RuntimeError:  # gloo's, for a connection that is lost
+            return
+        optimizer.step(float(pushed[0]))
+        count_update(counts, pushed)
+
+
+def _next(group: Group) -> tuple[int, int] | None:
+    """The next message; None once a worker is gone, which is not the server's fault."""
+    try:
+        return group.next_message()
+    except RuntimeError:
+        return None
