@@ -92,7 +92,7 @@ def test_a_gpu_that_is_not_seen_is_not_judged(monkeypatch):
         (("link=no_p2p",), "link=no_p2p: CPU cores have no links of their own"),
         (("precision=fp16",), "precision (for ncf in pytorch)=fp16: allowed: "),
         (("precision=tf32",), "precision=tf32: GPUs alone have it"),
-        (("nodes=2",), "nodes=2: runs over several machines"),
+        (("nodes=2", "gpus=2"), "nodes=2: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation"),
         (("gpus=4096",), "gpus=4096: 4096 CPU device(s)"),
         (("gpus=2", "batch=global:1", "oversubscribe=true"), "batch=global:1: 1 sample(s) per step cannot be shared"),
     ],
@@ -115,12 +115,13 @@ def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link
     started = []
     command = SimpleNamespace(arguments=(), variables={"OWN": "1"}, name="worker-0", serves=False)
     environment = SimpleNamespace(map_path=str, command=lambda *words: list(words), of_process=lambda *_: environment)
-    host = SimpleNamespace(environment=environment)
-    monkeypatch.setattr(supervise, "meet", lambda hosts: SimpleNamespace(hosts=[host]))
-    monkeypatch.setattr(supervise.processes, "start", lambda words, given, *_: started.append(given))
+    host = SimpleNamespace(environment=environment, interface="")
+    machine = SimpleNamespace(folder=tmp_path, start=lambda name, words, given: started.append(given))
+    monkeypatch.setattr(supervise, "meet", lambda hosts, ports: SimpleNamespace(hosts=[host]))
     one = supervise.Supervisor.__new__(supervise.Supervisor)
-    one.run_spec, one.hosts, one.folder = SimpleNamespace(settings=SimpleNamespace(link=link)), [host], tmp_path
+    one.run_spec, one.hosts, one.machines = SimpleNamespace(settings=SimpleNamespace(link=link)), [host], [machine]
     one.framework, one.children, one._servers = SimpleNamespace(commands=lambda *_: [command]), {}, set()
+    one._command_hosts = {}
     one._start()
     (given,) = started
     assert given["OWN"] == "1"
