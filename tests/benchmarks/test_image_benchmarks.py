@@ -79,3 +79,13 @@ def test_synthetic_outputs_are_what_they_are_called(kind, least, most):
     assert results["seen"].tolist() == [0, 1, 2]
     if kind == "trained":
         assert 0.02 < detections.scored(detections.ground_truth(truth, 5), results)["pycocotools"]["ap"] < 0.9
+
+
+def test_every_plain_loop_that_a_step_is_held_against_has_its_script():
+    steps = [module(name) for name in ("gnmt_step", "transformer_step")]
+    names = [f"{step.KIND.workload.name}_{framework}" for step in steps for framework in step.KIND.others]
+    others = module("maskrcnn_step").OTHERS
+    names += [f"maskrcnn_{framework if name == 'bare' else name}" for framework, (name, _) in others.items()]
+    assert {f"{workload}_{framework}" for workload in ("gnmt",) for framework in others} <= set(names)
+    for name in names:
+        assert (BENCHMARKS / "bare" / f"{name}.py").exists(), name

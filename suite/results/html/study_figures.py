@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from suite.results.html.charts import Bar, BarChart, Chart, Series, finite_points, slots_and_styles
 from suite.results.html.curves import file_name
 from suite.results.html.labels import shown_labels
+from suite.results.logs.all_reduce import AllReduce, bus_bandwidth
 from suite.results.logs.record import RunRecord
+from suite.results.report.all_reduce import row_name
 from suite.results.report.studies import number_text, study_table
 from suite.results.report.study_columns import COLUMNS, Context, device_batch, records
 from suite.results.report.study_lines import Line, StudyResult
@@ -157,3 +159,23 @@ def _path(record: RunRecord, x_label: str) -> tuple[tuple[float, float], ...]:
         if (loss := next((item.values[name] for name in _LOSSES if name in item.values), None)) is not None
     ]
     return finite_points(found)
+
+
+def all_reduce_charts(rows: Sequence[Row], slots: Mapping[str, int]) -> list[Chart]:
+    """Bus bandwidth of all-reduces over their size, a curve for each framework, number of devices and link."""
+    if not rows:
+        return []
+    placed = slots_and_styles([row.group.framework for row in rows], slots)
+    series = [
+        Series(row_name(row), slot, tuple(_bandwidths(sums) for sums in row.all_reduces), style=style)
+        for row, (slot, style) in zip(rows, placed, strict=True)
+    ]
+    labels = shown_labels([label for row in rows for label in row.labels])
+    name, title = file_name("all-reduce", "bus bandwidth"), "All-reduce: bus bandwidth over size"
+    return [Chart(name, title, labels, "bytes", "bus bandwidth, GB/s", tuple(series), powers=True)]
+
+
+def _bandwidths(sums: AllReduce) -> tuple[tuple[float, float], ...]:
+    return finite_points(
+        (one.size_bytes, bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices) / 1e9) for one in sums.sizes
+    )
