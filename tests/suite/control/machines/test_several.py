@@ -57,6 +57,8 @@ def run(two, folder, *words, before=(), timeout=240, machine=None, **others):
 @contextlib.contextmanager
 def started(two, folder, *words, before=()):
     """A run that trains on both machines: its folder, and the command on the hub."""
+    if before:  # after a cable was out
+        wait_until("SLURM", lambda: two.hub.run(["sinfo", "-hr", "-tidle", "-o%D"]).stdout.strip() == "2", 60)
     controller = two.hub.start([*before, *command(*words)], folder / "out", folder, variables=surroundings(folder))
 
     def trains():
@@ -72,12 +74,13 @@ def started(two, folder, *words, before=()):
 
 
 def ours(two):
-    """Processes of the suite on all machines that run; a stopped agent cannot end itself before its client is gone."""
-    found = []
+    """Ids and command lines of the suite's processes on all machines, of those that run."""
+    found = {}
     for process in itertools.chain.from_iterable(two.processes().values()):
         with contextlib.suppress(psutil.Error):
-            if any(word in " ".join(process.cmdline()) for word in OURS) and process.status() != psutil.STATUS_STOPPED:
-                found.append(process)
+            line = " ".join(process.cmdline())
+            if any(word in line for word in OURS) and process.status() != psutil.STATUS_STOPPED:
+                found[process.pid] = line[:200]
     return found
 
 
@@ -85,8 +88,7 @@ def clean(two, seconds=CLEAN_SECONDS):
     """Wait until nothing is left; says what is."""
     deadline = time.monotonic() + seconds
     while left := ours(two):
-        lines = [" ".join(process.cmdline())[:200] for process in left if process.is_running()]
-        assert time.monotonic() < deadline, f"left after {seconds:.0f} s: {lines}"
+        assert time.monotonic() < deadline, f"left after {seconds:.0f} s: {list(left.values())}"
         time.sleep(0.1)
 
 
@@ -153,29 +155,34 @@ def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
 )
 def test_two_machines_train_as_one_does(two, folder, framework, ways):
     """NCF's demo: the loss of two machines is that of one to the last bit, since two gradients have one sum."""
-    ncf = ("workload=ncf", f"framework={framework}", "profile=demo", "gpus=2", "device=cpu", "seed=1", "stop=epochs:1")
+    whole = framework == "mxnet"  # the quickest goes on to the target, so that its log can be checked
+    ncf = ("workload=ncf", f"framework={framework}", "profile=demo", "gpus=2", "device=cpu", "seed=1")
+    ncf = ncf if whole else (*ncf, "stop=epochs:1")
     done = run(two, folder, *ncf, "oversubscribe=true", f"output={folder / 'one'}")
     assert done.returncode == 0, done.stdout + done.stderr
-    losses = [only(folder.glob("one/*/run_0/metrics.jsonl"))]
     for way in ways:
         before, words = WAYS[way]
         words = (*words, "nodes=2", f"output={folder / way}")
         done = run(two, folder, *ncf, *words, before=before, SUITE_LAUNCH_TOKEN="secret")
         assert done.returncode == 0, done.stdout + done.stderr
-        losses.append(only(folder.glob(f"{way}/*/run_0/metrics.jsonl")))
-    blocks = [json.loads(path.read_text()) for path in losses]
-    assert [(block["loss"], block["quality"]) for block in blocks] == [(blocks[0]["loss"], blocks[0]["quality"])] * len(
-        blocks
-    )
+    first, *others = (blocks(only(folder.glob(f"{name}/*/run_0"))) for name in ("one", *ways))
+    assert others == [first] * len(ways)
+    run_folder = only(folder.glob(f"{ways[0]}/*/run_0"))
     for node in ("node1", "node2"):  # what each machine says of itself
-        own = only(folder.glob(f"{ways[0]}/*/run_0/{node}"))
-        assert json.loads((own / "topology.json").read_text())["kernel"] == os.uname().release
-        header, *samples = map(json.loads, (own / "telemetry.jsonl").read_text().splitlines())
+        assert json.loads((run_folder / node / "topology.json").read_text())["kernel"] == os.uname().release
+        header, *samples = map(json.loads, (run_folder / node / "telemetry.jsonl").read_text().splitlines())
         assert header["window"] == "run_start to run_stop"
+        assert samples
         assert all(sample["run_processes"] > 0 for sample in samples)
-        assert len(samples) > 1
-    checked = suite_here(folder, "check", only(folder.glob(f"{ways[0]}/*/run_0/result_0.txt")))
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    if whole:
+        checked = suite_here(folder, "check", run_folder / "result_0.txt")
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def blocks(run_folder):
+    """Loss and quality of every block of a run."""
+    rows = map(json.loads, (run_folder / "metrics.jsonl").read_text().splitlines())
+    return [(row["loss"], row["quality"]) for row in rows]
 
 
 def agent_on(machine):
