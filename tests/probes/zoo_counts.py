@@ -28,7 +28,11 @@ def tensorflow(network, size):
     with tf.Graph().as_default():
         model = LayerNetwork(network, tf.float32, as_products=True)
         logits = model(tf.zeros((1, size, size, 3), tf.uint8), training=False)
-        return {name: tuple(value.shape) for name, value in model.parameters.items()}, tuple(logits.shape)
+        shapes = {name: tuple(value.shape) for name, value in model.parameters.items()}
+        canonical = {
+            name: (*shape[3:], *shape[2:3], *shape[:2]) if len(shape) == 4 else shape for name, shape in shapes.items()
+        }
+        return canonical, tuple(logits.shape)
 
 
 def mxnet(network, size):

@@ -25,7 +25,7 @@ MORE_IMAGES = {
 """Where batch norm would have too few values: the last maps are of 1 × 1 pixel, or of 2 × 2."""
 RATES = {
     **{"littlecnn": 1e-4, "googlenet": 1e-5, "resnet18": 1e-5, "resnet34": 1e-5},
-    **dict.fromkeys(("inception_v3", "resnet50", "resnet101", "resnet152", "vgg19"), 1e-7),
+    **{"inception_v3": 1e-7, "resnet50": 1e-7, "vgg19": 1e-7, "resnet101": 1e-8, "resnet152": 1e-9},
 }
 OTHER_RATE = 1e-6
 """Network to its rate, so low that rounding in float32 does not grow within five steps, of five different batches."""

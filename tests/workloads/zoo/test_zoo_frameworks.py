@@ -17,7 +17,7 @@ CHEAP = {"littlecnn": 32, "googlenet": 64, "resnet18": 64}
 SLOW = {"alexnet": 64, "overfeat": 71, "vgg11": 64, "vgg16": 64, "vgg19": 64, "resnet34": 64}
 DEEP = {"inception_bn": 64, "inception_v3": 75, "resnet50": 64, "resnet101": 64, "resnet152": 64}
 """Batch norm over few values, many times."""
-OFF_FLOAT64 = {"inception_bn": 1e-5, "inception_v3": 5e-4, "resnet50": 4e-5, "resnet101": 1e-4, "resnet152": 1e-4}
+OFF_FLOAT64 = {"inception_bn": 2e-5, "inception_v3": 5e-4, "resnet50": 4e-5, "resnet101": 3e-4, "resnet152": 2e-3}
 """Limit of a loss' distance from float64; 5e-6 for the others, so that two frameworks are within 1e-5 of each other. Already
 the first loss of the deep ones is 1e-5 away in float32: docs/zoo.md has what was measured."""
 STEPPED = [*CHEAP.items(), *(pytest.param(*item, marks=pytest.mark.slow) for item in SLOW.items())]
