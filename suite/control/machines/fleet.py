@@ -10,7 +10,7 @@ from typing import Any
 
 from suite import __version__
 from suite.agent.wire import Message, unpacked
-from suite.common.paths import PROJECT, env_root
+from suite.common.paths import env_root
 from suite.control.machines import launchers
 from suite.control.machines.launchers import Launch
 from suite.control.machines.link import Gone, Link
@@ -61,7 +61,6 @@ class Fleet:
         settings = job.template.settings
         asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "data_dir": settings.data_dir}
         words = [sys.executable, "-m", "suite.control.machines.clearing", json.dumps(asked)]
-        variables = {**carried_variables(), "PYTHONPATH": str(PROJECT)}
         cleared, said = True, []
         for link, answer in _asked(
             self._links[: settings.nodes], "ask", command=words, most_seconds=ASK_SECONDS, variables=variables
