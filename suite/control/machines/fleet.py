@@ -14,7 +14,7 @@ from suite.common.paths import env_root
 from suite.control.machines import launchers
 from suite.control.machines.launchers import Launch
 from suite.control.machines.link import Gone, Link
-from suite.control.machines.remote import carried_variables
+from suite.control.machines.remote import carried_variables, own_variables
 from suite.environments.environment import VERSIONS_SCRIPT, Environment
 from suite.environments.venvs import MARKER
 from suite.launch.hosts import Node
@@ -63,7 +63,7 @@ class Fleet:
         words = [sys.executable, "-m", "suite.control.machines.clearing", json.dumps(asked)]
         cleared, said = True, []
         for link, answer in _asked(
-            self._links[: settings.nodes], "ask", command=words, most_seconds=ASK_SECONDS, variables=variables
+            self._links[: settings.nodes], "ask", command=words, most_seconds=ASK_SECONDS, variables=own_variables()
         ):
             found = json.loads(answer["output"]) if answer["code"] == 0 else {"cleared": False, "said": _last(answer)}
             cleared = cleared and bool(found["cleared"])
