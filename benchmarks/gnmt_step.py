@@ -1,8 +1,8 @@
 """GNMT's training step against the framework's own matrix products of the same sizes and a plain loop, on CPU cores.
 
     python benchmarks/gnmt_step.py [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16] [--size full|demo]
-                                   [--models suite,bare,bare_onednn] [--batch 32] [--length 25] [--cores 2] [--rounds 3]
-                                   [--steps 2]
+                                   [--models suite,bare,bare_onednn,bare_keras] [--batch 32] [--length 25] [--cores 2]
+                                   [--rounds 3] [--steps 2]
 
 What is measured: translation_step.py. Recurrent weights are multiplied for all positions at once too, which a step can only do
 position by position.
@@ -34,7 +34,7 @@ KIND = Kind(
     changed=lambda length: {"max_sequence_length": length, "buckets": 1},
     tokens=False,
     products=products,
-    others={"pytorch": ("bare", "bare_onednn")},
+    others={"pytorch": ("bare", "bare_onednn"), "tensorflow": ("bare", "bare_keras"), "mxnet": ("bare",)},
 )
 
 if __name__ == "__main__":

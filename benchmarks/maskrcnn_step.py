@@ -1,12 +1,14 @@
-"""Mask R-CNN's training step at 800×1333, batch 1, against torchvision's MaskRCNN, on CPU cores in PyTorch.
+"""Mask R-CNN's training step at 800×1333, batch 1, on CPU cores: against torchvision's MaskRCNN, or a plain loop.
 
-    python benchmarks/maskrcnn_step.py [--precision fp32] [--cores 2] [--rounds 3] [--steps 2]
+    python benchmarks/maskrcnn_step.py [--framework pytorch|tensorflow|mxnet] [--precision fp32] [--cores 2] [--rounds 3]
+                                       [--steps 2]
 
-torchvision's model has frozen batch norm and `trainable_layers=3`, the same weights, image and objects, and its own
-conventions. Both do everything of a step but read the image; torchvision matches all anchors in it, which in the suite is
-the loader's part (`anchors_in_loader_seconds`, of one core, to be added where there is no core to spare). Processes of a
-round follow each other, in turns; shares are medians over rounds of ratios within a round, of elapsed and of CPU seconds:
-on a busy machine the latter count. Prints JSON.
+torchvision's model has frozen batch norm and `trainable_layers=3`, and its own conventions; the plain loops of the other
+frameworks, which have no such model, have the suite's (benchmarks/bare/). All have the same weights, image and objects, and
+512 regions. They do everything of a step but read the image; torchvision matches all anchors in it, which in the suite and in
+the plain loops is the loader's part (`anchors_in_loader_seconds`, of one core, to be added where there is no core to spare).
+Processes of a round follow each other, in turns; shares are medians over rounds of ratios within a round, of elapsed and of
+CPU seconds: on a busy machine the latter count. Prints JSON.
 """
 
 from __future__ import annotations
@@ -22,11 +24,10 @@ import time
 from pathlib import Path
 
 import numpy as np
-from image_step import conditions
+from image_step import MALLOC_TUNABLES, conditions
 
 from suite.common import registry
 from suite.environments.environment import resolve
-from suite.launch import pytorch
 from suite.launch.base import thread_variables
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets
@@ -34,16 +35,22 @@ from workloads.maskrcnn.settings import REFERENCE_MODEL
 
 PROJECT = Path(__file__).resolve().parent.parent
 BENCHMARKS = PROJECT / "benchmarks"
-MODELS = {"suite": "this suite's trainer", "torchvision": "MaskRCNN, FrozenBatchNorm2d, trainable_layers=3"}
+OTHERS = {
+    "pytorch": ("torchvision", "MaskRCNN, FrozenBatchNorm2d, trainable_layers=3"),
+    "tensorflow": ("bare", "plain loop of TensorFlow's operators"),
+    "mxnet": ("bare", "plain loop of MXNet's operators"),
+}
+"""Framework to the name and description of what the suite is held against."""
 
 
-def child(args: argparse.Namespace, *words: str) -> str:
-    """What a process in PyTorch's environment prints, pinned to its cores, with the memory settings of the suite's
+def child(args: argparse.Namespace, framework: str, *words: str) -> str:
+    """What a process in a framework's environment prints, pinned to its cores, with the memory settings of the suite's
     workers."""
     variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": str(PROJECT)}
-    variables["GLIBC_TUNABLES"] = pytorch.MALLOC_TUNABLES
+    if framework in MALLOC_TUNABLES:
+        variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[: args.cores])]
-    command = resolve({"name": "auto"}, registry.load_framework("pytorch").environments["cpu"]).command(*words)
+    command = resolve({"name": "auto"}, registry.load_framework(framework).environments["cpu"]).command(*words)
     done = subprocess.run([*pin, *command], capture_output=True, text=True, env=variables)
     if done.returncode:
         raise SystemExit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
@@ -52,12 +59,13 @@ def child(args: argparse.Namespace, *words: str) -> str:
 
 def run(args: argparse.Namespace, model: str, inputs: str) -> dict[str, float]:
     """One process of a model; its JSON."""
+    sizes = [str(args.cores), args.precision, str(args.steps)]
     if model == "suite":
-        words = [str(BENCHMARKS / "maskrcnn_suite.py"), str(args.cores), args.precision, str(args.steps), "step", "-"]
+        words = [str(BENCHMARKS / "maskrcnn_suite.py"), args.framework, *sizes, "step", "-"]
     else:
-        script = str(BENCHMARKS / "bare" / "maskrcnn_torchvision.py")
-        words = [script, str(args.cores), args.precision, str(args.steps), inputs]
-    found: dict[str, float] = json.loads(child(args, *words).splitlines()[-1])
+        name = model if model == "torchvision" else args.framework
+        words = [str(BENCHMARKS / "bare" / f"maskrcnn_{name}.py"), *sizes, inputs]
+    found: dict[str, float] = json.loads(child(args, args.framework, *words).splitlines()[-1])
     return found
 
 
@@ -74,7 +82,8 @@ def anchor_seconds(inputs: str) -> float:
 
 def measure(args: argparse.Namespace, inputs: str) -> dict[str, object]:
     """Every round's figures, medians, shares."""
-    names = list(MODELS)
+    names = list(args.models)
+    other = names[1]
     found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for number in range(args.rounds):
         for name in names[number % 2 :] + names[: number % 2]:
@@ -82,27 +91,44 @@ def measure(args: argparse.Namespace, inputs: str) -> dict[str, object]:
         print({name: round(rounds[-1]["cpu_seconds"], 2) for name, rounds in found.items()}, file=sys.stderr)
     shares = {}
     for kind in ("seconds", "cpu_seconds"):
-        pairs = zip(found["torchvision"], found["suite"], strict=True)
-        shares[f"suite_to_torchvision_by_{kind}"] = round(statistics.median(t[kind] / s[kind] for t, s in pairs), 3)
+        pairs = zip(found[other], found["suite"], strict=True)
+        shares[f"suite_to_{other}_by_{kind}"] = round(statistics.median(t[kind] / s[kind] for t, s in pairs), 3)
     return {**shares, "anchors_in_loader_seconds": round(anchor_seconds(inputs), 4), "rounds": found}
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--framework", default="pytorch", choices=sorted(OTHERS))
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"))
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2)
     args = parser.parse_args()
+    if args.precision != "fp32" and args.framework != "pytorch":
+        parser.error(f"--framework {args.framework}: the plain loop has fp32 alone; leave --precision out")
+    name, description = OTHERS[args.framework]
+    args.models = {"suite": "this suite's trainer", name: description}
     begin, load = time.time(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
         inputs = str(Path(folder) / "inputs.npz")
-        child(args, str(BENCHMARKS / "maskrcnn_suite.py"), str(args.cores), args.precision, "0", "inputs", inputs)
+        sizes = [str(args.cores), args.precision, "0"]
+        child(args, "pytorch", str(BENCHMARKS / "maskrcnn_suite.py"), "pytorch", *sizes, "inputs", inputs)
         results = measure(args, inputs)
     args.workload, args.batch = "maskrcnn", 1
     known = {**conditions(args, begin, load), "image_size": [800, 1333]}
-    print(json.dumps({"benchmark": "maskrcnn_step", "models": MODELS, **known, "results": results}, indent=1))
+    print(
+        json.dumps(
+            {
+                "benchmark": "maskrcnn_step",
+                "framework": args.framework,
+                "models": args.models,
+                **known,
+                "results": results,
+            },
+            indent=1,
+        )
+    )
 
 
 if __name__ == "__main__":

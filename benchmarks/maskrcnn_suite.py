@@ -1,9 +1,10 @@
 """The suite's training step of Mask R-CNN, full size, one image of 800×1333: what maskrcnn_step.py measures.
 
-    python maskrcnn_suite.py CORES PRECISION STEPS inputs INPUTS.npz      writes weights and inputs for torchvision's model
-    python maskrcnn_suite.py CORES PRECISION STEPS step -                 measures
+    python maskrcnn_suite.py FRAMEWORK CORES PRECISION STEPS inputs INPUTS.npz    writes weights and inputs for the plain loops
+    python maskrcnn_suite.py FRAMEWORK CORES PRECISION STEPS step -               measures
 
-Prints JSON: seconds and CPU seconds per step, `parts` (seconds of each within a step), the peak of the resident set, losses.
+Prints JSON: seconds and CPU seconds per step, in PyTorch `parts` (seconds of each within a step), the peak of the resident set,
+regions, positive ones, the loss.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ import numpy as np
 from suite.common.registry import load_trainer
 from suite.launch.base import free_ports
 from workloads.api import Batch, Facts, Place, Settings
+from workloads.maskrcnn import anchors
+from workloads.maskrcnn.regions import host
 from workloads.maskrcnn.settings import SETS
 from workloads.maskrcnn.workload import MaskRCNN
 
@@ -33,13 +36,13 @@ RATE = 1e-4
 """Random weights do not survive the reference's."""
 
 
-def workload(cores: int, precision: str) -> MaskRCNN:
+def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
     """The reference's sizes on one CPU device, one image."""
     chosen = "reference"
     values = {name: value.value for name, value in SETS[chosen].items() if name not in LEFT_OUT}
     model = MaskRCNN.defaults("synthetic", "v0.7", {}).model
     settings = Settings(
-        workload="maskrcnn", framework="pytorch", profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
+        workload="maskrcnn", framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
         devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
         batch_size_global=1, batch_rule="set", lr_scaling="none", seed=0, stop="steps:10", mode="train",
         dataset="coco2017", data_dir="", model={**model, "padded_shapes": [[800, 1344]]}, targets={},
@@ -59,7 +62,7 @@ def batch_of(made: MaskRCNN, place: Place) -> Batch:
 
 
 def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
-    """The same image, objects and weights for torchvision's model, under its names."""
+    """The same image, objects, sampled anchors and weights for the plain loops, the weights under torchvision's names."""
     from pycocotools import mask as tool
 
     from tests.probes.maskrcnn_torchvision import torchvision_name
@@ -69,6 +72,7 @@ def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
     ends = [0, *arrays["polygon_ends"].tolist()]
     polygons = [arrays["points"][first:last].reshape(-1).tolist() for first, last in pairwise(ends)]
     drawn = tool.decode(tool.frPyObjects(polygons, HEIGHT, WIDTH))
+    levels = anchors.level_anchors(made.settings.model, *arrays["image"].shape[1:3])
     weights = {f"weight/{torchvision_name(name)}": value for name, value in made.initial_weights(1)}
     np.savez(
         path,
@@ -76,6 +80,9 @@ def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
         box=arrays["box"][0, :count],
         label=arrays["label"][0, :count],
         mask=np.ascontiguousarray(drawn.transpose(2, 0, 1)),
+        anchors=np.concatenate(levels),
+        level_ends=np.cumsum([len(level) for level in levels]),
+        **{name: arrays[name][0] for name in ("anchor", "anchor_label", "anchor_weight", "anchor_offset")},
         **weights,
     )
 
@@ -119,6 +126,20 @@ def watched(trainer: Any) -> Clock:
     return clock
 
 
+def count_regions() -> dict[str, int]:
+    """From now on `regions` and `positives` of the step that was computed last."""
+    found: dict[str, int] = {}
+    learned = host.learned
+
+    def counted(*given: Any, **words: Any) -> dict[str, Any]:
+        made = learned(*given, **words)
+        found.update(regions=int(made["weight"].sum()), positives=int(np.count_nonzero(made["label"])))
+        return made
+
+    host.learned = counted
+    return found
+
+
 def parts(clock: Clock, steps: int) -> dict[str, float]:
     """Seconds per step of parts that do not overlap."""
     each = {name: seconds / steps for name, seconds in clock.seconds.items()}
@@ -130,27 +151,34 @@ def parts(clock: Clock, steps: int) -> dict[str, float]:
     return {name: round(seconds, 4) for name, seconds in each.items()}
 
 
-def main() -> None:
-    """Write inputs, or measure and print."""
-    cores, precision, steps, what, path = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5]
-    os.environ.update(
-        {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
-    )
-    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
-    made = workload(cores, precision)
-    batch = batch_of(made, place)
-    if what == "inputs":
-        write_inputs(made, batch, path)
-        return
-    trainer = load_trainer("maskrcnn", "pytorch")(made, place)
-    trainer.setup(made.initial_weights(1), warm_up=False)
-    trainer.train([[batch]], 0)
-    clock = watched(trainer)
+def measured(trainer: Any, batch: Batch, steps: int, eager: bool) -> dict[str, Any]:
+    """What is printed; `eager`: the parts of a step can be timed one by one."""
+    regions, clock = count_regions(), watched(trainer) if eager else None
     wall, cpu = time.perf_counter(), time.process_time()
     stats = trainer.train([[batch]] * steps, 1)
     found = {"seconds": (time.perf_counter() - wall) / steps, "cpu_seconds": (time.process_time() - cpu) / steps}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({**found, "parts": parts(clock, steps), "peak_bytes": peak, "loss": stats.loss}))
+    timed = {"parts": parts(clock, steps)} if clock else {}
+    return {**found, **timed, "peak_bytes": peak, **regions, "loss": stats.loss}
+
+
+def main() -> None:
+    """Write inputs, or measure and print."""
+    framework, precision, what, path = sys.argv[1], sys.argv[3], *sys.argv[5:]
+    cores, steps = int(sys.argv[2]), int(sys.argv[4])
+    os.environ.update(
+        {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
+    )
+    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=cores)
+    made = workload(framework, cores, precision)
+    batch = batch_of(made, place)
+    if what == "inputs":
+        write_inputs(made, batch, path)
+        return
+    trainer = load_trainer("maskrcnn", framework)(made, place)
+    trainer.setup(made.initial_weights(1), warm_up=False)
+    trainer.train([[batch]], 0)
+    print(json.dumps(measured(trainer, batch, steps, framework == "pytorch")))
     trainer.close()
 
 

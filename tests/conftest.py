@@ -23,6 +23,7 @@ FRAMEWORK_PATHS = (
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
 SLOW_PATHS = (
+    "machines/test_*.py",
     "stress/test_*.py",
     "suite/common/test_wheel.py",
     "suite/control/machines/test_several.py",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.commands.arguments import add_price
+from suite.commands.arguments import add_price, counts
 
 if TYPE_CHECKING:
     from suite.results.score.price import Prices
@@ -40,6 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--figures", type=Path, metavar="FOLDER", help="with --html: the figures as SVG and PNG in a new folder"
     )
+    parser.add_argument(
+        "--predict",
+        type=counts,
+        metavar="N,N,…",
+        help="with --html: what so many devices would bring, as suite scaling predicts it",
+    )
     add_price(parser)
     parser.add_argument(
         "--baseline",
@@ -59,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
         if args.baseline is not None:
             raise ValueError("--baseline is for the report as text: leave out --html, or call suite report twice")
         return _html(args, prices)
-    if args.to is not None or args.figures is not None:
-        raise ValueError("--to and --figures need --html OUT")
+    if args.to is not None or args.figures is not None or args.predict is not None:
+        raise ValueError("--to, --figures and --predict need --html OUT")
     from suite.results.report.baselines import parse_baseline
     from suite.results.report.report import report_csv, report_text
 
@@ -100,7 +106,7 @@ def _html(args: argparse.Namespace, prices: Prices | None) -> int:
 
     published = [] if args.to is None else [item.measurement for item in find_published_results(args.to)]
     with _in_place_of_an_older_page(args.html) as out:
-        write_html(args.paths, out, published, args.figures, prices)
+        write_html(args.paths, out, published, args.figures, prices, args.predict or ())
     print(args.html)
     return 0
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from suite.commands.arguments import add_measured, add_price
+from suite.commands.arguments import add_measured, add_price, counts
 
 if TYPE_CHECKING:
     from suite.results.predict.points import Forecast, Wanted
-
-_MOST_DEVICES = 1_000_000
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite scaling`."""
     add_measured(parser)
-    parser.add_argument("--devices", type=_counts, metavar="N,N,…", help="device counts to predict: 16,64,512")
+    parser.add_argument("--devices", type=counts, metavar="N,N,…", help="device counts to predict: 16,64,512")
     batch = parser.add_mutually_exclusive_group()
     batch.add_argument(
         "--batch-per-device",
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--system",
         metavar="NAME|FILE",
         help="predict from the parts of a step on dgx1, dgx2, dgxa100, pcie or a system of your own, not by the law of "
-        "published rows; needs runs of two batches on one device",
+        "published rows; needs runs of two batches on one device. All-reduces among the runs take the place of its links",
     )
     parser.add_argument(
         "--gradient-mb", type=_positive, metavar="MB", help="gradients of a model that is not the reference's"
@@ -39,17 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_price(parser)
     parser.add_argument("--format", choices=("text", "csv"), default="text", help="text (default) or csv")
     parser.add_argument(
+        "--figures", type=Path, metavar="FOLDER", help="time and efficiency over devices as SVG and PNG in a new folder"
+    )
+    parser.add_argument(
         "--validate",
         action="store_true",
         help="predict every published row without its own time and compare; exit code 1 if a bar is not met",
     )
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    words = text.split(",")
-    if not all(word.isdecimal() and 0 < int(word[:12]) <= _MOST_DEVICES for word in words):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r}: give whole numbers of devices, such as 16,64,512")
-    return tuple(sorted({int(word) for word in words}))
 
 
 def _positive(text: str) -> float:
@@ -74,8 +70,12 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError("give the device counts to predict: --devices 16,64,512 (or --validate)")
     from suite.results.predict.forecast_text import forecasts_csv, forecasts_text
 
-    forecasts = _forecasts(args)
-    print({"text": forecasts_text, "csv": forecasts_csv}[args.format](forecasts), end="")
+    made = _forecasts(args)
+    if args.figures is not None:
+        from suite.results.html.scaling_curves import write_forecast_figures  # matplotlib: only here
+
+        write_forecast_figures(made, args.figures)
+    print({"text": forecasts_text, "csv": forecasts_csv}[args.format](made), end="")
     return 0
 
 
@@ -89,31 +89,24 @@ def _validate() -> int:
 
 
 def _forecasts(args: argparse.Namespace) -> list[Forecast]:
-    """A forecast for each group of comparable runs that one can be made for; raises the first reason if there is none."""
-    from suite.results.predict.forecast import comparable, forecast
-    from suite.results.published.other_logs import measurements_of
+    """What is asked for, of all runs and published results that are given."""
+    from suite.results.predict.forecast import forecasts
+    from suite.results.predict.links import measured_links
+    from suite.results.published.other_logs import measurements_of, rows_below
 
-    items = measurements_of(args.paths, args.published, "scaling", args.workload)
-    wanted = _wanted(args)
+    table = rows_below(args.paths) if args.paths else []
+    items = measurements_of(args.paths, args.published, "scaling", args.workload, table)
+    wanted = replace(_wanted(args), links=tuple(measured_links(table)))
     if wanted.prices is not None:
         wanted.prices.refuse_unknown_names(items)
-    made, reasons = [], []
-    for group in comparable(items):
-        try:
-            made.append(forecast(group, wanted))
-        except ValueError as error:
-            reasons.append(str(error))
-    if not made:
-        more = f" (and {len(reasons) - 1} more groups of runs)" if len(reasons) > 1 else ""
-        raise ValueError(reasons[0] + more)
-    return made
+    return forecasts(items, wanted)
 
 
 def _wanted(args: argparse.Namespace) -> Wanted:
     from suite.results.predict.points import Wanted
-    from suite.results.predict.step import Gradients
     from suite.results.predict.systems import find_system
     from suite.results.score.price import parse_prices
+    from workloads.api import GradientTraffic
 
     return Wanted(
         devices=args.devices,
@@ -121,5 +114,5 @@ def _wanted(args: argparse.Namespace) -> Wanted:
         batch_global=args.batch_global,
         system=None if args.system is None else find_system(args.system),
         prices=None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour),
-        gradients=None if args.gradient_mb is None else Gradients(args.gradient_mb * 1e6),
+        gradients=None if args.gradient_mb is None else GradientTraffic(args.gradient_mb * 1e6),
     )

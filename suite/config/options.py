@@ -155,7 +155,10 @@ class SuiteConfig:
         choices=("auto", "cuda", "cpu"),
     )
     link: str = option(
-        "auto", "no_p2p: GPUs exchange data by way of the host, not over their own links", choices=("auto", "no_p2p")
+        "auto",
+        "no_p2p: GPUs exchange data by way of the host, not over their own links; network: by the network's protocol "
+        "alone, also within a machine",
+        choices=("auto", "no_p2p", "network"),
     )
     oversubscribe: bool = option(False, "allow more devices than there are; labels the result")
     precision: str = option("fp32", "arithmetic of the model", choices=("fp32", "tf32", "bf16", "fp16"))

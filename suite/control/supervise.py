@@ -29,6 +29,8 @@ POLL_SECONDS = 0.1
 NO_LINKS: Mapping[str, Link] = {}
 WITHOUT_LINKS = {"NCCL_P2P_DISABLE": "1", "MXNET_ENABLE_GPU_P2P": "0"}
 """`link=no_p2p`: NCCL (PyTorch, TensorFlow) and MXNet copy by way of the host's memory."""
+OF_LINKS = {"auto": {}, "no_p2p": WITHOUT_LINKS, "network": {**WITHOUT_LINKS, "NCCL_SHM_DISABLE": "1"}}
+"""`link=network`: NCCL goes over sockets or InfiniBand within a machine too; processes on CPU cores always talk by TCP."""
 STACK_SECONDS = 5.0
 """How long a hung worker may take to write its stacks: a machine that is busy lets it wait."""
 EXIT_SECONDS = 20.0
@@ -149,7 +151,7 @@ class Supervisor:
 
     def _start(self) -> None:
         cluster = meet(self.hosts, lambda host: self.machines[self.hosts.index(host)].ports())
-        linked = WITHOUT_LINKS if self.run_spec.settings.link == "no_p2p" else {}
+        linked = OF_LINKS[self.run_spec.settings.link]
         for host, machine in zip(self.hosts, self.machines, strict=True):
             assert host.environment is not None
             run_file = host.environment.map_path(machine.folder / RUN_FILE)

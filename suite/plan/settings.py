@@ -63,13 +63,10 @@ def resolve_settings(
     device = _device(config, profile, framework, nodes)
     cores_per_device = _cores_per_device(config, device, nodes)
     precision = _precision(config, workload, framework, device)
-    if device == "cpu" and config["link"] != "auto":
-        raise Impossible(
-            f"link={config['link']}: CPU cores have no links of their own; leave it out, or type device=cuda"
-        )
+    _check_link(config["link"], device, framework)
     values = _values(config, workload, defaults, options)
     dataset = defaults.dataset if options.get("dataset", "auto") == "auto" else options["dataset"]
-    if dataset not in registry.names(registry.DATASETS):
+    if dataset and dataset not in registry.names(registry.DATASETS):
         raise not_allowed("workload.dataset", dataset, registry.names(registry.DATASETS))
     targets = _targets(workload, defaults, options)
     if config["update"]["kind"] == "async":
@@ -86,7 +83,7 @@ def resolve_settings(
         "linear": _linear(config, workload, framework, device, precision),
         "batch_size_global": values.batch_size,
         "lr_scaling": values.lr_scaling,
-        "stop": _stop(config, profile, targets),
+        "stop": _stop(config, profile, targets, defaults.stop),
         "dataset": dataset,
         "data_dir": "" if profile == "synthetic" else str(data_root() / dataset),
         "model": defaults.model,
@@ -135,6 +132,17 @@ def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[
     return {name: value for name, value in options.items() if value != getattr(untouched, name)}
 
 
+def _check_link(link: str, device: str, framework: Framework) -> None:
+    """Raises Impossible for a way of exchanging data that the devices do not have."""
+    if link == "no_p2p" and device == "cpu":
+        raise Impossible(f"link={link}: CPU cores have no links of their own; leave it out, or type device=cuda")
+    if link == "network" and framework.processes(2) == 1:
+        raise Impossible(
+            f"link={link}: {framework.name} drives the devices of a machine from one process, and there is no network between "
+            f"them; leave it out"
+        )
+
+
 def _precision(config: Config, workload: type[Workload], framework: Framework, device: str) -> str:
     precision = str(config["precision"])
     allowed = workload.precisions.get(framework.name, ("fp32",))
@@ -179,12 +187,12 @@ def _check_asynchronous(config: Config, workload: type[Workload], framework: Fra
         raise Impossible("update=async: precision=fp16 is not offered; type precision=bf16 or fp32")
 
 
-def _stop(config: Config, profile: str, targets: Mapping[str, float]) -> str:
-    """The meaning of `stop`; checks that it fits what the run does."""
+def _stop(config: Config, profile: str, targets: Mapping[str, float], length: str) -> str:
+    """The meaning of `stop`, `length` where none was typed and there is no target; checks that it fits what the run does."""
     stop, mode = str(config["stop"]), config["mode"]
     measures = mode == "train" and profile != "synthetic" and bool(targets)
     if stop == "auto":
-        stop = "target" if measures else "steps:50"
+        stop = "target" if measures else length
     if stop == "target" and not measures:
         why = f"profile={profile} mode={mode}" if targets else "the workload has no target and"
         raise ValueError(f"stop=target: {why} evaluates nothing; type stop=steps:50")

@@ -43,6 +43,14 @@ def time_text(seconds: float) -> str:
     return f"{number} {unit}"
 
 
+def bytes_text(size: float) -> str:
+    """A size in powers of 1,024: `4 KiB`, `1 GiB`, `1.5 MiB`."""
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size >= 1 << power:
+            return f"{size / (1 << power):.4g} {unit}"
+    return f"{size:.4g} B"
+
+
 def time_range_text(low: float, high: float, deviation: float) -> str:
     """Fastest, slowest and standard deviation in one unit, all in seconds: `4.5–4.7 ±0.1 s`."""
     unit = _time_in(high, high)[1]

@@ -22,22 +22,21 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from suite.common.runspec import RunSpec
-from suite.launch.base import waiting_in
 from suite.machine.contention import Contention
 from suite.worker.asynchronous import Asynchronous, own_batches
 from suite.worker.evaluation import alive, evaluate
 from suite.worker.heartbeat import Heart
+from suite.worker.identity import log_identity, log_settings
 from suite.worker.runlog import JsonLines, RunLog
 from suite.worker.step_times import StepTimes
 from suite.worker.stop import stop_rule
-from workloads.api import Batch, Data, Json, Place, Settings, Trainer, TrainStats, Workload, field_names
+from workloads.api import Batch, Data, Json, Place, Trainer, TrainStats, Workload
 
 
 @dataclass(frozen=True)
@@ -136,6 +135,11 @@ class Loop:
         warm_up = self.settings.clock != "v0.5"
         self.trainer.setup(self.workload.initial_weights(self.settings.seed), warm_up)
         log_settings(self.log, self.run_spec, self.workload)
+        sums = self.settings.mode in ("train", "forward_backward") and self.settings.update == "sync"
+        traffic = self.trainer.gradient_traffic() if sums else None
+        if traffic is not None:
+            named = {"bytes": traffic.size_bytes, "tensors": traffic.tensors, "buckets": traffic.buckets}
+            self.log.event("suite_gradients", named)
 
     def _train_to_stop(self) -> Outcome:
         self.heart.beat(phase="open data")
@@ -154,7 +158,10 @@ class Loop:
         finally:
             data.close()
         if self.step_times.seconds:
-            self.log.event("suite_step_times", self.step_times.statistics())
+            seconds, how = self.step_times.seconds, self.step_times.how
+            figures = self.workload.figures_of_steps(seconds, how) or {"suite_step_times": self.step_times.statistics()}
+            for key, value in figures.items():
+                self.log.event(key, value)
         if self.asynchronous is not None:
             self.log.event("suite_staleness", self.asynchronous.statistics(self.train_seconds))
         self._stop_clock(status="success" if reached else "aborted")
@@ -336,59 +343,6 @@ def evaluated_again(data: Data) -> Iterator[list[Batch]]:
             yield batches
         if empty:
             raise ValueError("mode=inference: the data have no evaluation batches")
-
-
-def log_identity(
-    log: RunLog, run: RunSpec, repeated_samples_per_epoch: int = 0, measured_by: Mapping[str, Json] | None = None
-) -> None:
-    """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md).
-
-    `repeated_samples_per_epoch` and `measured_by` are `Workload`'s.
-    """
-    settings = run.settings
-    log.event("submission_benchmark", str(run.identity["benchmark"]))
-    log.event("submission_org", run.identity["submission_org"])
-    log.event("submission_division", run.division)
-    log.event("submission_status", run.identity["submission_status"])
-    log.event("submission_platform", run.identity["submission_platform"])
-    log.event("cache_clear", run.cache_cleared)
-    log.event(
-        "suite_run",
-        {
-            "schema": run.schema,
-            **{name: getattr(settings, name) for name in field_names(Settings, logged=True)},
-            "system": run.identity["system"],
-            "device_name": run.identity["device_name"],
-            "framework_version": run.identity["framework_version"],
-            "thread_waiting": waiting_in(os.environ),
-            "sample_unit": run.identity["sample_unit"],
-            **({"measured_by": dict(measured_by)} if measured_by else {}),
-            "data_fingerprint": run.facts.fingerprint,
-            "repeated_samples_per_epoch": repeated_samples_per_epoch,
-            "run_index": run.run_index,
-            "runs_required": run.runs_required,
-            "labels": list(run.labels),
-            "deviations": list(run.deviations),
-            "suite_version": run.versions.get("suite"),
-            "git_commit": run.git.get("commit"),
-            **({"study": run.study, "study_cell": list(run.study_cell)} if run.study else {}),
-            **({"price_per_device_hour": price} if (price := run.identity.get("price_per_device_hour")) else {}),
-        },
-    )
-
-
-def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
-    """The lines of seed, batch, the workload's own keys and the data's counts."""
-    keys = {
-        "seed": run.settings.seed,
-        "global_batch_size": run.settings.batch_size_global,
-        **workload.log_keys(),
-        "train_samples": run.facts.train_samples,
-        "eval_samples": run.facts.evaluation_samples,
-    }
-    metadata = workload.log_metadata()
-    for key, value in keys.items():
-        log.event(key, value, **metadata.get(key, {}))
 
 
 def one_line(error: BaseException) -> str:

@@ -14,7 +14,6 @@ import numpy as np
 
 from workloads.api import Batch, Json, Trainer, TrainStats
 
-EVENTS = "device events"
 WAITS = "a wait after each step"
 
 Compute = Callable[[Iterable[list[Batch]], int], TrainStats]
@@ -35,7 +34,7 @@ class StepTimes:
         """`compute(steps, first_step)` with every step timed."""
         marked = trainer.marked(steps, self.seconds)
         if marked is not None:
-            self.how = EVENTS
+            self.how = trainer.timed_by
             return compute(marked, first_step)
         self.how = WAITS
         losses = []

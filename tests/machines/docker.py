@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.machines import needs
+from tests.machines.machine import Machine, environment, only_child
 
 IMAGE = "suite-test:local"
 MARK = "/etc/image-of-the-suite"
@@ -23,29 +24,38 @@ UP_SECONDS = 20.0
 
 
 @contextlib.contextmanager
-def daemon(folder: Path) -> Iterator[dict[str, str]]:
-    """dockerd with all its files below `folder`, and `IMAGE` in it; gives the variables by which clients find it."""
-    socket = f"unix://{folder}/socket"
+def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, str]]:
+    """dockerd with all its files below `folder`, and `IMAGE` in it; gives the variables by which clients find it.
+
+    On a machine it is where clients look for it without any.
+    """
+    socket = f"unix://{folder}/socket" if machine is None else "unix:///run/docker.sock"
+    inside = machine.command([]) if machine is not None else []
     words = [
+        *inside,
         *(needs.program("unshare"), "--mount"),  # its mounts are gone with it
         *(needs.program("dockerd"), f"--host={socket}", f"--data-root={folder}/data", f"--exec-root={folder}/exec"),
         *(f"--pidfile={folder}/pid", "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs"),
         *("--exec-opt=native.cgroupdriver=cgroupfs", "--log-level=warn"),
     ]
-    variables = {**os.environ, "DOCKER_HOST": socket, "PATH": f"{os.environ['PATH']}:{needs.SYSTEM_PATH}"}
+    variables = {**environment(), "DOCKER_HOST": socket}
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, env=variables)
     try:
         deadline = time.monotonic() + UP_SECONDS
-        while subprocess.run(["docker", "version"], env=variables, capture_output=True, check=False).returncode != 0:
+        while (
+            subprocess.run([*inside, "docker", "version"], env=variables, capture_output=True, check=False).returncode
+            != 0
+        ):
             said = (folder / "log").read_text()[-1000:]
             assert process.poll() is None, f"dockerd ended:\n{said}"
             assert time.monotonic() < deadline, f"dockerd does not answer:\n{said}"
             time.sleep(0.1)
-        subprocess.run(["docker", "import", "-", IMAGE], input=_root(), env=variables, capture_output=True, check=True)
+        words = [*inside, "docker", "import", "-", IMAGE]
+        subprocess.run(words, input=_root(), env=variables, capture_output=True, check=True)
         yield {"DOCKER_HOST": socket}
     finally:
-        process.terminate()
+        (process if machine is None else only_child(process)).terminate()
         process.wait(UP_SECONDS)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from suite.common.runspec import RunSpec
 from suite.compliance.check import check_file
-from suite.worker.loop import log_identity, log_settings
+from suite.worker.identity import log_identity, log_settings
 from suite.worker.runlog import RunLog
 from workloads.api import Settings, Workload
 from workloads.api.rules import deviations

@@ -23,7 +23,7 @@ from workloads.api.settings import (
     options_as,
     setting,
 )
-from workloads.api.trainer import Diverged, Trainer, TrainStats
+from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 from workloads.api.workload import Workload
@@ -43,6 +43,7 @@ __all__ = [
     "Epochs",
     "Exchange",
     "Facts",
+    "GradientTraffic",
     "Hyperparameter",
     "HyperparameterSet",
     "Json",

@@ -112,6 +112,7 @@ class Defaults:
     """What a profile (`reference`, `demo`, `synthetic`) means for a workload."""
 
     dataset: str
+    """Empty: the workload reads no data."""
     hyperparameter_set: str = ""
     """Empty: the workload has none; the batch size must then be typed (`batch=global:N`)."""
     model: Mapping[str, Json] = field(default_factory=dict)
@@ -119,6 +120,8 @@ class Defaults:
     """Metric name to the value that must be reached; all must be met. Empty: the workload only measures throughput."""
     variant: str = ""
     """Which of several networks a workload computes, in words that tables show; empty where there is one."""
+    stop: str = "steps:50"
+    """What `stop=auto` means for a run that goes to no target."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +147,8 @@ class LoggedSettings:
     precision: str = setting("", typed="precision")
     """`fp32`, `tf32`, `bf16` or `fp16`."""
     link: str = setting("auto", typed="link")
-    """`no_p2p`: GPUs were told to exchange data by way of the host; topology.json says what links there are."""
+    """`no_p2p`: GPUs were told to exchange data by way of the host, `network`: over the network's protocol alone; topology.json
+    says what links there are."""
     linear: str = setting("", typed="framework.linear")
     """Library of linear layers: `mkl` or `onednn`; empty where there is nothing to choose (`Workload.linear_choice`)."""
     hyperparameter_set: str = setting("", typed="workload.hyperparameter_set")

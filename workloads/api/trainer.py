@@ -6,6 +6,7 @@ import resource
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from workloads.api.data import Batch
 from workloads.api.exchange import Exchange
@@ -27,12 +28,25 @@ class TrainStats:
     """Mean loss over the last reported stretch of steps (global mean per unit of weight)."""
 
 
+@dataclass(frozen=True)
+class GradientTraffic:
+    """What the all-reduce of a step moves: the gradients of one device."""
+
+    size_bytes: float
+    tensors: int = 0
+    """0: not known."""
+    buckets: int = 1
+    """Pieces in which they travel, each with the latency of an all-reduce."""
+
+
 class Trainer(ABC):
     """A model, a step, and moving small arrays between processes.
 
     The constructor creates no parameter, optimizer state or device memory: under clock v0.5 that is timed, in `setup`.
     """
 
+    timed_by: ClassVar[str] = "device events"
+    """What takes the times that `marked` gives, for the log."""
     exchange: Exchange | None = None
     """Under `update=async` what `setup` ended with: a step then pushes its gradients, and updates nothing itself."""
 
@@ -56,6 +70,10 @@ class Trainer(ABC):
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """Loss and gradients of each item, summed over replicas as in training, but no update (`mode=forward_backward`)."""
         raise ValueError(f"mode=forward_backward: {type(self).__name__} does not offer it; type mode=train or forward")
+
+    def gradient_traffic(self) -> GradientTraffic | None:
+        """What a step's sum over devices moves, also where there is one device; known after `setup`. None: it does not tell."""
+        return None
 
     def marked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
         """The same items, each step of which the device itself times while many are under way (`timing=steps`).

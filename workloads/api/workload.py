@@ -235,6 +235,14 @@ class Workload(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} scores nothing")
 
+    def figures_of_steps(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
+        """Key of the log to what it holds of a run whose steps were timed one by one, in place of their statistics.
+
+        `seconds` of the steps after `timing.warmup_steps`, in order; `how` they were taken. Empty: the statistics. Only where
+        steps differ from each other in what they do.
+        """
+        return {}
+
     def log_keys(self) -> Mapping[str, Json]:
         """Keys and values that the rules want in the log, beyond those that the loop writes."""
         return {}

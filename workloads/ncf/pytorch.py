@@ -17,7 +17,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from workloads.api import Arrays, Batch, Place, Workload
+from workloads.api import Arrays, Batch, GradientTraffic, Place, Workload
 from workloads.frameworks.pytorch.linear import linear
 from workloads.frameworks.pytorch.model import ModelTrainer
 from workloads.frameworks.pytorch.optimizers import Optimizer, build_optimizer
@@ -196,6 +196,10 @@ class NCFTrainer(ModelTrainer):
     def clear_gradients(self) -> None:
         """It becomes 0."""
         self.gradient.zero_()
+
+    def gradient_traffic(self) -> GradientTraffic:
+        """The flat gradient, tables included, is summed at once."""
+        return GradientTraffic(self.gradient.numel() * self.gradient.element_size(), len(self.by_name))
 
     # -- evaluation -----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from suite.results.predict.forecast import gradients_of, traffic_text
 from suite.results.predict.forecast_text import prediction_note
 from suite.results.score.family_labels import family_labels
 from suite.results.score.measurement import Measurement, by_family
@@ -212,6 +213,7 @@ def _advice(
         )
     if pair is not None:
         notes += pair.flags
+        notes += filter(None, [_traffic_note(family)])
     notes += [
         f"{choice.failed} of {choice.failed + choice.runs} runs on {devices_text(choice.devices)} failed; "
         "the time they took is not counted"
@@ -232,6 +234,14 @@ def _advice(
         deadline=Deadline(deadline_seconds, _cheapest_within(choices, deadline_seconds)) if deadline_seconds else None,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _traffic_note(family: Sequence[Measurement]) -> str:
+    """What each step sums over the devices; empty where nobody says."""
+    try:
+        return f"each step sums {traffic_text(gradients_of(family))} over the devices (docs/scaling.md)"
+    except ValueError:
+        return ""
 
 
 def _fastest_per_device_count(family: Sequence[Measurement], machine: int) -> tuple[list[Measurement], list[str]]:

@@ -54,6 +54,8 @@ class Chart:
     from_zero: bool = False
     note: str = ""
     """Caption: which curves were left out."""
+    powers: bool = False
+    """Both axes logarithmic, with a tick at each x that has room: sizes in bytes, numbers of devices."""
 
 
 @dataclass(frozen=True)

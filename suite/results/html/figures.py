@@ -28,7 +28,7 @@ from suite.results.html.theme import (
     dashes,
     marker,
 )
-from suite.results.text import shortened
+from suite.results.text import bytes_text, shortened
 
 NOT_VERIFIED = "Not verified by MLCommons Association"
 _SMALL = TEXT_SIZE - 1.5
@@ -44,6 +44,8 @@ _MOST_LABELS = 30
 """Labels beside one pair of axes; more curves are counted below."""
 _STEPS = (1, 2, 5, 10)
 """Ticks are multiples of these."""
+_MOST_TICKS = 8
+"""Numbers below a logarithmic axis."""
 _SCALING_WIDTH, _SCALING_HEIGHT = 440.0, 430.0
 
 
@@ -77,18 +79,48 @@ def _draw_lines(chart: Chart) -> Figure:
     figure, axes = new_axes(WIDTH, height, left=48, right=margin, top=44, bottom=52)
     headings(figure, chart.title, chart.labels, WIDTH, height)
     for series in shown:
+        _ranges(axes, series)
         _plot(axes, series)
     if chart.target is not None:
         axes.axhline(chart.target, color=INK, linewidth=1.0, linestyle=(0, (5, 3)), zorder=1.5)
-    _limits(axes, chart)
     axes.set_xlabel(chart.x_label, labelpad=2)
     target = f" (dashed: {_cut(chart.target_label)})" if chart.target is not None else ""
     axes.set_title(chart.y_label + target, loc="left", fontsize=_SMALL, color=MUTED, pad=5)
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=chart.x_label == "epochs", steps=_STEPS, min_n_ticks=2))
-    number_ticks(axes.yaxis)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    if chart.powers:
+        _powers(axes, chart)
+    else:
+        _limits(axes, chart)
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=chart.x_label == "epochs", steps=_STEPS, min_n_ticks=2))
+        number_ticks(axes.yaxis)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     _end_labels(axes, shown)
     return figure
+
+
+def _ranges(axes: Axes, series: Series) -> None:
+    """Bars from the lowest to the highest value of a point."""
+    ink = MUTED if series.published else colour(series.slot)
+    for x, low, high in series.ranges:
+        axes.plot([x, x], [low, high], color=ink, linewidth=1.0, alpha=0.6, solid_capstyle="butt")
+
+
+def _powers(axes: Axes, chart: Chart) -> None:
+    """Logarithmic axes around all points and ranges."""
+    points = [point for series in chart.series for path in series.paths for point in path]
+    ys = [y for _, y in points] + [y for series in chart.series for _, *pair in series.ranges for y in pair]
+    xs = sorted({x for x, _ in points})
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xlim(xs[0] / 1.12, xs[-1] * 1.12)
+    axes.set_ylim(min(ys) / 1.3, max(ys) * 1.3)
+    room = max(1.2, (xs[-1] / xs[0]) ** (1 / _MOST_TICKS))
+    axes.xaxis.set_major_locator(FixedLocator(_readable_ticks(xs, room)))
+    text = bytes_text if chart.x_label == "bytes" else number_text
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5), numticks=12))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
 
 
 def number_ticks(axis: Axis) -> None:
@@ -130,7 +162,8 @@ def headings(figure: Figure, title: str, labels: Sequence[str], width: float, he
     figure.text(6 / width, 1 - 5 / height, _cut(title, 48), va="top", fontsize=TEXT_SIZE, fontweight="bold", color=INK)
     kinds = dict.fromkeys(label.split(":")[0] for label in labels)  # what made a machine busy stands in the table
     below = " · ".join([*shortened(list(kinds)[:4], 24), NOT_VERIFIED])
-    figure.text(6 / width, 5 / height, below, va="bottom", fontsize=_SMALL - 1, color=MUTED)
+    size = min(_SMALL - 1, (width - 12) / (_LETTER * len(below)))  # never cut at the edge
+    figure.text(6 / width, 5 / height, below, va="bottom", fontsize=size, color=MUTED)
 
 
 def _plot(axes: Axes, series: Series) -> None:
@@ -255,9 +288,7 @@ def _draw_scaling(chart: ScalingChart) -> Figure:
     axes.set_yscale("log")
     for series in shown:
         _ideal(axes, series.paths[0])
-        for x, low, high in series.ranges:
-            ink = MUTED if series.published else colour(series.slot)
-            axes.plot([x, x], [low, high], color=ink, linewidth=1.0, alpha=0.6, solid_capstyle="butt")
+        _ranges(axes, series)
         _plot(axes, series)
     counts = sorted({x for series in chart.times for x, _ in series.paths[0]})
     axes.set_xlim(counts[0] / 1.12, counts[-1] * 1.12)
@@ -330,11 +361,11 @@ def _time_limits(axes: Axes, chart: ScalingChart) -> None:
     axes.yaxis.set_major_locator(FixedLocator([tick for tick in ticks if tick <= 10**high]))
 
 
-def _readable_ticks(counts: Sequence[float]) -> list[float]:
-    """Device counts with room for a tick label: those at least a fifth larger than the one before."""
+def _readable_ticks(counts: Sequence[float], room: float = 1.2) -> list[float]:
+    """Device counts with room for a tick label: those larger than the one before by a factor of `room`."""
     kept: list[float] = []
     for count in counts:
-        if not kept or count / kept[-1] >= 1.2:
+        if not kept or count / kept[-1] >= room:
             kept.append(count)
     return kept
 

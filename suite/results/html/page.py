@@ -16,12 +16,18 @@ from suite.results.html.export import inline_svg, write_files
 from suite.results.html.figures import draw, matplotlib_settings
 from suite.results.html.labels import run_labels
 from suite.results.html.runs import run_views
-from suite.results.html.scaling_curves import scaling_charts
+from suite.results.html.scaling_curves import forecast_charts, scaling_charts
 from suite.results.html.sections import cards, published_table, run_counts, speedups, without_empty
-from suite.results.html.study_figures import study_charts
+from suite.results.html.study_figures import all_reduce_charts, study_charts
 from suite.results.html.theme import framework_slots
 from suite.results.logs.collect import Run, collect
+from suite.results.predict.forecast import forecasts
+from suite.results.predict.forecast_text import forecast_table, forecast_title, how_text
+from suite.results.predict.links import measured_links
+from suite.results.predict.points import Wanted
 from suite.results.published.other_logs import with_system_details
+from suite.results.report.all_reduce import TITLE as ALL_REDUCE
+from suite.results.report.all_reduce import all_reduce_table, labels_text, split
 from suite.results.report.overview import overview, published_overview
 from suite.results.report.report import (
     NOT_VERIFIED,
@@ -75,16 +81,17 @@ def write_html(
     published: Sequence[Measurement] = (),
     figures: Path | None = None,
     prices: Prices | None = None,
+    predicted: Sequence[int] = (),
 ) -> None:
     """The report on all runs below `paths` as the new file `out`; its figures also as SVG and PNG in the folder `figures`.
 
-    With `prices` what each result costs.
+    With `prices` what each result costs; with `predicted` what so many devices would bring.
     Raises ValueError, before anything is written, for a path without logs, an `out` that exists, or a folder that is not empty.
     """
     refuse_unwritable(out, figures)
     runs = with_system_details(collect(paths))
     charts: list[AnyChart] = []
-    page = _page(runs, published, charts, prices)
+    page = _page(runs, published, charts, prices, predicted)
     try:
         if figures is not None:
             figures.mkdir(parents=True, exist_ok=True)
@@ -124,11 +131,13 @@ def _page(
     published: Sequence[Measurement],
     charts: list[AnyChart],
     prices: Prices | None,
+    predicted: Sequence[int],
 ) -> str:
     """The page; all charts on it are added to `charts`."""
-    result_rows = priced_rows(runs, prices)
+    every = priced_rows(runs, prices)
+    slots = framework_slots(row.group.framework for row in every)
+    sums, result_rows = split(every)
     ours = measurements(result_rows)
-    slots = framework_slots(row.group.framework for row in result_rows)
     scaling = scaling_charts(ours, published, slots)
     beside = [item for item in published if item.workload in {one.workload for one in ours}]
     charts += scaling
@@ -138,6 +147,8 @@ def _page(
             _study_section(result, index, charts, slots, prices)
             for index, result in enumerate(study_results(runs), start=1)
         ]
+        studies += _all_reduce_sections(sums, charts, slots)
+        studies += _predictions(every, predicted, charts, prices) if predicted else []
         sections = [
             _section(*one, index, charts, slots, prices)
             for index, one in enumerate(_titled(split_into_tables(result_rows)), start=1)
@@ -215,6 +226,32 @@ def _study_section(
         speedups=None,
         figures=tuple(draw_inline(chart, f"y{number}-{index}") for index, chart in enumerate(drawn, start=1)),
     )
+
+
+def _all_reduce_sections(rows: Sequence[Row], charts: list[AnyChart], slots: Mapping[str, int]) -> list[Section]:
+    """The section of all-reduces; none where nothing was timed."""
+    drawn = all_reduce_charts(rows, slots)
+    charts += drawn
+    figures = tuple(draw_inline(chart, "a1") for chart in drawn)
+    text = labels_text(rows)
+    return [Section("all-reduce", ALL_REDUCE, (), text, (), all_reduce_table(rows), None, figures)] if rows else []
+
+
+def _predictions(
+    rows: Sequence[Row], devices: Sequence[int], charts: list[AnyChart], prices: Prices | None
+) -> list[Section]:
+    """A section for each forecast. Raises ValueError where none can be made."""
+    wanted = Wanted(tuple(devices), prices=prices, links=tuple(measured_links(rows)))
+    sections = []
+    for number, one in enumerate(forecasts(measurements(rows), wanted), start=1):
+        drawn = forecast_charts([one], number)
+        charts += drawn
+        figures = tuple(draw_inline(chart, f"p{number}-{index}") for index, chart in enumerate(drawn, start=1))
+        title = f"Prediction, {forecast_title(one)}"
+        sections.append(
+            Section(f"prediction-{number}", title, (), how_text(one), (), forecast_table(one), None, figures)
+        )
+    return sections
 
 
 def draw_inline(chart: AnyChart, name: str) -> RenderedFigure:

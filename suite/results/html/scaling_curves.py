@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.results.html.charts import ScalingChart, Series, finite_points, slots_and_styles
+from suite.results.html.charts import AnyChart, Chart, ScalingChart, Series, finite_points, slots_and_styles
 from suite.results.html.curves import SHORT_SECONDS, file_name
 from suite.results.html.export import write_files
 from suite.results.html.figures import draw, matplotlib_settings
 from suite.results.html.labels import shown_labels
 from suite.results.html.theme import OTHER_SLOT, framework_slots
+from suite.results.names import WORKLOAD_TITLES
+from suite.results.predict.points import Forecast, Point, Range
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.text import clean
 
@@ -185,12 +187,79 @@ def _speedups(curve: _Curve) -> Series:
 
 def write_scaling_figures(items: Sequence[Measurement], folder: Path) -> None:
     """The charts of the measurements as SVG and PNG in a new folder. Raises ValueError for one that is not empty."""
+    _write(scaling_charts(items), folder)
+
+
+def write_forecast_figures(forecasts: Sequence[Forecast], folder: Path) -> None:
+    """The charts of predictions as SVG and PNG in a new folder. Raises ValueError for one that is not empty."""
+    _write(forecast_charts(forecasts), folder)
+
+
+def _write(charts: Sequence[AnyChart], folder: Path) -> None:
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise ValueError(f"--figures {folder} exists already and is not an empty folder; give a new one")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with matplotlib_settings():
-            for chart in scaling_charts(items):
+            for chart in charts:
                 write_files(draw(chart), folder, chart.name)
     except OSError as error:
         raise ValueError(f"--figures {folder} cannot be written ({error.strerror}); give another place") from error
+
+
+# --- predictions --------------------------------------------------------------------------------------------------------
+
+
+def forecast_charts(forecasts: Sequence[Forecast], first: int = 1) -> list[Chart]:
+    """Of each forecast its time over devices with bounds, and what each device does over one of the fewest measured.
+
+    `first`: the number of the first one, which makes names of files unique.
+    """
+    return [chart for number, one in enumerate(forecasts, start=first) for chart in _forecast_charts(one, number)]
+
+
+def _forecast_charts(forecast: Forecast, number: int) -> list[Chart]:
+    points = [(point, value) for point in forecast.points if (value := _shown(forecast, point)) is not None]
+    if not points:
+        return []
+    title = f"{WORKLOAD_TITLES.get(forecast.workload, clean(forecast.workload, 40))}, predicted"
+    labels = ("prediction", *shown_labels([forecast.profile, *forecast.labels]))
+    binds = "; ".join(f"{point.devices}: {point.binds}" for point in forecast.points if point.binds)
+    note = f"{clean(forecast.series, 60)}, by the {clean(forecast.method, 200)}. Bounds: {clean(forecast.bounds, 300)}."
+    note += f" What a step waits for most: {clean(binds, 200)}." if binds else ""
+    efficiency = [(point, share) for point, _ in points if (share := forecast.efficiency(point)) is not None]
+    charts = []
+    for what, found in ((_quantity(forecast), points), ("work of a device over the fewest", _exact(efficiency))):
+        series = [
+            _points_series(name, [one for one in found if one[0].measured is measured]) for name, measured in _KINDS
+        ]
+        name = file_name(f"forecast-{number:02d}", forecast.workload, what)
+        kept = tuple(one for one in series if one.paths)
+        charts.append(Chart(name, title, labels, "devices", what, kept, note=note, powers=True))
+    return charts
+
+
+_KINDS = (("measured", True), ("prediction", False))
+
+
+def _quantity(forecast: Forecast) -> str:
+    return "seconds per epoch" if _with_epochs(forecast) else "samples per second"
+
+
+def _with_epochs(forecast: Forecast) -> bool:
+    return all(point.seconds_per_epoch is not None for point in forecast.points)
+
+
+def _shown(forecast: Forecast, point: Point) -> Range | None:
+    return point.seconds_per_epoch if _with_epochs(forecast) else point.samples_per_second
+
+
+def _exact(found: Sequence[tuple[Point, float]]) -> list[tuple[Point, Range]]:
+    return [(point, Range.exactly(value)) for point, value in found]
+
+
+def _points_series(name: str, found: Sequence[tuple[Point, Range]]) -> Series:
+    """Measured points in grey and hollow, as published ones are; predicted ones with their bounds."""
+    path = finite_points((float(point.devices), value.middle) for point, value in found)
+    ranges = tuple((float(point.devices), value.low, value.high) for point, value in found if value.low < value.high)
+    return Series(name, OTHER_SLOT if name == "measured" else 0, (path,) if path else (), name == "measured", ranges)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from suite.results.logs.all_reduce import EVENT as ALL_REDUCE
+from suite.results.logs.all_reduce import TRAFFIC_EVENT, all_reduce, gradient_traffic
 from suite.results.logs.events import Event, Problem, Remarks, number
 from suite.results.logs.fields import run_settings
 from suite.results.logs.lines import read_events
@@ -28,6 +30,8 @@ STRUCTURAL_KEYS = frozenset(
             "suite_run",
             "suite_condition",
             "suite_step_times",
+            ALL_REDUCE,
+            TRAFFIC_EVENT,
             "suite_staleness",
             "seed",
             "cache_clear",
@@ -108,6 +112,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         condition=_condition(first.get("suite_condition")),
         step_times=_numbers(times.value) if times is not None else {},
         step_times_by=_how(times),
+        all_reduce=all_reduce(first[ALL_REDUCE].value) if ALL_REDUCE in first else None,
+        gradients=gradient_traffic(first[TRAFFIC_EVENT].value) if TRAFFIC_EVENT in first else None,
         staleness=_numbers(staleness.value) if staleness is not None else {},
     )
     return Reading(record, (*problems, *remarks.problems()))

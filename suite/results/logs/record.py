@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from suite.results.logs.all_reduce import AllReduce
 from suite.results.logs.events import Problem
-from workloads.api import Json, LoggedSettings, setting
+from workloads.api import GradientTraffic, Json, LoggedSettings, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,6 +139,10 @@ class RunRecord:
     """Of runs with `timing=steps` (`suite_step_times`, docs/logs.md): `count`, `mean_ms`, …; empty for others."""
     step_times_by: str = ""
     """What took them."""
+    all_reduce: AllReduce | None = None
+    """Of a run that timed all-reduces and trained nothing."""
+    gradients: GradientTraffic | None = None
+    """What the all-reduce of a step moves; None where the log does not tell."""
     staleness: Mapping[str, float] = field(default_factory=dict)
     """Of runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`, `most`; empty for others."""
 

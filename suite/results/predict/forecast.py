@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 
 from suite.results.predict.epochs import UNKNOWN, Epochs, epochs_at
 from suite.results.predict.law import LEVEL, Fit
+from suite.results.predict.links import MeasuredLink, link_of, with_link
 from suite.results.predict.observations import WORKLOADS, Observation, observation, published_families
 from suite.results.predict.points import Forecast, Point, Range, Wanted
-from suite.results.predict.step import DEFAULT_OVERLAP, Gradients, StepCost, fit_overlap, fit_step, step_time
+from suite.results.predict.step import DEFAULT_OVERLAP, StepCost, fit_overlap, fit_step, step_time
 from suite.results.predict.systems import System
 from suite.results.predict.validate import of_workload
 from suite.results.score.measurement import Measurement
+from workloads.api import GradientTraffic
 
 _INTERVAL = (
     f"{LEVEL:.0%} interval of the time per epoch, calibrated on published rows held out; "
@@ -28,13 +30,13 @@ _DOUBTFUL = 0.25
 _FLOAT32 = 4.0
 _PARAMETERS: Mapping[str, tuple[int, int]] = {
     "resnet50": (25_557_032, 161),
-    "ssd": (19_972_534, 0),
-    "maskrcnn": (44_125_173, 0),
-    "gnmt": (160_671_297, 0),
-    "transformer": (210_804_736, 0),
-    "ncf": (31_832_577, 0),
+    "ssd": (19_972_534, 131),
+    "maskrcnn": (44_125_173, 84),
+    "gnmt": (160_671_297, 44),
+    "transformer": (210_804_736, 155),
+    "ncf": (31_832_577, 12),
 }
-"""Trained parameters and tensors (0: not counted) of the reference models, from their pages in docs/; gradients are float32."""
+"""Trained parameters and tensors of the reference models, as the suite builds them (a test counts); gradients are float32."""
 
 
 def comparable(items: Sequence[Measurement]) -> list[list[Measurement]]:
@@ -60,18 +62,42 @@ def comparable(items: Sequence[Measurement]) -> list[list[Measurement]]:
     return [sorted(group, key=lambda item: (item.devices, item.batch_size_global or 0)) for group in groups.values()]
 
 
+def forecasts(items: Sequence[Measurement], wanted: Wanted) -> list[Forecast]:
+    """A forecast for each group of comparable measurements that one can be made for.
+
+    Raises ValueError, the first reason, if there is none.
+    """
+    made, reasons = [], []
+    for group in comparable(items):
+        try:
+            made.append(forecast(group, wanted))
+        except ValueError as error:
+            reasons.append(str(error))
+    if not made:
+        more = f" (and {len(reasons) - 1} more groups of runs)" if len(reasons) > 1 else ""
+        raise ValueError(reasons[0] + more)
+    return made
+
+
 def forecast(items: Sequence[Measurement], wanted: Wanted) -> Forecast:
     """Predict `wanted` from `items`, one group of `comparable`.
 
     Raises ValueError if the law knows nothing of the workload, or if the parts of a step cannot be told from the items.
     """
     items = sorted(items, key=lambda item: item.devices)
+    link, reason = link_of(items[0], wanted.links), why_not_by_law(items)
     if wanted.system is not None:
-        return _by_step(items, wanted, wanted.system)
-    reason = why_not_by_law(items)
+        return _by_step(items, wanted, wanted.system, link)
+    if link is not None and (reason or _tells_parts(items)):
+        return _by_step(items, wanted, None, link)
     if reason:
         raise ValueError(reason)
     return _by_law(items, wanted)
+
+
+def _tells_parts(items: Sequence[Measurement]) -> bool:
+    """Whether t0 and c can be told: two batches on one device."""
+    return len({batch for devices, batch, _ in _steps(items) if devices == 1}) > 1
 
 
 def why_not_by_law(items: Sequence[Measurement]) -> str:
@@ -194,15 +220,23 @@ def _rate_from_epochs(seen: Sequence[tuple[Measurement, Observation]], seconds: 
     return None
 
 
-def _by_step(items: Sequence[Measurement], wanted: Wanted, system: System) -> Forecast:
+def _by_step(
+    items: Sequence[Measurement], wanted: Wanted, described: System | None, link: MeasuredLink | None
+) -> Forecast:
+    """On a described system, a measured link, or the one with the other in it."""
+    system = described if link is None else with_link(described, link)
+    assert system is not None
     first, steps = items[0], _steps(items)
     try:
         cost = fit_step([(batch, seconds) for devices, batch, seconds in steps if devices == 1])
     except ValueError as error:
         raise ValueError(f"{first.workload}, {first.series}: {error}") from None
-    gradients = wanted.gradients or _gradients(first.workload)
+    gradients = wanted.gradients or gradients_of(items)
     several = [step for step in steps if step[0] > 1]
-    overlap = fit_overlap(cost, gradients, system, several) if several else DEFAULT_OVERLAP
+    together = link is not None and link.on_cpu
+    overlap, most = (0.0, 0.0) if together else (DEFAULT_OVERLAP, 1.0)
+    if several and not together:
+        overlap = fit_overlap(cost, gradients, system, several)
     misfit = max(
         abs(math.log(step_time(cost, batch, devices, gradients, system, overlap).seconds / seconds))
         for devices, batch, seconds in steps
@@ -210,7 +244,7 @@ def _by_step(items: Sequence[Measurement], wanted: Wanted, system: System) -> Fo
     predicted = []
     for devices, batch in wanted.batches(items):
         low, middle, high = (
-            step_time(cost, batch / devices, devices, gradients, system, share) for share in (1.0, overlap, 0.0)
+            step_time(cost, batch / devices, devices, gradients, system, share) for share in (most, overlap, 0.0)
         )
         step = Range(middle.seconds, low.seconds / math.exp(misfit), high.seconds * math.exp(misfit))
         per_epoch = _epoch_from_rate(items, step, batch)
@@ -218,19 +252,35 @@ def _by_step(items: Sequence[Measurement], wanted: Wanted, system: System) -> Fo
             Point(devices, batch, False, per_epoch, step.inverse(batch), epochs_at(batch, items), middle.binds)
         )
     origin = "from measured steps on several devices" if several else "assumed"
-    size = f"{gradients.size_bytes / 1e6:,.1f} MB of gradients"
-    method = f"parts of a step on {system.name} ({system.title}): {_cost_text(cost)}, {size}"
-    bounds = (
-        f"range from gradients beside all of the backward pass to beside none of it (middle: {overlap:g}, {origin}), "
-        f"and the factor of {math.exp(misfit):.3g} by which these parts miss a measured step"
+    method = f"parts of a step on {system.name} ({system.title}): {_cost_text(cost)}, {traffic_text(gradients)}"
+    hidden = (
+        "gradients beside none of the backward pass, since the cores that compute also carry them"
+        if together
+        else f"range from gradients beside all of the backward pass to beside none of it (middle: {overlap:g}, {origin})"
     )
+    bounds = f"{hidden}, and the factor of {math.exp(misfit):.3g} by which these parts miss a measured step"
     notes = [*cost.notes, "evaluation is assumed to speed up as training does"]
+    if link is not None:
+        notes += _link_notes(link, [point.devices for point in predicted])
     if misfit > _DOUBTFUL:
         notes.append(
             "these parts are far from measured steps: another system than the one described, a busy machine, or costs "
             "that they do not have"
         )
     return _forecast(items, wanted, predicted, method, bounds, notes)
+
+
+def _link_notes(link: MeasuredLink, predicted: Sequence[int]) -> list[str]:
+    """What a reader must know of a measured link."""
+    fit, notes = link.fit, []
+    if fit.largest_deviation > _DOUBTFUL:
+        notes.append(f"of the all-reduces measured one is {fit.largest_deviation:.0%} off their line")
+    beyond = [devices for devices in predicted if devices > max(link.devices)]
+    if beyond:
+        notes.append(
+            f"all-reduces were measured on up to {max(link.devices)} devices; for more the same link is assumed between any two"
+        )
+    return notes
 
 
 def _steps(items: Sequence[Measurement]) -> list[tuple[int, float, float]]:
@@ -255,8 +305,20 @@ def _epoch_from_rate(items: Sequence[Measurement], step: Range, batch: float) ->
     return None
 
 
-def _gradients(workload: str) -> Gradients:
+def gradients_of(items: Sequence[Measurement]) -> GradientTraffic:
+    """What a step's all-reduce moves: as logged, else of the reference model. Raises ValueError where neither is known."""
+    logged = next((item.gradients for item in items if item.gradients is not None), None)
+    if logged is not None:
+        return logged
+    workload = items[0].workload
     if workload not in _PARAMETERS:
         raise ValueError(f"{workload}: size of its gradients is not known; give --gradient-mb")
     parameters, tensors = _PARAMETERS[workload]
-    return Gradients(parameters * _FLOAT32, tensors)
+    return GradientTraffic(parameters * _FLOAT32, tensors)
+
+
+def traffic_text(gradients: GradientTraffic) -> str:
+    """`102.2 MB of gradients in 161 tensors, 5 buckets`."""
+    parts = [f"{gradients.tensors} tensors"] if gradients.tensors else []
+    parts += [f"{gradients.buckets} buckets"] if gradients.buckets > 1 else []
+    return f"{gradients.size_bytes / 1e6:,.1f} MB of gradients" + (f" in {', '.join(parts)}" if parts else "")

@@ -12,6 +12,7 @@ from suite.results.predict.law import LEVEL
 from suite.results.predict.points import Forecast, Point, Range, Wanted
 from suite.results.report.markdown import EMPTY, markdown_table, wrapped
 from suite.results.report.report import NOT_VERIFIED
+from suite.results.report.tables import Table
 from suite.results.score.measurement import Measurement
 from suite.results.score.price import cost_text
 from suite.results.text import clean, csv_cell, devices_text, markdown_escape, time_text
@@ -29,12 +30,31 @@ def forecasts_text(forecasts: Sequence[Forecast]) -> str:
     return wrapped("\n\n".join([*parts, *(text for one in forecasts for text in _section(one))])) + "\n"
 
 
-def _section(forecast: Forecast) -> Iterator[str]:
+def forecast_title(forecast: Forecast) -> str:
+    """`Recommendation (NCF): pytorch on laptop (demo, cpu)`."""
     title = WORKLOAD_TITLES.get(forecast.workload, clean(forecast.workload, 40))
     tags = [tag for tag in dict.fromkeys((forecast.profile, *forecast.labels)) if tag and tag != "published"]
     labels = f" ({clean(', '.join(tags), 120)})" if tags else ""
-    yield f"## {markdown_escape(f'{title}: {clean(forecast.series, 80)}{labels}')}"
-    yield markdown_escape(f"By the {forecast.method}. Bounds: {forecast.bounds}.")
+    return f"{title}: {clean(forecast.series, 80)}{labels}"
+
+
+def how_text(forecast: Forecast) -> str:
+    """How it was made, and what its bounds are."""
+    return f"By the {clean(forecast.method, 400)}. Bounds: {clean(forecast.bounds, 400)}."
+
+
+def _section(forecast: Forecast) -> Iterator[str]:
+    yield f"## {markdown_escape(forecast_title(forecast))}"
+    yield markdown_escape(how_text(forecast))
+    table = forecast_table(forecast)
+    body = [[markdown_escape(cell) for cell in cells] for cells in table.body]
+    yield markdown_table(table.header, body, table.right_aligned, keys=2)
+    if table.footer:
+        yield "\n".join(f"- {markdown_escape(line)}" for line in table.footer)
+
+
+def forecast_table(forecast: Forecast) -> Table:
+    """A line for each point, without columns that say nothing; below it the best counts and the notes."""
     header = [
         "devices",
         "",
@@ -56,11 +76,9 @@ def _section(forecast: Forecast) -> Iterator[str]:
         costs = [forecast.cost(point) for point in forecast.points]
         body = [[*cells, EMPTY if cost is None else cost_text(cost)] for cells, cost in zip(body, costs, strict=True)]
     kept = [index for index in range(len(header)) if index < 3 or any(cells[index] != EMPTY for cells in body)]
-    rows = [[cells[index] for index in kept] for cells in body]
-    yield markdown_table([header[index] for index in kept], rows, [right[index] for index in kept], keys=2)
-    answers = [*answer_lines(forecast), *forecast.notes]
-    if answers:
-        yield "\n".join(f"- {markdown_escape(clean(line, 400))}" for line in answers)
+    rows = tuple(tuple(cells[index] for index in kept) for cells in body)
+    answers = tuple(clean(line, 400) for line in (*answer_lines(forecast), *forecast.notes))
+    return Table(tuple(header[index] for index in kept), rows, tuple(right[index] for index in kept), answers)
 
 
 def answer_lines(forecast: Forecast) -> Iterator[str]:
@@ -102,7 +120,9 @@ def _cells(forecast: Forecast, point: Point) -> list[str]:
         EMPTY if rate is None else _numbers(rate, lambda value: f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}"),
         EMPTY
         if point.epochs.value is None
-        else markdown_escape(point.epochs.text if not point.measured else f"{point.epochs.value:.4g}"),
+        else point.epochs.text
+        if not point.measured
+        else f"{point.epochs.value:.4g}",
         range_text(point.seconds),
         EMPTY if hours is None else f"{hours:.3g}",
         EMPTY if efficiency is None else f"{efficiency:.2f}",

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from suite.results.predict.epochs import Epochs
-from suite.results.predict.step import Gradients
+from suite.results.predict.links import MeasuredLink
 from suite.results.predict.systems import System
 from suite.results.score.measurement import Measurement
 from suite.results.score.price import Prices
+from workloads.api import GradientTraffic
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,11 @@ class Wanted:
     batch_global: float | None = None
     system: System | None = None
     """None: by the law of published rows."""
-    gradients: Gradients | None = None
+    gradients: GradientTraffic | None = None
     """None: of the workload's reference model."""
     prices: Prices | None = None
+    links: tuple[MeasuredLink, ...] = ()
+    """Measured by all-reduces; each takes the place of the system's own for runs on the same devices."""
 
     def batches(self, items: Sequence[Measurement]) -> list[tuple[int, float]]:
         """(devices, global batch) of each count but those in `items`. Raises ValueError below a sample a device."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from suite.results.predict.systems import System, Traffic
+from workloads.api import GradientTraffic
 
 BACKWARD_SHARE = 2.0 / 3.0
 """Of c·b: the backward pass multiplies twice where the forward pass multiplies once (gradients of inputs and of weights)."""
@@ -56,15 +57,6 @@ def fit_step(points: Sequence[tuple[float, float]]) -> StepCost:
 
 
 @dataclass(frozen=True)
-class Gradients:
-    """What an all-reduce moves each step."""
-
-    size_bytes: float
-    tensors: int = 0
-    """0: not known; only counts on systems with a cost for each tensor."""
-
-
-@dataclass(frozen=True)
 class StepTime:
     """A step on several devices, decomposed; in seconds."""
 
@@ -100,17 +92,22 @@ class StepTime:
 
 
 def step_time(
-    cost: StepCost, batch: float, devices: int, gradients: Gradients, system: System, overlap: float = DEFAULT_OVERLAP
+    cost: StepCost,
+    batch: float,
+    devices: int,
+    gradients: GradientTraffic,
+    system: System,
+    overlap: float = DEFAULT_OVERLAP,
 ) -> StepTime:
     """A step with `batch` samples on each of `devices`; `overlap` from 0 (nothing is hidden) to 1."""
     samples = cost.seconds_per_sample * batch
-    traffic = system.all_reduce(devices, gradients.size_bytes, gradients.tensors)
+    traffic = system.all_reduce(devices, gradients)
     exposed = max(0.0, traffic.seconds - overlap * BACKWARD_SHARE * samples)
     return StepTime(cost.fixed_seconds, samples, traffic, exposed)
 
 
 def fit_overlap(
-    cost: StepCost, gradients: Gradients, system: System, measured: Sequence[tuple[int, float, float]]
+    cost: StepCost, gradients: GradientTraffic, system: System, measured: Sequence[tuple[int, float, float]]
 ) -> float:
     """Overlap that suits (devices, samples a device, seconds of a step) best: least squares of relative errors.
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import yaml
 
+from workloads.api import GradientTraffic
+
 _SHIPPED = Path(__file__).with_name("systems.yaml")
 _GB = 1e9
 _LARGEST_FILE = 1 << 20
@@ -61,25 +63,27 @@ class System:
     host: Link | None = None
     """A parameter server on the host, through which all gradients go, in place of rings."""
 
-    def all_reduce(self, devices: int, size: float, tensors: int = 0) -> Traffic:
-        """Time to sum `size` bytes over `devices`, by rings; through the host if there is a parameter server.
+    def all_reduce(self, devices: int, gradients: GradientTraffic) -> Traffic:
+        """Time to sum gradients over `devices`, by rings; through the host if there is a parameter server.
 
-        Over several nodes: reduce-scatter in the node, a ring over the nodes for each port, all-gather in the node.
+        Every bucket pays each latency. Over several nodes: reduce-scatter in the node, a ring over the nodes for each port,
+        all-gather in the node.
         Raises ValueError for more devices than one node holds if nothing connects nodes.
         """
         if devices < 2:
             return Traffic()
-        per_tensor = self.seconds_per_tensor * tensors
+        size, per_tensor = gradients.size_bytes, self.seconds_per_tensor * gradients.tensors
         if self.host is not None:
             return Traffic(
                 inside=size * devices / self.host.bytes_per_second,
-                latency=self.host.latency_seconds,
+                latency=self.host.latency_seconds * gradients.buckets,
                 tensors=per_tensor,
             )
         inside = self.inside.bytes_per_second * self.inside.ports
         local = min(devices, self.devices_per_node)
         hops = 2 * (local - 1)
-        traffic = Traffic(hops / local * size / inside, 0.0, hops * self.inside.latency_seconds, per_tensor)
+        latency = hops * self.inside.latency_seconds * gradients.buckets
+        traffic = Traffic(hops / local * size / inside, 0.0, latency, per_tensor)
         nodes = -(-devices // self.devices_per_node)
         if nodes == 1:
             return traffic
@@ -89,7 +93,8 @@ class System:
             )
         hops = 2 * (nodes - 1)
         between = hops / nodes * size / (self.between.bytes_per_second * self.between.ports)
-        return Traffic(traffic.inside, between, traffic.latency + hops * self.between.latency_seconds, per_tensor)
+        latency += hops * self.between.latency_seconds * gradients.buckets
+        return Traffic(traffic.inside, between, latency, per_tensor)
 
     def bisection_bytes_per_second(self, nodes: int) -> float:
         """What half of the nodes can send to the other half and receive at once, in a fat tree that blocks nothing."""

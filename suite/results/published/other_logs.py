@@ -14,7 +14,7 @@ from suite.common.registry import not_allowed
 from suite.results.logs.collect import Run, collect
 from suite.results.names import framework_name, workload_name
 from suite.results.published.csv_files import find_published_results, load_published_results
-from suite.results.score.groups import rows
+from suite.results.score.groups import Row, rows
 from suite.results.score.measurement import Measurement, measurements
 from suite.results.text import clean
 from workloads.api import Json
@@ -24,29 +24,42 @@ _DESCRIPTION_BYTES = 1 << 20
 _MOST_DEVICES = 1_000_000
 
 
-def measurements_below(paths: Sequence[Path]) -> list[Measurement]:
-    """Measurements of the runs below `paths`. Raises ValueError for a path without logs, or if no run succeeded."""
+def rows_below(paths: Sequence[Path]) -> list[Row]:
+    """Rows of the runs below `paths`. Raises ValueError for a path without logs, or if no run succeeded that trains."""
     runs = with_system_details(collect(paths))
-    measured = measurements(rows(runs))
-    if not measured:
+    table, folders = rows(runs), " ".join(map(str, paths))
+    if not measurements(table):
+        if any(row.all_reduces for row in table):
+            raise ValueError(f"{folders}: all-reduces alone, and nothing that trains; give the folder of such runs too")
         failed = sum(not run.succeeded for run in runs)
-        folders = " ".join(map(str, paths))
         raise ValueError(
             f"{folders}: no run succeeded ({failed} of {len(runs)} did not); the reasons: suite report {paths[0]}"
         )
-    return measured
+    return table
+
+
+def measurements_below(paths: Sequence[Path]) -> list[Measurement]:
+    """Measurements of the runs below `paths`. Raises ValueError as `rows_below`."""
+    return measurements(rows_below(paths))
 
 
 def measurements_of(
-    paths: Sequence[Path], published: Sequence[str], command: str, workload: str | None = None
+    paths: Sequence[Path],
+    published: Sequence[str],
+    command: str,
+    workload: str | None = None,
+    table: Sequence[Row] | None = None,
 ) -> list[Measurement]:
     """Measurements of the runs below `paths` and of published results by name, of one workload or of all.
+
+    `table`: the rows of `paths`, where they were read already.
 
     Raises ValueError (one line, for `suite COMMAND`) if nothing is given or found.
     """
     if not paths and not published:
         raise ValueError(f"give a folder with runs (suite {command} logs/) or --published dgx1-article")
-    items = measurements_below(paths) if paths else []
+    table = rows_below(paths) if paths and table is None else table
+    items = measurements(table or [])
     for name in published:
         try:
             items += [result.measurement for result in find_published_results(name)]

@@ -10,6 +10,7 @@ from pathlib import Path
 from suite.results.logs.collect import Run, collect
 from suite.results.names import workload_name
 from suite.results.published.other_logs import with_system_details
+from suite.results.report.all_reduce import all_reduce_markdown, split
 from suite.results.report.baselines import Baseline, baseline_markdown
 from suite.results.report.further_units import further_units_line, row_rates
 from suite.results.report.markdown import markdown_table, wrapped
@@ -42,7 +43,8 @@ def report_text(paths: Sequence[Path], prices: Prices | None = None, against: Ba
     """
     runs = with_system_details(collect(paths))
     result_rows = priced_rows(runs, prices)
-    parts = ["# Results", NOT_VERIFIED, *studies_markdown(runs, prices)]
+    sums, result_rows = split(result_rows)
+    parts = ["# Results", NOT_VERIFIED, *studies_markdown(runs, prices), *all_reduce_markdown(sums)]
     parts += map(matrix_markdown, overview(result_rows, prices))
     parts += baseline_markdown(result_rows, against) if against is not None else []
     for table in split_into_tables(result_rows):
@@ -189,8 +191,12 @@ def problems(runs: Sequence[Run]) -> list[tuple[str, str]]:
 
 
 def report_csv(paths: Sequence[Path], prices: Prices | None = None) -> str:
-    """One CSV line per row with raw numbers; units are in the column names. Raises ValueError as `report_text`."""
-    table = [_csv_row(row, prices) for row in priced_rows(with_system_details(collect(paths)), prices)]
+    """One CSV line per row with raw numbers; units are in the column names. All-reduces, which train nothing, have none.
+
+    Raises ValueError as `report_text`.
+    """
+    _, trained = split(priced_rows(with_system_details(collect(paths)), prices))
+    table = [_csv_row(row, prices) for row in trained]
     stream = io.StringIO()
     writer = csv.DictWriter(stream, CSV_COLUMNS, lineterminator="\n")
     writer.writeheader()

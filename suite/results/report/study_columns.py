@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.results.logs.all_reduce import bus_bandwidth
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import Telemetry, json_lines, telemetry
@@ -16,6 +17,7 @@ from suite.results.published.csv_files import ARTICLE, load_published_results
 from suite.results.report.study_lines import Line
 from suite.results.report.time_fractions import row_time_fractions
 from suite.results.score.groups import Row
+from suite.results.score.link_fit import LinkFit, fit_link
 from suite.results.score.measurement import measurements
 from suite.results.score.price import Prices, cost_of
 
@@ -147,6 +149,25 @@ def _seconds(row: Row) -> float | None:
     return row.score.seconds if row.score.seconds is not None else _mean(run.seconds for run in row.runs)
 
 
+def _latency(row: Row) -> float | None:
+    """Seconds of the smallest all-reduce, mean over runs."""
+    return _mean(sums.sizes[0].median_seconds for sums in row.all_reduces)
+
+
+def _bus_bandwidth(row: Row) -> float | None:
+    """The highest of any size, bytes/s, mean over runs."""
+    return _mean(
+        max(bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices) for one in sums.sizes)
+        for sums in row.all_reduces
+    )
+
+
+def _link(row: Row, of: Callable[[LinkFit], float | None], factor: float) -> float | None:
+    """A figure of the link that all sizes fit."""
+    fit = fit_link(row.all_reduces)
+    return None if fit is None else _times(of(fit), factor)
+
+
 # --- against other lines ------------------------------------------------------------------------------------------------
 
 
@@ -262,6 +283,13 @@ COLUMNS: Mapping[str, Column] = {
     "data wait": lambda row, line, context: row_time_fractions(row).data_wait,
     "TFLOP/s": lambda row, line, context: _tflops(row),
     "gradient MB": lambda row, line, context: _times(_logged(row, "model_parameters"), _BYTES_OF_A_GRADIENT / 1e6),
+    "latency µs": lambda row, line, context: _times(_latency(row), 1e6),
+    "α µs": lambda row, line, context: _link(row, lambda fit: fit.alpha_seconds, 1e6),
+    "± α": lambda row, line, context: _link(row, lambda fit: fit.alpha_error, 1e6),
+    "B GB/s": lambda row, line, context: _link(row, lambda fit: fit.bytes_per_second, 1e-9),
+    "± B": lambda row, line, context: _link(row, lambda fit: fit.bandwidth_error, 1e-9),
+    "bus GB/s": lambda row, line, context: _times(_bus_bandwidth(row), 1e-9),
+    "fit off by %": lambda row, line, context: _link(row, lambda fit: fit.largest_deviation, 100.0),
     "learning rate": lambda row, line, context: _logged(row, "opt_base_learning_rate"),
     "quality": lambda row, line, context: _quality(row),
     "eval loss": lambda row, line, context: _eval_loss(row),

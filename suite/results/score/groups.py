@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from suite.results.logs.all_reduce import AllReduce
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import telemetry
 from suite.results.score.condition import busy_labels, machine_condition
 from suite.results.score.scores import FIRST_CONVERGED, Score, TimedRun, score
 from suite.results.targets import RUNS_REQUIRED
-from workloads.api import field_names, setting
+from workloads.api import GradientTraffic, field_names, setting
 
 
 class Targets(dict[str, float]):
@@ -71,6 +72,20 @@ class Row:
     def labels(self) -> tuple[str, ...]:
         """What must stand beside the numbers: the settings' labels, and that the machine was busy."""
         return (*self.group.labels, *busy_labels(self.condition))
+
+    @property
+    def all_reduces(self) -> tuple[AllReduce, ...]:
+        """What its successful runs measured of all-reduces; empty for runs that train."""
+        return tuple(one for record in self._succeeded for one in [record.all_reduce] if one is not None)
+
+    @property
+    def gradients(self) -> GradientTraffic | None:
+        """What the all-reduce of a step moves, as the first log that tells has it."""
+        return next((record.gradients for record in self._succeeded if record.gradients is not None), None)
+
+    @property
+    def _succeeded(self) -> list[RunRecord]:
+        return [run.reading.record for run in self.attempts if run.succeeded and run.reading is not None]
 
     @property
     def condition(self) -> str:

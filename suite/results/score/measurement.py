@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from suite.results.names import workload_name
 from suite.results.score.groups import Row
 from suite.results.score.scores import Score, TimedRun
+from workloads.api import GradientTraffic
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Measurement:
     note: str = ""
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     """Ours: logged `opt_*` and `model_*` keys with their values as JSON; they distinguish settings on one device count."""
+    gradients: GradientTraffic | None = None
+    """Ours: what the all-reduce of a step moves."""
 
     @property
     def to_target(self) -> bool:
@@ -60,8 +63,10 @@ class Measurement:
 
 
 def measurements(table: Iterable[Row]) -> list[Measurement]:
-    """Rows of a report as measurements; those without any successful run, or of an unknown number of devices, are left out."""
-    return [_measurement(row) for row in table if row.group.devices is not None and row.score.runs_successful]
+    """Rows of a report as measurements; those without any successful run, of an unknown number of devices, or of all-reduces,
+    which train nothing, are left out."""
+    known = (row for row in table if row.group.devices is not None and row.score.runs_successful)
+    return [_measurement(row) for row in known if not row.all_reduces]
 
 
 def _measurement(row: Row) -> Measurement:
@@ -89,6 +94,7 @@ def _measurement(row: Row) -> Measurement:
         score=row.score if group.to_target else replace(row.score, seconds=None, epochs=None),
         runs=row.runs,
         hyperparameters=dict(group.hyperparameters),
+        gradients=row.gradients,
     )
 
 

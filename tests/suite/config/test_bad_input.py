@@ -13,7 +13,7 @@ NCF = ("workload=ncf", "profile=demo")
 CASES = {
     "workload": (
         ("workload=nfc",),
-        "workload=nfc: allowed: gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)",
+        "workload=nfc: allowed: allreduce, gnmt, maskrcnn, ncf, resnet50, ssd, toy, transformer, zoo (did you mean 'ncf'?)",
     ),
     "no workload": (("gpus=1",), "no workload given: type workload=NAME"),
     "nothing at all": ((), "no workload given: type workload=NAME"),

@@ -13,7 +13,17 @@ from suite.results.report.study_columns import COLUMNS
 
 SENTENCE = {"sentence": "One."}
 SPECIFIED = (
-    *("async", "batch_efficiency", "batch_size", "devices", "dgx1_article", "embedding", "fixed_samples", "frameworks"),
+    *(
+        "allreduce",
+        "async",
+        "batch_efficiency",
+        "batch_size",
+        "devices",
+        "dgx1_article",
+        "embedding",
+        "fixed_samples",
+        "frameworks",
+    ),
     *("image_size", "links", "lr_scaling", "model_size", "nodes", "passes", "scaling_strong", "scaling_weak"),
 )
 

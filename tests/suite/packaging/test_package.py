@@ -23,7 +23,7 @@ from suite.packaging.write import PackageOptions, package
 from suite.plan.settings import resolve_settings
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
-from suite.worker.loop import log_identity
+from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, suite, suite_here
 from tests.suite.packaging.package_logs import COUNTS, DATA, MACHINE, SUITE_RUN, derived, log_set, our_run

@@ -93,6 +93,7 @@ def test_the_log_of_a_demo_says_so(demos):
         assert found["cache_clear"] is True
         assert found["train_samples"] == 83_545
         assert found["eval_samples"] == 2_000
+        assert found["suite_gradients"] == {"bytes": 4 * 176_241, "tensors": 12, "buckets": 1}
 
 
 def test_run_json_holds_what_was_decided(demos):

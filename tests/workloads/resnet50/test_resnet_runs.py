@@ -49,6 +49,8 @@ def test_the_log_says_what_was_trained(epoch):
         assert (found["opt_name"], found["model_bn_span"], found["global_batch_size"]) == ("sgd", 32, 32)
         assert found["sgd_opt_learning_rate_decay_steps"] == 21 * 125
         assert (found["train_samples"], found["eval_samples"]) == (4000, 1000)
+        buckets = 2 if name == "pytorch" else 1
+        assert found["suite_gradients"] == {"bytes": 4 * 511_514, "tensors": 53, "buckets": buckets}
 
 
 def test_report_has_a_row_for_each(epoch, tmp_path):

@@ -7,12 +7,14 @@ from typing import Any
 
 import mxnet as mx
 
-from workloads.api import Array, Arrays, Batch, Exchange, ParameterRule, Place, TrainStats, Workload
+from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, ParameterRule, Place, TrainStats, Workload
 from workloads.frameworks.mxnet.flat import Layout, total, views
 from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model
 from workloads.frameworks.mxnet.optimizers import build_optimizer
 from workloads.frameworks.mxnet.server import ServerUpdate, Store, SyncStore, serve
 from workloads.frameworks.mxnet.trainer import MXNetTrainer, memory_errors
+
+FP32_BYTES = 4
 
 
 class Replica:
@@ -207,6 +209,10 @@ class ModelTrainer(MXNetTrainer):
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """Loss and gradients of each item, summed over replicas, without an update."""
         return self.run(self.gradients(batches) for batches in steps)
+
+    def gradient_traffic(self) -> GradientTraffic:
+        """The flat vector, in fp32: all of it is summed at once."""
+        return GradientTraffic(FP32_BYTES * total(self.layout.shapes), len(self.layout.shapes), 1)
 
     # -- evaluation and state -------------------------------------------------------------------------------------
 

@@ -11,14 +11,18 @@ from dataclasses import replace
 from typing import ClassVar
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from workloads.api import Array, Arrays, Batch, Exchange, Place, TrainStats, Workload
+from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, Place, TrainStats, Workload
 from workloads.common.randomness import stream
 from workloads.frameworks.pytorch import server
 from workloads.frameworks.pytorch.optimizers import LossScaler, Optimizer, build_optimizer, clip
 from workloads.frameworks.pytorch.trainer import PyTorchTrainer
+
+BUCKET_BYTES = 25 << 20
+"""Of DistributedDataParallel's buckets but the first (its default, `bucket_cap_mb`)."""
 
 
 class ModelTrainer(PyTorchTrainer):
@@ -225,6 +229,15 @@ class ModelTrainer(PyTorchTrainer):
     def clear_gradients(self) -> None:
         """All gradients become 0."""
         self.model.zero_grad(set_to_none=False)
+
+    def gradient_traffic(self) -> GradientTraffic:
+        """Of the parameters that are trained, each in its own type, in the buckets of DistributedDataParallel, which fills them
+        as gradients appear: roughly the last parameter first."""
+        trained = [value for value in self.parameters.values() if value.requires_grad]
+        size = sum(value.numel() * value.element_size() for value in trained)
+        limits = [dist._DEFAULT_FIRST_BUCKET_BYTES, BUCKET_BYTES]
+        buckets, _ = dist._compute_bucket_assignment_by_size(trained[::-1], limits)
+        return GradientTraffic(size, len(trained), len(buckets))
 
     # -- evaluation and state -------------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ class PyTorchTrainer(Trainer):
 
     def marked(self, steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]] | None:
         """On CUDA an event before and one after each step's work on the stream."""
-        return _between_events(steps, seconds) if self.device.type == "cuda" else None
+        return between_events(steps, seconds) if self.device.type == "cuda" else None
 
     def wait(self) -> None:
         """Return when the device has done what it was given."""
@@ -132,8 +132,8 @@ class PyTorchTrainer(Trainer):
             dist.destroy_process_group()
 
 
-def _between_events(steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
-    """The items; a step's work is what its consumer enqueues before it asks for the next one."""
+def between_events(steps: Iterable[list[Batch]], seconds: list[float]) -> Iterator[list[Batch]]:
+    """The items, timed on CUDA's stream; a step's work is what its consumer enqueues before it asks for the next one."""
     events = []
     for item in steps:
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

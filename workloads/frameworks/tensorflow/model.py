@@ -14,15 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 import tensorflow as tf
 
-from workloads.api import Array, Arrays, Batch, Exchange, Place, Workload
+from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, Place, Workload
 from workloads.frameworks.tensorflow import server
 from workloads.frameworks.tensorflow.optimizers import build_optimizer
 from workloads.frameworks.tensorflow.optimizers.scaling import LossScale, clipped
-from workloads.frameworks.tensorflow.trainer import TensorFlowTrainer
+from workloads.frameworks.tensorflow.trainer import CHUNK_ELEMENTS, TensorFlowTrainer
 from workloads.frameworks.tensorflow.variables import Model, Tensors
 
 NARROW = {"bf16": tf.bfloat16, "fp16": tf.float16}
 """Precisions in which activations and the weights' copies are narrower than fp32."""
+FP32_BYTES = 4
 Part = tuple[tf.Tensor, Tensors]
 """A loss and gradients by name."""
 
@@ -247,6 +248,11 @@ class ModelTrainer(TensorFlowTrainer):
         """The model's outputs for an evaluation batch, on the device."""
         outputs: Tensors = self._outputs(*self.tensors(batch, self.evaluation_inputs))
         return outputs
+
+    def gradient_traffic(self) -> GradientTraffic:
+        """Of the parameters that are trained, in fp32, joined and cut into chunks."""
+        sizes = [value.shape.num_elements() for value in self.optimizer.parameters.values()]
+        return GradientTraffic(FP32_BYTES * sum(sizes), len(sizes), -(-sum(sizes) // CHUNK_ELEMENTS))
 
     # -- state ----------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ class TensorFlowTrainer(Trainer):
             handler = signal.getsignal(signal.SIGTERM)
             self.strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
             signal.signal(signal.SIGTERM, handler)  # TensorFlow only notes the signal; a worker shall end by it
-        self._sum = self._in_replica(_all_reduce)
+        self._sum = self.new_sum()
         self._join = self._in_replica(lambda context, tensor: context.all_gather(tensor, axis=0))
         self._reader = ThreadPoolExecutor(1, "read-loss")
 
@@ -90,6 +90,10 @@ class TensorFlowTrainer(Trainer):
     def sum_over_replicas(self, tensors: Sequence[tf.Tensor]) -> Sequence[tf.Tensor]:
         """Collective: the sums over all replicas of tensors of one type; called in the same order by every process."""
         return tensors if self.strategy is None else self._sum(tensors)
+
+    def new_sum(self) -> Callable[[Sequence[tf.Tensor]], Sequence[tf.Tensor]]:
+        """What `sum_over_replicas` calls: a function that is traced for its tensors' shapes."""
+        return self._in_replica(_all_reduce)
 
     def _in_replica(self, collective: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
         """A function that runs `collective(replica context, tensors)` for this process's replica."""

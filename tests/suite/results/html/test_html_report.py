@@ -353,6 +353,7 @@ def test_command(tmp_path, capsys):
     [
         (["--to", "v0.5"], "need --html OUT"),
         (["--figures", "x"], "need --html OUT"),
+        (["--predict", "8"], "need --html OUT"),
         (["--html", "x.html", "--format", "csv"], "leave out --format"),
         (["--html", "x.html", "--to", "v0.5/NVIDIA/dgx7"], "nearest"),
     ],

@@ -1,24 +1,34 @@
 """Forecasts: from published rows by the law, from our logs by the parts of a step, and what each refuses."""
 
 import csv
+import importlib
 import io
+import math
 from dataclasses import replace
 
 import pytest
 
+from suite.plan.jobs import kinds
+from suite.plan.settings import resolve_settings
 from suite.results.advise.advise import advise
+from suite.results.html.scaling_curves import forecast_charts
 from suite.results.predict.epochs import UNKNOWN, epochs_at, reference_points
-from suite.results.predict.forecast import comparable, forecast
+from suite.results.predict.forecast import comparable, forecast, gradients_of
 from suite.results.predict.forecast_text import forecasts_csv, forecasts_text
+from suite.results.predict.links import measured_links, with_link
 from suite.results.predict.points import Range, Wanted
-from suite.results.predict.step import Gradients, StepCost, step_time
+from suite.results.predict.step import StepCost, step_time
 from suite.results.predict.systems import find_system
 from suite.results.predict.validate import Protocol, select, validate
 from suite.results.published.csv_files import find_published_results
-from suite.results.published.other_logs import measurements_below
+from suite.results.published.other_logs import measurements_below, rows_below
+from suite.results.score.measurement import measurements
 from suite.results.score.price import parse_prices
-from tests.helpers import suite_here
+from tests.helpers import composed, suite_here
 from tests.suite.results.fake_logs import write_run
+from tests.suite.results.report.test_all_reduce_report import ALPHA, BANDWIDTH, write_sums
+from workloads.api import GradientTraffic
+from workloads.ncf import weights
 
 
 def published(name, workload):
@@ -129,7 +139,7 @@ def test_parts_of_a_step_from_our_logs(batch_study):
     groups = comparable(measurements_below([batch_study / "logs"]))
     assert [len(group) for group in groups] == [3], "batches of one study belong together"
     one = forecast(
-        groups[0], Wanted((4, 16), batch_per_device=256.0, system=find_system("pcie"), gradients=Gradients(8e6))
+        groups[0], Wanted((4, 16), batch_per_device=256.0, system=find_system("pcie"), gradients=GradientTraffic(8e6))
     )
     step = STEP[0] + STEP[1] * 256
     exposed = 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
@@ -140,7 +150,7 @@ def test_parts_of_a_step_from_our_logs(batch_study):
     inside, between = 2 * 7 / 8 * 8e6 / 10e9 + 14 * 5.7e-6, 2 * 1 / 2 * 8e6 / 2.5e9 + 2 * 14e-6
     assert sixteen.samples_per_second.low == pytest.approx(16 * 256 / (step + inside + between), rel=1e-4)
     assert sixteen.binds == "samples"
-    small = Wanted((16,), batch_per_device=64.0, system=find_system("pcie"), gradients=Gradients(8e6))
+    small = Wanted((16,), batch_per_device=64.0, system=find_system("pcie"), gradients=GradientTraffic(8e6))
     assert forecast(groups[0], small).points[-1].binds == "bandwidth between nodes"
     assert sixteen.epochs == UNKNOWN
     assert "t0 2 ms, c 0.01 ms a sample" in one.method
@@ -225,15 +235,17 @@ def test_cost_follows_the_price(a100_ssd):
 def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
     (items,) = comparable(measurements_below([batch_study / "logs"]))
     link = find_system("pcie")
-    step = step_time(StepCost(*STEP), 256, 2, Gradients(64e6), link, 0.25).seconds
+    step = step_time(StepCost(*STEP), 256, 2, GradientTraffic(64e6), link, 0.25).seconds
     two = replace(
         items[0], devices=2, batch_size_global=512, score=replace(items[0].score, samples_per_second=512 / step)
     )
-    one = forecast([*items, two], Wanted((4,), batch_per_device=256.0, system=link, gradients=Gradients(64e6)))
+    one = forecast([*items, two], Wanted((4,), batch_per_device=256.0, system=link, gradients=GradientTraffic(64e6)))
     assert "middle: 0.25, from measured steps" in one.bounds
     assert not any("far from measured" in note for note in one.notes)
     slow = replace(two, score=replace(two.score, samples_per_second=100 / step))
-    missed = forecast([*items, slow], Wanted((4,), batch_per_device=256.0, system=link, gradients=Gradients(64e6)))
+    missed = forecast(
+        [*items, slow], Wanted((4,), batch_per_device=256.0, system=link, gradients=GradientTraffic(64e6))
+    )
     assert any("far from measured" in note for note in missed.notes)
     assert missed.points[-1].samples_per_second.low < one.points[-1].samples_per_second.low / 4, "the bounds say it too"
     assert "middle: 0.7, assumed" in forecast(items, Wanted((4,), system=link)).bounds
@@ -243,3 +255,102 @@ def test_ranges():
     assert Range.exactly(2.0).inverse(4.0) == Range.exactly(2.0)
     assert Range(2.0, 1.0, 4.0).inverse(4.0) == Range(2.0, 1.0, 4.0)
     assert Range(2.0, 1.0, 4.0).times(0.5) == Range(1.0, 0.5, 2.0)
+
+
+def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
+    """On CPU cores nothing hides behind the backward pass: predicted = t0 + c·b + all-reduce, with the logged gradients."""
+    write_sums(batch_study / "logs", framework="pytorch")
+    table = rows_below([batch_study / "logs"])
+    (link,) = measured_links(table)
+    assert (link.on_cpu, link.devices, link.several_machines) == (True, (2,), False)
+    (items,) = comparable(measurements(table))
+    items = [replace(item, gradients=GradientTraffic(8e6, 10, 3)) for item in items]
+    one = forecast(items, Wanted((2, 4), batch_per_device=256.0, links=(link,)))
+    two, four = (point for point in one.points if not point.measured)
+    step = STEP[0] + STEP[1] * 256
+    assert two.samples_per_second.middle == pytest.approx(2 * 256 / (step + 2 * 3 * ALPHA + 8e6 / BANDWIDTH), rel=1e-3)
+    assert four.samples_per_second.middle == pytest.approx(
+        4 * 256 / (step + 6 * 3 * ALPHA + 1.5 * 8e6 / BANDWIDTH), rel=1e-3
+    )
+    assert "all-reduces measured on 2 devices: α 40 µs, B 2 GB/s" in one.method
+    assert "8.0 MB of gradients in 10 tensors, 3 buckets" in one.method
+    assert "the cores that compute also carry them" in one.bounds
+    assert any("measured on up to 2 devices" in note for note in one.notes)
+    other = [replace(item, hardware="another CPU") for item in items]
+    with pytest.raises(ValueError, match="give --system"):
+        forecast(other, Wanted((2,), links=(link,)))
+
+
+def test_a_measured_link_stands_in_a_described_system(batch_study):
+    write_sums(batch_study / "logs")
+    (link,) = measured_links(rows_below([batch_study / "logs"]))
+    system = with_link(find_system("dgx1"), link)
+    assert system.inside.bytes_per_second == pytest.approx(BANDWIDTH)
+    assert system.between == find_system("dgx1").between
+    over = with_link(find_system("dgx1"), replace(link, several_machines=True))
+    assert over.between.latency_seconds == pytest.approx(ALPHA)
+    assert over.inside == find_system("dgx1").inside
+
+
+def test_the_command_takes_all_reduces_among_the_runs_and_draws(batch_study):
+    write_sums(batch_study / "logs")
+    done = suite_here(batch_study, "scaling", "logs", "--devices", "2,4", "--figures", "figures")
+    assert done.returncode == 0, done.stderr
+    assert "all-reduces measured on 2 devices" in done.stdout.replace("\n", " ")
+    assert sorted(path.suffix for path in (batch_study / "figures").iterdir()) == [".png", ".png", ".svg", ".svg"]
+    again = suite_here(batch_study, "scaling", "logs", "--devices", "2", "--figures", "figures")
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+
+
+def test_all_reduces_alone_predict_nothing(tmp_path):
+    write_sums(tmp_path / "logs")
+    done = suite_here(tmp_path, "scaling", "logs", "--devices", "4")
+    assert done.returncode == 2
+    assert "all-reduces alone, and nothing that trains" in done.stderr
+
+
+def test_charts_show_what_is_measured_what_is_predicted_and_what_binds(a100_ssd):
+    time, work = forecast_charts([forecast(a100_ssd, Wanted((32, 1024)))])
+    measured, predicted = time.series
+    assert [x for x, _ in measured.paths[0]] == [8, 16, 64, 512]
+    assert [x for x, *_ in predicted.ranges] == [x for x, _ in predicted.paths[0]] == [32, 1024]
+    assert all(low < y < high for (_, y), (_, low, high) in zip(predicted.paths[0], predicted.ranges, strict=True))
+    assert (time.y_label, work.y_label) == ("seconds per epoch", "work of a device over the fewest")
+    assert time.labels[0] == "prediction"
+    assert "32: samples" in time.note
+
+
+def test_advice_says_what_a_step_sums():
+    small = published("dgx1-article", "ssd")
+    (article,) = advise(small)
+    assert any("each step sums 79.9 MB of gradients" in note for note in article.notes)
+    told = [replace(item, gradients=GradientTraffic(8e6, 10, 3)) for item in small]
+    assert any("8.0 MB of gradients in 10 tensors, 3 buckets" in note for note in advise(told)[0].notes)
+
+
+def test_the_page_has_the_prediction_with_its_figures(batch_study):
+    write_sums(batch_study / "logs")
+    done = suite_here(batch_study, "report", "logs", "--html", "page.html", "--predict", "2,4")
+    assert done.returncode == 0, done.stderr
+    text = (batch_study / "page.html").read_text()
+    assert "Prediction, Recommendation (NCF)" in text
+    assert "all-reduces measured on 2 devices" in text
+    assert text.count("Recommendation (NCF), predicted") >= 2
+    alone = suite_here(batch_study, "report", "logs/ncf-64", "--html", "other.html", "--predict", "2")
+    assert (alone.returncode, alone.stderr.count("\n")) == (2, 1)
+    assert not (batch_study / "other.html").exists()
+
+
+@pytest.mark.parametrize("name", ["ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer"])
+def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
+    config = composed(f"workload={name}", "profile=synthetic", "device=cpu")
+    settings = resolve_settings(config, *kinds(config))
+    workload = kinds(config)[0](settings, kinds(config)[0].read_facts(settings))
+    shapes = (
+        weights.shapes(workload.users, workload.items, settings.model)
+        if name == "ncf"
+        else importlib.import_module(f"workloads.{name}.network").shapes(workload.network)
+    )
+    trained = [math.prod(shape) for one, shape in shapes.items() if not workload.parameter_rule(one).frozen]
+    found = gradients_of([replace(published("dgx1-article", "ssd")[0], workload=name)])
+    assert found == GradientTraffic(4.0 * sum(trained), len(trained))

@@ -2,9 +2,10 @@
 
 import pytest
 
-from suite.results.predict.step import BACKWARD_SHARE, Gradients, StepCost, fit_overlap, fit_step, step_time
+from suite.results.predict.step import BACKWARD_SHARE, StepCost, fit_overlap, fit_step, step_time
 from suite.results.predict.systems import Link, System, Traffic, find_system, systems
 from suite.results.published.csv_files import throughput_rows
+from workloads.api import GradientTraffic
 
 GB = 1e9
 
@@ -71,7 +72,7 @@ def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
     per_tensor = 0.555e-3
     host = System("keras", "", 8, Link(GB, 0.0), None, per_tensor, host=Link(2 * 43.0 * GB, 0.0))
     for name, (size, tensors) in sizes.items():
-        assert host.all_reduce(2, size, tensors).seconds == pytest.approx(lost[name], rel=0.02)
+        assert host.all_reduce(2, GradientTraffic(size, tensors)).seconds == pytest.approx(lost[name], rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
 def test_shares_of_communication_behind_the_gains_of_nvlink(gain, over_pcie, over_nvlink):
     """'DGX-1 with NVLink': what a gain says about a step, with 10 and 130 GB/s and nothing hidden."""
     exposed = (gain - 1) / (13 - gain)  # over NVLink, for a second of computing: (1 + 13·x) / (1 + x) = gain
-    gradients = Gradients(exposed * 130 * GB / (2 * 7 / 8))
+    gradients = GradientTraffic(exposed * 130 * GB / (2 * 7 / 8))
     fast, slow = (step_time(StepCost(1.0, 0.0), 1, 8, gradients, ring(rate), overlap=0.0) for rate in (130, 10))
     assert slow.seconds / fast.seconds == pytest.approx(gain)
     assert slow.exposed / slow.seconds == pytest.approx(over_pcie, abs=0.006)
@@ -98,7 +99,7 @@ INCEPTION_V3 = 23_834_568 * 4
 )
 def test_rings_over_eight_devices(size, nvlink_ms, pcie_ms):
     for rate, milliseconds in ((130, nvlink_ms), (10, pcie_ms)):
-        assert ring(rate).all_reduce(8, size).seconds * 1e3 == pytest.approx(milliseconds, rel=0.02)
+        assert ring(rate).all_reduce(8, GradientTraffic(size)).seconds * 1e3 == pytest.approx(milliseconds, rel=0.02)
 
 
 def test_gain_of_nvlink_rises_with_the_embedding_and_stays_below_the_ratio_of_bandwidths():
@@ -107,7 +108,8 @@ def test_gain_of_nvlink_rises_with_the_embedding_and_stays_below_the_ratio_of_ba
     gains = []
     for size, batch in ((227e6, 256), (643e6, 128), (2040e6, 64)):
         slow, fast = (
-            step_time(cost, batch, 8, Gradients(size), find_system(name), 0.0).seconds for name in ("pcie", "dgx1")
+            step_time(cost, batch, 8, GradientTraffic(size), find_system(name), 0.0).seconds
+            for name in ("pcie", "dgx1")
         )
         gains.append(slow / fast)
     assert gains == sorted(gains)
@@ -145,7 +147,7 @@ def test_four_gpus_of_the_p100_article():
     one, four = (printed(source, "GoogleNet", "training speedup over CPU server", chips=chips) for chips in ("1", "4"))
     assert four / one == pytest.approx(3.72, abs=0.005)
     assert four / one / 4 == pytest.approx(0.93, abs=0.005)
-    cost, gradients = StepCost(0.0, 1.0 / 128), Gradients(6_998_552 * 4)
+    cost, gradients = StepCost(0.0, 1.0 / 128), GradientTraffic(6_998_552 * 4)
     explained = step_time(cost, 128, 4, gradients, ring(gradients.size_bytes * 1.5 / 0.0753 / GB), overlap=0.0)
     assert 4 / explained.seconds == pytest.approx(four / one, abs=0.005)
     assert explained.exposed / explained.seconds == pytest.approx(0.07, abs=0.001)
@@ -165,19 +167,19 @@ def test_larger_minibatches_that_cost_more_for_each_sample_are_named():
 
 def test_a_ring_against_its_closed_form():
     system = System("two levels", "", 4, Link(100 * GB, 2e-6), Link(5 * GB, 9e-6, ports=2))
-    size, one = 1e9, system.all_reduce(4, 1e9)
+    size, one = 1e9, system.all_reduce(4, GradientTraffic(1e9))
     assert one == Traffic(2 * 3 / 4 * size / 100e9, 0.0, 6 * 2e-6, 0.0)
-    three = system.all_reduce(12, size)
+    three = system.all_reduce(12, GradientTraffic(size))
     assert three.inside == one.inside
     assert three.between == pytest.approx(2 * 2 / 3 * size / 10e9)
     assert three.latency == pytest.approx(6 * 2e-6 + 4 * 9e-6)
-    assert system.all_reduce(1, size).seconds == 0.0
+    assert system.all_reduce(1, GradientTraffic(size)).seconds == 0.0
     with pytest.raises(ValueError, match="one node of 8"):
-        ring(10).all_reduce(9, size)
+        ring(10).all_reduce(9, GradientTraffic(size))
 
 
 def test_what_the_backward_pass_hides_is_not_paid():
-    cost, gradients = StepCost(1e-3, 1e-3), Gradients(1e9)
+    cost, gradients = StepCost(1e-3, 1e-3), GradientTraffic(1e9)
     hidden = step_time(cost, 1000, 8, gradients, ring(130), 1.0)
     assert hidden.exposed == 0.0
     assert hidden.seconds == pytest.approx(1.001)
@@ -186,12 +188,12 @@ def test_what_the_backward_pass_hides_is_not_paid():
     assert shown.exposed == pytest.approx(1.75e9 / 130e9 - 0.5 * BACKWARD_SHARE * 10e-3)
     assert step_time(cost, 1, 8, gradients, ring(10), 0.5).binds == "bandwidth in the node"
     assert step_time(StepCost(1.0, 1e-3), 1, 8, gradients, ring(130), 0.5).binds == "fixed cost"
-    assert step_time(cost, 1, 8, Gradients(8.0), ring(10, 1e-3), 0.5).binds == "latency"
+    assert step_time(cost, 1, 8, GradientTraffic(8.0), ring(10, 1e-3), 0.5).binds == "latency"
     assert step_time(cost, 1, 4096, gradients, systems()["pcie"], 0.5).binds == "bandwidth between nodes"
 
 
 def test_overlap_is_recovered():
-    cost, gradients, system = StepCost(1e-3, 1e-3), Gradients(1e9), ring(10)
+    cost, gradients, system = StepCost(1e-3, 1e-3), GradientTraffic(1e9), ring(10)
     measured = [(n, b, step_time(cost, b, n, gradients, system, 0.37).seconds) for n, b in ((2, 64), (8, 64), (8, 80))]
     assert fit_overlap(cost, gradients, system, measured) == pytest.approx(0.37)
 
@@ -228,6 +230,8 @@ def test_a_system_of_ones_own(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text("mine: {devices_per_node: 2, inside: {gb_per_second: 1, latency_us: 10}, us_per_tensor: 5}")
     system = find_system(str(path))
-    assert system.all_reduce(2, 1e9, 100) == Traffic(1.0, 0.0, pytest.approx(2e-5), pytest.approx(5e-4))
+    assert system.all_reduce(2, GradientTraffic(1e9, 100)) == Traffic(
+        1.0, 0.0, pytest.approx(2e-5), pytest.approx(5e-4)
+    )
     with pytest.raises(ValueError, match="did you mean dgxa100"):
         find_system("dgx-a100")

@@ -1,0 +1,101 @@
+"""All-reduces of the suite against a plain gloo program: bandwidth at one size, two processes with a core each.
+
+    python benchmarks/allreduce.py [--bytes 67108864] [--rounds 7]
+
+Both run in turn; printed as JSON with the median time of each and the ratio of bandwidths. The plain program stands in
+benchmarks/bare/allreduce_gloo.py. The suite's run goes through all smaller sizes too, which are not looked at here.
+
+Processes of both have sessions of their own, as torchrun starts them: where others use the machine too, Linux shares its cores
+out by session (autogroup), and two processes that wait for each other are several times slower so than in one session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from contenders import head
+
+from suite.common import registry
+from suite.environments.environment import resolve
+from suite.launch.base import free_ports
+from suite.machine.devices import cpu_cores
+from suite.results.logs.all_reduce import bus_bandwidth
+from suite.results.logs.reader import read
+
+PROJECT = Path(__file__).resolve().parent.parent
+DEVICES = 2
+
+
+def suite_seconds(size: int, output: Path) -> float:
+    """Median seconds of the suite's all-reduces of this size."""
+    command = [
+        *(sys.executable, str(PROJECT / "run_suite.py"), "workload=allreduce", "profile=synthetic", "timing=steps"),
+        *("device=cpu", f"gpus={DEVICES}", f"batch=global:{size}", f"output={output}"),
+    ]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    sums = read(next(output.glob("*/run_0/result_0.txt"))).record.all_reduce
+    assert sums is not None
+    return next(one.median_seconds for one in sums.sizes if one.size_bytes == size)
+
+
+def bare_seconds(size: int) -> float:
+    """The same of the plain program."""
+    environment = resolve({"name": "auto"}, registry.load_framework("pytorch").environments["cpu"])
+    (port,), cores = free_ports(1), cpu_cores()
+    words = [
+        [
+            str(PROJECT / "benchmarks" / "bare" / "allreduce_gloo.py"),
+            *map(str, (rank, DEVICES, port, size, cores[rank])),
+        ]
+        for rank in range(DEVICES)
+    ]
+    programs = [
+        subprocess.Popen(environment.command(*one), stdout=subprocess.PIPE, text=True, start_new_session=True)
+        for one in words
+    ]
+    said = [program.communicate()[0] for program in programs]
+    if any(program.returncode for program in programs):
+        raise SystemExit("the plain program failed")
+    return float(json.loads(said[0].strip().splitlines()[-1])["median_seconds"])
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bytes", type=int, default=64 << 20)
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    suite, bare = [], []
+    with tempfile.TemporaryDirectory() as scratch:
+        for number in range(arguments.rounds):
+            suite.append(suite_seconds(arguments.bytes, Path(scratch, str(number))))
+            bare.append(bare_seconds(arguments.bytes))
+            print(f"{number}: suite {suite[-1] * 1e3:.2f} bare {bare[-1] * 1e3:.2f} ms", file=sys.stderr)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    medians = [statistics.median(times) for times in (suite, bare)]
+    rates = [round(bus_bandwidth(arguments.bytes, seconds, DEVICES) / 1e9, 4) for seconds in medians]
+    figures = {
+        **{
+            "bytes": arguments.bytes,
+            "devices": DEVICES,
+            "rounds": arguments.rounds,
+            "load_average": os.getloadavg()[0],
+        },
+        **dict(zip(("suite_bus_gb_per_second", "bare_bus_gb_per_second"), rates, strict=True)),
+        "ratio": round(medians[1] / medians[0], 4),
+        "ratios_of_rounds": [round(b / a, 4) for a, b in zip(suite, bare, strict=True)],
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
+    }
+    print(json.dumps({**head("allreduce"), **figures}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

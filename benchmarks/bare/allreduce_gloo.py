@@ -1,0 +1,30 @@
+"""A plain gloo all-reduce between processes on one machine: the median time of TIMED after WARMUPS. No part of the suite.
+
+python allreduce_gloo.py RANK COUNT PORT BYTES CORE; rank 0 prints JSON.
+"""
+
+import json
+import os
+import statistics
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+WARMUPS, TIMED = 5, 20
+
+rank, count, port, size, core = (int(word) for word in sys.argv[1:])
+os.sched_setaffinity(0, {core})
+torch.set_num_threads(1)
+dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=count)
+buffer = torch.zeros(size // 4)
+seconds = []
+for step in range(WARMUPS + TIMED):
+    begin = time.perf_counter()
+    dist.all_reduce(buffer)
+    if step >= WARMUPS:
+        seconds.append(time.perf_counter() - begin)
+if rank == 0:
+    print(json.dumps({"median_seconds": statistics.median(seconds)}))
+dist.destroy_process_group()

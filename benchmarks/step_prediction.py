@@ -1,0 +1,176 @@
+"""The step on two devices as `suite scaling` predicts it from one device and all-reduces, against the measured one.
+
+    python benchmarks/step_prediction.py [--workloads ncf,resnet50] [--framework pytorch] [--rounds 5] [--link loopback]
+                                         [--beside] [--several nodes=2 …]
+
+Two CPU devices of one core. In each round: all-reduces on two devices; a demo on one device with two batches, which give t0
+and c; the same on two devices with a batch between. Predicted and measured step are medians over rounds. `--link` names what
+lies between the devices, for the figures; `--several` are words for every run on two devices, such as those that spread it
+over two hosts. `--beside`: runs on one device go in pairs, one on each core, and the slower one counts: what the cores share,
+memory and other people's work, is then in t0 and c. Prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from contenders import head
+
+from suite.machine.devices import cpu_cores
+from suite.results.logs.reader import read
+from suite.results.logs.record import RunRecord
+from suite.results.predict.step import fit_step, step_time
+from suite.results.predict.systems import Link, System
+from suite.results.score.link_fit import LinkFit, fit_link
+
+PROJECT = Path(__file__).resolve().parent.parent
+DEVICES = 2
+LIMIT = 0.15
+"""Of the error of a predicted step."""
+
+
+@dataclass(frozen=True)
+class Demo:
+    """How a demo is run: samples a device, in the fit and in the prediction, and steps."""
+
+    batches: tuple[int, int]
+    between: int
+    steps: int
+
+
+DEMOS = {"ncf": Demo((2_048, 8_192), 4_096, 150), "resnet50": Demo((8, 32), 16, 24)}
+
+
+class Runs:
+    """Runs of the suite, each in a folder of its own."""
+
+    def __init__(self, folder: Path, framework: str, several: Sequence[str], beside: bool) -> None:
+        self.folder, self.framework, self.several, self.count = folder, framework, several, 0
+        self.beside = beside
+
+    def record(self, devices: int, *words: str) -> RunRecord:
+        """What the log of one run says."""
+        (found,) = self.records(devices, [()], *words)
+        return found
+
+    def records(self, devices: int, prefixes: Sequence[Sequence[str]], *words: str) -> list[RunRecord]:
+        """What the logs of runs say that go side by side, each started behind a prefix of its own."""
+        started, outputs = [], []
+        for prefix in prefixes:
+            self.count += 1
+            outputs.append(self.folder / str(self.count))
+            command = [
+                *(*prefix, sys.executable, str(PROJECT / "run_suite.py"), f"framework={self.framework}", "device=cpu"),
+                *("seed=1", f"gpus={devices}", f"output={outputs[-1]}", *words, *(self.several if devices > 1 else ())),
+            ]
+            started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+        codes = [program.wait() for program in started]  # of all, also where the first one failed
+        if any(codes):
+            raise SystemExit("a run failed; its reason stands above")
+        return [read(next(output.glob("*/run_0/result_0.txt"))).record for output in outputs]
+
+    def step(self, workload: str, devices: int, batch: int) -> tuple[float, RunRecord]:
+        """Seconds of a step with `batch` samples a device, without warm-up and evaluation."""
+        words = (f"workload={workload}", "profile=demo", f"batch=per_device:{batch}", "timing.warmup_steps=10")
+        cores = cpu_cores()[:DEVICES] if self.beside and devices == 1 else []
+        prefixes = [("taskset", "-c", str(core)) for core in cores] or [()]
+        records = self.records(devices, prefixes, *words, f"stop=steps:{DEMOS[workload].steps}")
+        return max(_step_seconds(record, batch * devices) for record in records), records[0]
+
+    def link(self) -> LinkFit:
+        """Of all-reduces up to 16 MiB."""
+        sums = self.record(
+            DEVICES, "workload=allreduce", "profile=synthetic", "timing=steps", f"batch=global:{16 << 20}"
+        )
+        assert sums.all_reduce is not None
+        fit = fit_link([sums.all_reduce])
+        assert fit is not None, "larger buffers take no longer"
+        return fit
+
+
+def _step_seconds(record: RunRecord, batch_global: int) -> float:
+    blocks = [block for block in record.throughput if block.samples and block.train_seconds]
+    steps = sum(block.samples or 0.0 for block in blocks) / batch_global
+    return sum(block.train_seconds or 0.0 for block in blocks) / steps
+
+
+def predicted_and_measured(runs: Runs, workload: str, fit: LinkFit) -> tuple[float, float]:
+    """Seconds of a step on two devices, predicted and measured."""
+    demo = DEMOS[workload]
+    cost = fit_step([(batch, runs.step(workload, 1, batch)[0]) for batch in demo.batches])
+    seconds, record = runs.step(workload, DEVICES, demo.between)
+    assert record.gradients is not None
+    system = System("measured", "", DEVICES, Link(fit.bytes_per_second, fit.alpha_seconds), None)
+    # overlap 0: the cores that compute carry the bytes too
+    return step_time(cost, demo.between, DEVICES, record.gradients, system, 0.0).seconds, seconds
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--workloads", default=",".join(DEMOS))
+    parser.add_argument("--framework", default="pytorch")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--link", default="loopback")
+    parser.add_argument("--several", nargs="*", default=[])
+    parser.add_argument("--beside", action="store_true")
+    arguments = parser.parse_args()
+    pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in arguments.workloads.split(",")}
+    fits = []
+    with tempfile.TemporaryDirectory() as scratch:
+        runs = Runs(Path(scratch), arguments.framework, arguments.several, arguments.beside)
+        for number in range(arguments.rounds):
+            fits.append(runs.link())
+            for workload, found in pairs.items():
+                found.append(predicted_and_measured(runs, workload, fits[-1]))
+                times = "predicted {:.2f} measured {:.2f} ms".format(*(seconds * 1e3 for seconds in found[-1]))
+                print(f"{number} {workload}: {times}", file=sys.stderr)
+    print(json.dumps({**head("step_prediction"), **_figures(arguments, fits, pairs)}, indent=1))
+
+
+def _figures(
+    arguments: argparse.Namespace, fits: Sequence[LinkFit], pairs: dict[str, list[tuple[float, float]]]
+) -> dict[str, object]:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    results = []
+    for workload, found in pairs.items():
+        predicted, measured = (statistics.median(times) for times in zip(*found, strict=True))
+        error = predicted / measured - 1.0
+        results.append(
+            {
+                **{
+                    "workload": workload,
+                    "predicted_ms": round(predicted * 1e3, 3),
+                    "measured_ms": round(measured * 1e3, 3),
+                },
+                **{"error": round(error, 4), "within_limit": abs(error) <= LIMIT},
+                "errors_of_rounds": [round(one / other - 1.0, 4) for one, other in found],
+            }
+        )
+    return {
+        **{
+            "link": arguments.link,
+            "framework": arguments.framework,
+            "beside": arguments.beside,
+            "rounds": arguments.rounds,
+            "limit": LIMIT,
+        },
+        "alpha_us": round(statistics.median(fit.alpha_seconds for fit in fits) * 1e6, 2),
+        "gb_per_second": round(statistics.median(fit.bytes_per_second for fit in fits) / 1e9, 4),
+        **{"load_average": os.getloadavg()[0], "cpu_seconds": round(used.ru_utime + used.ru_stime, 1)},
+        "results": results,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""What a log says about the sum of gradients: times of all-reduces of many sizes, and the traffic of a workload's steps.
+
+Bandwidths are those of nccl-tests (doc/PERFORMANCE.md): the algorithm's is bytes over time; the bus's is that times
+2 (n - 1) / n, what each of n devices sends and receives in an all-reduce that moves no byte in vain, so n does not show in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.results.logs.events import number
+from suite.results.logs.recorded_telemetry import json_object
+from workloads.api import GradientTraffic, Json
+
+EVENT, TRAFFIC_EVENT = "suite_all_reduce", "suite_gradients"
+_MOST_SIZES, _MOST_DEVICES = 64, 1_000_000
+
+
+@dataclass(frozen=True)
+class SizeTimes:
+    """All-reduces of one size."""
+
+    size_bytes: float
+    count: int
+    median_seconds: float
+    mean_seconds: float
+
+
+@dataclass(frozen=True)
+class AllReduce:
+    """`suite_all_reduce` of one log, sizes rising."""
+
+    devices: int
+    sizes: tuple[SizeTimes, ...]
+    how: str = ""
+    """What took the times."""
+
+
+def algorithm_bandwidth(size_bytes: float, seconds: float) -> float:
+    """nccl-tests' algbw, bytes/s."""
+    return size_bytes / seconds
+
+
+def bus_bandwidth(size_bytes: float, seconds: float, devices: int) -> float:
+    """nccl-tests' busbw of an all-reduce, bytes/s."""
+    return algorithm_bandwidth(size_bytes, seconds) * 2 * (devices - 1) / devices
+
+
+def all_reduce(value: Json) -> AllReduce | None:
+    """The event's value; None where it is not of the form. Sizes that are not are left out."""
+    if not isinstance(value, dict) or not isinstance(value.get("sizes"), list):
+        return None
+    devices = number(value.get("devices"))
+    if devices is None or not 2 <= devices <= _MOST_DEVICES:
+        return None
+    found = [_size(item) for item in value["sizes"][:_MOST_SIZES] if isinstance(item, dict)]
+    sizes = sorted((item for item in found if item is not None), key=lambda item: item.size_bytes)
+    how = value.get("how")
+    return AllReduce(int(devices), tuple(sizes), how if isinstance(how, str) else "") if sizes else None
+
+
+def _size(item: dict[str, Json]) -> SizeTimes | None:
+    names = ("bytes", "count", "median_us", "mean_us")
+    size, count, median, mean = (number(item.get(name)) or 0.0 for name in names)
+    if min(size, count, median, mean) <= 0.0:
+        return None
+    return SizeTimes(size, int(count), median * 1e-6, mean * 1e-6)
+
+
+def gradient_traffic(value: Json) -> GradientTraffic | None:
+    """The event's value; None where it is not of the form."""
+    if not isinstance(value, dict):
+        return None
+    size, tensors, buckets = (number(value.get(name)) for name in ("bytes", "tensors", "buckets"))
+    if size is None or size <= 0 or tensors is None or buckets is None or tensors < 0 or buckets < 1:
+        return None
+    return GradientTraffic(size, int(tensors), int(buckets))
+
+
+def shown_link(folder: Path, device: str, devices: int) -> str:
+    """What topology.json in a run's folder shows between its devices: `NVLink`, `PIX, SYS`; empty where it does not tell."""
+    topology = json_object(folder / "topology.json")
+    if device == "cpu":
+        cpu = topology.get("cpu")
+        sockets = number(cpu.get("sockets")) if isinstance(cpu, dict) else None
+        return "" if sockets is None else f"one machine, {int(sockets)} socket{'' if sockets == 1 else 's'}"
+    pairs = [(row, column) for row in range(devices) for column in range(row)]
+    linked = [_entry(topology.get("gpu_nvlink"), *pair) is True for pair in pairs]
+    if linked and all(linked):
+        return "NVLink"
+    ways = {str(_entry(topology.get("gpu_pcie"), *pair) or "") for pair in pairs} - {""}
+    return ", ".join([*(["NVLink"] if any(linked) else []), *sorted(ways)])
+
+
+def _entry(matrix: Json, row: int, column: int) -> Json:
+    line = matrix[row] if isinstance(matrix, list) and row < len(matrix) else None
+    return line[column] if isinstance(line, list) and column < len(line) else None

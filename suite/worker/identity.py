@@ -1,0 +1,64 @@
+"""The lines of a log that say what the run is, and what its settings are (docs/logs.md)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from suite.common.runspec import RunSpec
+from suite.launch.base import waiting_in
+from suite.worker.runlog import RunLog
+from workloads.api import Json, Settings, Workload, field_names
+
+
+def log_identity(
+    log: RunLog, run: RunSpec, repeated_samples_per_epoch: int = 0, measured_by: Mapping[str, Json] | None = None
+) -> None:
+    """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md).
+
+    `repeated_samples_per_epoch` and `measured_by` are `Workload`'s.
+    """
+    settings = run.settings
+    log.event("submission_benchmark", str(run.identity["benchmark"]))
+    log.event("submission_org", run.identity["submission_org"])
+    log.event("submission_division", run.division)
+    log.event("submission_status", run.identity["submission_status"])
+    log.event("submission_platform", run.identity["submission_platform"])
+    log.event("cache_clear", run.cache_cleared)
+    log.event(
+        "suite_run",
+        {
+            "schema": run.schema,
+            **{name: getattr(settings, name) for name in field_names(Settings, logged=True)},
+            "system": run.identity["system"],
+            "device_name": run.identity["device_name"],
+            "framework_version": run.identity["framework_version"],
+            "thread_waiting": waiting_in(os.environ),
+            "sample_unit": run.identity["sample_unit"],
+            **({"measured_by": dict(measured_by)} if measured_by else {}),
+            "data_fingerprint": run.facts.fingerprint,
+            "repeated_samples_per_epoch": repeated_samples_per_epoch,
+            "run_index": run.run_index,
+            "runs_required": run.runs_required,
+            "labels": list(run.labels),
+            "deviations": list(run.deviations),
+            "suite_version": run.versions.get("suite"),
+            "git_commit": run.git.get("commit"),
+            **({"study": run.study, "study_cell": list(run.study_cell)} if run.study else {}),
+            **({"price_per_device_hour": price} if (price := run.identity.get("price_per_device_hour")) else {}),
+        },
+    )
+
+
+def log_settings(log: RunLog, run: RunSpec, workload: Workload) -> None:
+    """The lines of seed, batch, the workload's own keys and the data's counts."""
+    keys = {
+        "seed": run.settings.seed,
+        "global_batch_size": run.settings.batch_size_global,
+        **workload.log_keys(),
+        "train_samples": run.facts.train_samples,
+        "eval_samples": run.facts.evaluation_samples,
+    }
+    metadata = workload.log_metadata()
+    for key, value in keys.items():
+        log.event(key, value, **metadata.get(key, {}))

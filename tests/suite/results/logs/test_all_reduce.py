@@ -1,0 +1,68 @@
+"""All-reduces and gradients in logs: definitions of bandwidth, what a topology shows, and content of the wrong form."""
+
+import json
+
+import pytest
+
+from suite.results.logs.all_reduce import (
+    SizeTimes,
+    algorithm_bandwidth,
+    all_reduce,
+    bus_bandwidth,
+    gradient_traffic,
+    shown_link,
+)
+from workloads.api import GradientTraffic
+
+SIZE = {"bytes": 1024, "count": 20, "median_us": 50.0, "mean_us": 60.0}
+
+
+def test_bandwidths_are_those_of_nccl_tests():
+    """PERFORMANCE.md: an all-reduce of n ranks has busbw = algbw · 2(n - 1)/n; for two ranks both are equal."""
+    assert algorithm_bandwidth(1e9, 0.1) == pytest.approx(1e10)
+    assert bus_bandwidth(1e9, 0.1, 2) == pytest.approx(1e10)
+    assert bus_bandwidth(1e9, 0.1, 8) == pytest.approx(1.75e10)
+
+
+def test_what_a_log_holds():
+    found = all_reduce({"devices": 2, "how": "a clock", "sizes": [{**SIZE, "bytes": 4096}, SIZE]})
+    assert found.devices == 2
+    assert found.how == "a clock"
+    assert [one.size_bytes for one in found.sizes] == [1024, 4096], "in order"
+    assert found.sizes[0] == SizeTimes(1024, 20, pytest.approx(50e-6), pytest.approx(60e-6))
+    assert gradient_traffic({"bytes": 8e6, "tensors": 3, "buckets": 2}) == GradientTraffic(8e6, 3, 2)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, [], "text", {}, {"devices": 2}, {"devices": 1, "sizes": [SIZE]}, {"devices": 2, "sizes": []}),
+        *({"devices": 2, "sizes": [{**SIZE, "median_us": 0}]}, {"devices": 2, "sizes": ["x", {"bytes": "much"}]}),
+        {"devices": 1e300, "sizes": [SIZE]},
+    ],
+)
+def test_what_is_not_of_the_form_is_no_all_reduce(value):
+    assert all_reduce(value) is None
+
+
+@pytest.mark.parametrize(
+    "value", [None, {}, {"bytes": 0, "tensors": 1, "buckets": 1}, {"bytes": 1, "tensors": 1, "buckets": 0}]
+)
+def test_gradients_of_the_wrong_form_are_not_known(value):
+    assert gradient_traffic(value) is None
+
+
+@pytest.mark.parametrize(
+    ("topology", "device", "text"),
+    [
+        ({"gpu_nvlink": [[None, True], [True, None]]}, "cuda", "NVLink"),
+        ({"gpu_nvlink": [[None, False], [False, None]], "gpu_pcie": [[None, "PIX"], ["PIX", None]]}, "cuda", "PIX"),
+        ({"gpu_nvlink": None, "gpu_pcie": [[None]]}, "cuda", ""),
+        ({"cpu": {"sockets": 1}}, "cpu", "one machine, 1 socket"),
+        ({"cpu": "none"}, "cpu", ""),
+        ({}, "cpu", ""),
+    ],
+)
+def test_what_the_topology_shows(tmp_path, topology, device, text):
+    (tmp_path / "topology.json").write_text(json.dumps(topology))
+    assert shown_link(tmp_path, device, 2) == text

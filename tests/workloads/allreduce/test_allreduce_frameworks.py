@@ -1,0 +1,28 @@
+"""Sums of three frameworks over two devices: every value is right, a wrong one is seen, and each step has a time."""
+
+import pytest
+
+from tests.frameworks_probe import probe, probe_together
+from workloads.allreduce.workload import TIMED, WARMUPS, sizes
+
+PROBE = "probes.allreduce_trainers.timed"
+LARGEST = 1 << 14
+PRECISIONS = {"pytorch": ("fp32", "bf16"), "tensorflow": ("fp32", "bf16"), "mxnet": ("fp32",)}
+
+
+@pytest.mark.parametrize("framework", PRECISIONS)
+def test_sums_are_right_and_timed(framework):
+    precisions = PRECISIONS[framework]
+    alone = framework == "mxnet"
+    answers = (
+        [probe(framework, PROBE, framework, precisions)]
+        if alone
+        else probe_together(framework, 2, PROBE, framework, precisions)
+    )
+    for arrays in answers:
+        for precision in precisions:
+            times, (right, other) = arrays[f"times/{precision}"], arrays[f"wrong/{precision}"]
+            assert len(times) == (WARMUPS + TIMED) * len(sizes(LARGEST))
+            assert (times > 0).all()
+            assert right == 0
+            assert other > 0, "sums of numbers are no zeros"

@@ -1,0 +1,105 @@
+"""Sizes, steps and sums of all-reduces; what is refused; that no such run has a time to a target."""
+
+import numpy as np
+import pytest
+
+from suite.plan.jobs import kinds
+from suite.plan.settings import Impossible, resolve_settings
+from tests import helpers
+from tests.workloads.synthetic import place, settings
+from workloads.allreduce.workload import PERIOD, TIMED, WARMUPS, AllReduce, contribution, sizes
+
+KIB, GIB = 1 << 10, 1 << 30
+
+
+def workload(**changes):
+    values = {"profile": "synthetic", "devices": 2, "batch_size_global": 64 * KIB, "timing_each": "steps"}
+    values |= {"hyperparameter_set": "sizes", "stop": "epochs:1", **changes}
+    chosen = settings("allreduce", **values)
+    return AllReduce(chosen, AllReduce.read_facts(chosen))
+
+
+def resolved(*typed):
+    config = helpers.composed("workload=allreduce", "profile=synthetic", "device=cpu", "gpus=2", *typed)
+    return resolve_settings(config, *kinds(config))
+
+
+def test_sizes_go_from_a_kib_by_factors_of_four():
+    assert sizes(GIB) == [KIB * 4**power for power in range(11)]
+    assert sizes(5 * KIB) == [KIB, 4 * KIB], "none above the batch"
+
+
+def test_an_epoch_has_warm_ups_and_timed_steps_of_every_size():
+    one = workload()
+    (replicas,) = {len(batches) for batches in one.open_data(place(0, range(2), 2), 1).train(0, one.epochs.start(1))}
+    steps = [batches[0] for batches in one.open_data(place(0, range(2), 2), 1).train(0, one.epochs.start(1))]
+    assert replicas == 2
+    assert [int(step.arrays["bytes"][0]) for step in steps] == [size for size in sizes(64 * KIB) for _ in range(25)]
+    assert [int(step.arrays["number"][0]) for step in steps] == [*range(WARMUPS + TIMED)] * 4
+    assert sum(step.samples_global for step in steps) == one.samples_per_epoch
+
+
+def test_devices_bring_different_numbers_and_sums_are_exact_in_every_type():
+    found = np.stack([contribution(replica) for replica in range(256)])
+    assert len(np.unique(found, axis=0)) == 256
+    assert set(np.unique(found)) == {0.0, 1.0}
+    expected = workload(devices=256).expected()
+    np.testing.assert_array_equal(expected, found.sum(axis=0))
+    assert expected.max() <= 256, "8 bits of mantissa hold it"
+    assert len(np.unique(expected)) > PERIOD / 4, "a sum that is in the wrong place shows"
+
+
+def test_times_of_timed_steps_alone_count():
+    one = workload()
+    seconds = [99.0 if step % 25 < WARMUPS else 1e-6 * (1 + step // 25) for step in range(100)]
+    ((key, value),) = one.figures_of_steps(seconds, "a clock").items()
+    assert key == "suite_all_reduce"
+    assert {name: value[name] for name in ("devices", "warmups", "how")} == {
+        "devices": 2,
+        "warmups": 5,
+        "how": "a clock",
+    }
+    assert [(item["bytes"], item["count"], item["median_us"]) for item in value["sizes"]] == [
+        (KIB, 20, 1.0), (4 * KIB, 20, 2.0), (16 * KIB, 20, 3.0), (64 * KIB, 20, 4.0),
+    ]  # fmt: skip
+
+
+def test_a_run_that_was_cut_short_has_the_sizes_that_it_timed():
+    value = workload(stop="steps:30").figures_of_steps([1e-6] * 30, "a clock")["suite_all_reduce"]
+    assert [item["bytes"] for item in value["sizes"]] == [KIB]
+
+
+def test_a_run_goes_once_through_the_sizes_and_to_no_target():
+    chosen = resolved("timing=steps")
+    assert (chosen.stop, chosen.batch_size_global, chosen.dataset, dict(chosen.targets)) == ("epochs:1", GIB, "", {})
+    assert not chosen.to_target
+    with pytest.raises(ValueError, match="stop=target: the workload has no target"):
+        resolved("timing=steps", "stop=target")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"devices": 1}, "gpus=1: one device has nothing to sum"),
+        ({"mode": "forward"}, "mode=forward: allreduce computes no passes"),
+        ({"timing_each": "stretch"}, "type timing=steps, or study=allreduce"),
+        ({"batch_size_global": 512, "batch_rule": "global:512"}, "batch=global:512: the largest buffer, in bytes"),
+        ({"devices": 512, "precision": "bf16"}, "sums over more than 256 devices are not exact"),
+    ],
+)
+def test_what_would_time_nothing_is_refused(changes, said):
+    with pytest.raises(ValueError, match=said):
+        workload(**changes)
+
+
+def test_only_synthetic_runs():
+    with pytest.raises(ValueError, match="profile=demo: allreduce trains nothing"):
+        AllReduce.defaults("demo", "v0.7", {})
+
+
+def test_links_that_devices_do_not_have():
+    assert resolved("timing=steps", "link=network").link == "network", "processes on CPU cores talk by TCP anyway"
+    with pytest.raises(Impossible, match="link=no_p2p: CPU cores have no links"):
+        resolved("timing=steps", "link=no_p2p")
+    with pytest.raises(Impossible, match="link=network: mxnet drives the devices of a machine from one process"):
+        resolved("timing=steps", "link=network", "framework=mxnet")

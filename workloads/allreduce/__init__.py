@@ -1,0 +1,1 @@
+"""All-reduces of many sizes, timed: what a link gives to the sum of gradients. Nothing is trained."""

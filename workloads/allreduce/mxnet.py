@@ -1,0 +1,65 @@
+"""All-reduces in MXNet: the sum of flat gradients over the contexts of one process, by a KVStore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import mxnet as mx
+import numpy as np
+
+from workloads.allreduce.timing import TimedSums
+from workloads.allreduce.workload import PERIOD, contribution
+from workloads.api import Array
+from workloads.frameworks.mxnet.optimizers.reduction import GradientSum
+from workloads.frameworks.mxnet.trainer import MXNetTrainer, memory_errors
+
+_TYPES = {"fp32": "float32", "fp16": "float16"}
+
+
+class AllReduceTrainer(TimedSums, MXNetTrainer):
+    """One buffer on every context, of which each step sums the first part."""
+
+    def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
+        """Allocate; each size has warm-ups of its own."""
+        self.kind = _TYPES[self.settings.precision]
+        self.item_bytes = np.dtype(self.kind).itemsize
+        count, self.size = self.workload.sizes[-1] // self.item_bytes, 0
+        with memory_errors():
+            self.buffers = [mx.nd.zeros((count,), ctx=context, dtype=self.kind) for context in self.contexts]
+            self.periods = [
+                [
+                    mx.nd.array(one, ctx=context, dtype=self.kind)
+                    for one in (contribution(replica), self.workload.expected())
+                ]
+                for replica, context in zip(self.place.replicas, self.contexts, strict=True)
+            ]
+            self.wait()
+
+    def fill(self, size: int, numbers: bool) -> None:
+        """The first `size` bytes of every buffer; for a new size a new KVStore, which keeps a buffer of that size."""
+        count = size // self.item_bytes
+        with memory_errors():
+            if size != self.size:
+                self.size, self.parts = size, [buffer[:count] for buffer in self.buffers]
+                self.sum = GradientSum(self.parts, sharded=False)
+            for part, (mine, _) in zip(self.parts, self.periods, strict=True):
+                part[:] = mx.nd.tile(mine, count // PERIOD) if numbers else 0
+
+    def reduce(self) -> None:
+        """Enqueued, in place."""
+        self.sum.reduce()
+
+    def wait(self) -> None:
+        """Until every context is done."""
+        with memory_errors():
+            mx.nd.waitall()
+
+    def wrong(self, numbers: bool) -> int:
+        """Compared on each context."""
+        differ = (
+            mx.nd.broadcast_not_equal(
+                part.reshape((-1, PERIOD)), (expected if numbers else expected * 0).reshape((1, PERIOD))
+            )
+            for part, (_, expected) in zip(self.parts, self.periods, strict=True)
+        )
+        return sum(int(one.astype("float32").sum().asscalar()) for one in differ)

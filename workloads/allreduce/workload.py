@@ -1,0 +1,210 @@
+"""Which buffers are summed, in which order, and what their sums must be. Framework-free; nothing is trained.
+
+A step sums one buffer over all devices. Each size has WARMUPS steps whose numbers are looked at, then TIMED steps whose times
+count; an epoch is one pass over all sizes. A sample is a byte, so the global batch is the largest buffer.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from workloads.api import (
+    Array,
+    ArraySpec,
+    Batch,
+    Data,
+    Defaults,
+    Facts,
+    Hyperparameter,
+    HyperparameterSet,
+    Json,
+    Place,
+    Settings,
+    Workload,
+    option,
+)
+
+SMALLEST, FACTOR, LARGEST = 1 << 10, 4, 1 << 30
+"""Bytes: 1 KiB to 1 GiB by factors of 4 (the range of studies.md, R9; nccl-tests' own examples go from 8 B by factors of 2)."""
+WARMUPS, TIMED = 5, 20
+"""Steps of each size (nccl-tests' defaults: -w and -n)."""
+PERIOD = 64
+"""Values after which a buffer repeats itself; the smallest buffer holds four periods of fp32."""
+MOST_EXACT = {"bf16": 256, "fp16": 2048}
+"""Devices up to which every sum of zeros and ones is a number of the type (8 and 11 bits of mantissa)."""
+BUFFERS = 4
+"""Of the largest size that a device holds at once, at least: TensorFlow's operand, its pieces and their sums; MXNet's KVStore
+holds two."""
+EVENT = "suite_all_reduce"
+
+
+@dataclass(frozen=True)
+class AllReduceOptions:
+    """`workload.*` on the command line: nothing but what every workload has."""
+
+    name: str = "allreduce"
+    hyperparameter_set: str = option("auto", "named set; auto: the only one")
+
+
+SETS: Mapping[str, HyperparameterSet] = {
+    "sizes": {
+        "batch_size_global": Hyperparameter(LARGEST, "presumed: past this size bandwidth no longer grows"),
+        "lr_scaling": Hyperparameter("none", "nothing is trained"),
+    }
+}
+
+
+def sizes(largest: int) -> list[int]:
+    """Buffers in bytes, rising, up to `largest`."""
+    found = [SMALLEST]
+    while found[-1] * FACTOR <= largest:
+        found.append(found[-1] * FACTOR)
+    return found
+
+
+def contribution(replica: int) -> Array:
+    """Zeros and ones that a device's buffer repeats, float32 (PERIOD,); other ones on every device."""
+    return np.random.default_rng(replica).integers(0, 2, PERIOD).astype(np.float32)
+
+
+class AllReduce(Workload):
+    """Buffers of rising size, summed over all devices by the collectives that sum gradients."""
+
+    name = "allreduce"
+    log_name = "allreduce"
+    sample_unit = "bytes"
+    batch_unit = "bytes"
+    default_rules = "v0.7"
+    precisions = {
+        "pytorch": ("fp32", "bf16", "fp16"),
+        "tensorflow": ("fp32", "bf16", "fp16"),
+        "mxnet": ("fp32", "fp16"),
+    }
+    Options = AllReduceOptions
+
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        super().__init__(settings, facts)
+        self.sizes = sizes(settings.batch_size_global)
+
+    @classmethod
+    def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
+        """No data, no model, no target: one pass over all sizes. Raises ValueError but for profile=synthetic."""
+        if profile != "synthetic":
+            raise ValueError(
+                f"profile={profile}: allreduce trains nothing and reads no data; type profile=synthetic, or study=allreduce"
+            )
+        return Defaults("", "sizes", stop="epochs:1")
+
+    @classmethod
+    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
+        """The largest buffer, as a batch in bytes."""
+        return SETS
+
+    @classmethod
+    def read_facts(cls, settings: Settings) -> Facts:
+        """There are no data. Raises ValueError for settings under which no all-reduce would be timed."""
+        if settings.devices < 2:
+            raise ValueError("gpus=1: one device has nothing to sum; type gpus=2 or more")
+        if settings.mode != "train":
+            raise ValueError(f"mode={settings.mode}: allreduce computes no passes; leave it out")
+        if settings.timing_each != "steps":
+            raise ValueError(
+                "workload=allreduce: each all-reduce is timed by itself; type timing=steps, or study=allreduce"
+            )
+        if settings.batch_size_global < SMALLEST:
+            raise ValueError(
+                f"batch={settings.batch_rule}: the largest buffer, in bytes; type batch=global:{SMALLEST} or more"
+            )
+        most = MOST_EXACT.get(settings.precision, settings.devices)
+        if settings.devices > most:
+            raise ValueError(
+                f"precision={settings.precision}: sums over more than {most} devices are not exact and could not be checked; "
+                f"type precision=fp32"
+            )
+        return Facts(0, 0, {}, "no data")
+
+    @classmethod
+    def activation_bytes(cls, settings: Settings) -> int:
+        """Of each byte of the largest buffer: BUFFERS copies on every device."""
+        return BUFFERS * settings.devices
+
+    # -- steps ----------------------------------------------------------------------------------------------------
+
+    @property
+    def samples_per_epoch(self) -> int:
+        """Bytes of the buffers of one pass over all sizes."""
+        return (WARMUPS + TIMED) * sum(self.sizes)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """All steps of all sizes."""
+        return (WARMUPS + TIMED) * len(self.sizes)
+
+    def place_of_step(self, step: int) -> tuple[int, int]:
+        """(bytes of the buffer, number among the steps of its size)."""
+        size, number = divmod(step % self.steps_per_epoch, WARMUPS + TIMED)
+        return self.sizes[size], number
+
+    def learning_rate(self, step: int) -> float:
+        """Nothing is learnt."""
+        return 0.0
+
+    def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
+        """`bytes` and `number` of a step, int64 (1,) each."""
+        return [{name: ArraySpec((1,), "int64") for name in ("bytes", "number")}]
+
+    def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
+        """There are none."""
+        return iter(())
+
+    def open_data(self, place: Place, seed: int) -> Data:
+        """The steps."""
+        return Steps(self, place)
+
+    def expected(self) -> Array:
+        """What a period of every device's buffer must hold after the sum, float32 (PERIOD,)."""
+        found: Array = np.stack([contribution(replica) for replica in range(self.settings.devices)]).sum(axis=0)
+        return found
+
+    def figures_of_steps(self, seconds: Sequence[float], how: str) -> Mapping[str, Json]:
+        """Times of each size, warm-ups left out; bandwidths and constants follow from them (suite.results.logs.all_reduce)."""
+        found: dict[int, list[float]] = {size: [] for size in self.sizes}
+        for step, taken in enumerate(seconds, start=self.settings.timing_warmup_steps):
+            size, number = self.place_of_step(step)
+            if number >= WARMUPS:
+                found[size].append(taken * 1e6)
+        timed = [{"bytes": size, **_statistics(times)} for size, times in found.items() if times]
+        return {EVENT: {"devices": self.settings.devices, "warmups": WARMUPS, "how": how, "sizes": timed}}
+
+
+def _statistics(microseconds: Sequence[float]) -> dict[str, Json]:
+    figures = {
+        **{"median_us": statistics.median(microseconds), "mean_us": statistics.fmean(microseconds)},
+        **{"minimum_us": min(microseconds), "maximum_us": max(microseconds)},
+    }
+    return {"count": len(microseconds), **{name: round(value, 3) for name, value in figures.items()}}
+
+
+class Steps:
+    """Steps in order, the same on every device; no data behind them."""
+
+    def __init__(self, workload: AllReduce, place: Place) -> None:
+        self.workload, self.replicas = workload, len(place.replicas)
+
+    def train(self, first_step: int, stop_step: int) -> Iterator[list[Batch]]:
+        """For each local replica which buffer is summed."""
+        for step in range(first_step, stop_step):
+            size, number = self.workload.place_of_step(step)
+            arrays = {"bytes": np.array([size], np.int64), "number": np.array([number], np.int64)}
+            yield [Batch(arrays, float(size), float(size), size)] * self.replicas
+
+    def evaluation(self) -> Iterator[list[Batch]]:
+        """There is nothing to evaluate."""
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is open."""
