@@ -232,7 +232,8 @@ def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended], fleet: F
     console.print(escape(f"{count} run(s) into {jobs[0].folder.parent}{marked}"), soft_wrap=True)
     warned: set[str] = set()
     for job in jobs:
-        for line in doctor.preflight(doctor.need_of(job), with_machine=fleet is None):
+        of_job = doctor.preflight(doctor.need_of(job)) if fleet is None else doctor.preflight_of_logs(job.folder)
+        for line in of_job:
             if line not in warned:
                 console.print(f"[yellow]warning[/]: {escape(as_typed(line))}", soft_wrap=True)
             warned.add(line)

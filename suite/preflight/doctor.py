@@ -60,12 +60,17 @@ def need_of(job: Job) -> Need:
     return Need(*where, settings.framework, job.environment)
 
 
-def preflight(need: Need, with_machine: bool = True) -> list[str]:
-    """The warnings before a run, one line each. Raises ValueError, in one line, if the run is impossible.
+def preflight(need: Need) -> list[str]:
+    """The warnings before a run, one line each. Raises ValueError, in one line, if the run is impossible."""
+    return _warnings(examine(need))
 
-    `with_machine`: whether its workers run on this machine, or only its logs come here.
-    """
-    findings = examine(need) if with_machine else [disk(need.folder)]
+
+def preflight_of_logs(folder: Path) -> list[str]:
+    """The same for a run whose logs alone come to this machine."""
+    return _warnings([disk(folder)])
+
+
+def _warnings(findings: list[Finding]) -> list[str]:
     for finding in findings:
         if finding.level == "impossible":
             raise ValueError(finding.line)

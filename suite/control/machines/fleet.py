@@ -10,11 +10,11 @@ from typing import Any
 
 from suite import __version__
 from suite.agent.wire import Message, unpacked
-from suite.common.paths import PROJECT, env_root
+from suite.common.paths import env_root
 from suite.control.machines import launchers
 from suite.control.machines.launchers import Launch
 from suite.control.machines.link import Gone, Link
-from suite.control.machines.remote import carried_variables
+from suite.control.machines.remote import carried_variables, own_variables
 from suite.environments.environment import VERSIONS_SCRIPT, Environment
 from suite.environments.venvs import MARKER
 from suite.launch.hosts import Node
@@ -61,10 +61,9 @@ class Fleet:
         settings = job.template.settings
         asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "data_dir": settings.data_dir}
         words = [sys.executable, "-m", "suite.control.machines.clearing", json.dumps(asked)]
-        variables = {**carried_variables(), "PYTHONPATH": str(PROJECT)}
         cleared, said = True, []
         for link, answer in _asked(
-            self._links[: settings.nodes], "ask", command=words, most_seconds=ASK_SECONDS, variables=variables
+            self._links[: settings.nodes], "ask", command=words, most_seconds=ASK_SECONDS, variables=own_variables()
         ):
             found = json.loads(answer["output"]) if answer["code"] == 0 else {"cleared": False, "said": _last(answer)}
             cleared = cleared and bool(found["cleared"])

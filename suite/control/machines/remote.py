@@ -53,6 +53,13 @@ def carried_variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(CARRIED)}
 
 
+def own_variables() -> dict[str, str]:
+    """The same for the suite's own modules, which may be imported from anywhere."""
+    carried = carried_variables()
+    path = [str(PROJECT), carried.get("PYTHONPATH", "")]
+    return {**carried, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
 class RemoteChild:
     """A command on another machine."""
 
@@ -88,7 +95,7 @@ class RemoteMachine:
         """Telemetry and topology, where the machine has this Python with its packages."""
         words = [sys.executable, "-m", "suite.control.machines.witness", str(self.folder), device]
         with contextlib.suppress(ValueError):
-            self.link.call("start", name=WITNESS, arguments=words, variables={"PYTHONPATH": str(PROJECT)})
+            self.link.call("start", name=WITNESS, arguments=words, variables=own_variables())
 
     def ports(self) -> list[int]:
         """Found by trying, over there."""

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -135,6 +136,21 @@ def test_a_run_over_two_machines(two, folder, way):
     assert [key for key, _, _ in run_events(run_folder / "result_0.txt")].count("run_stop") == 1
     clean(two)
     assert not any(list(node.tmp.glob("suite-run-*")) for node in two.nodes)
+
+
+def test_a_command_that_is_submitted(two, folder):
+    """From the login node, as one job that runs it on two machines."""
+    words = (*TOY_RUN, "gpus=2", "nodes=2", "launch=slurm", "launch.sbatch=[--time=5]", f"output={folder / 'out'}")
+    done = run(two, folder, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    number = re.search(r"submitted as job (\d+)", done.stdout).group(1)
+    for follow in (f"squeue -j {number}", f"tail -F {folder}/out/slurm-{number}.log", f"scancel {number}"):
+        assert follow in done.stdout
+    run_folder = wait_until("a run", lambda: list(folder.glob("out/*/run_0/status.json")), 60)[0].parent
+    assert ended(run_folder, 60)["status"] == "success"
+    assert {path.name for path in run_folder.glob("worker-*.log")} == {"worker-0.log", "worker-1.log"}
+    wait_until("the job", lambda: not two.hub.run(["squeue", "-h"]).stdout, 60)
+    clean(two)
 
 
 def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
