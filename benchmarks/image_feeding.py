@@ -52,7 +52,7 @@ def measure(args: argparse.Namespace, framework: str, precision: str, data: Path
     made_up, fed = [], []
     for number in range(args.rounds):
         for reads in (number % 2 == 0, number % 2 == 1):
-            found = image_step.run(args, framework, precision, "suite", *([str(data)] if reads else []))
+            found = image_step.run(args, framework, precision, "suite", str(data) if reads else "")
             (fed if reads else made_up).append(found)
         rates = [round(rounds[-1]["images_per_second"], 2) for rounds in (made_up, fed)]
         print(f"{framework} {precision} {number}: {rates[0]} synthetic, {rates[1]} fed", file=sys.stderr)

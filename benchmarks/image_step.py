@@ -1,16 +1,18 @@
 """Training steps of image workloads against a bare loop and the framework's own stock model, on CPU cores.
 
     python benchmarks/image_step.py [--workload resnet50] [--frameworks pytorch,tensorflow,mxnet] [--precisions fp32,bf16]
-                                    [--batch 0] [--cores 2] [--rounds 3] [--steps 4]
+                                    [--batch 0] [--pixels 0] [--cores 2] [--rounds 3] [--steps 4]
 
 Workloads: resnet50, ssd, and of the zoo zoo:vgg16, zoo:inception_v3, zoo:resnet50.
 
-Images of the reference's size, synthetic, lying ready. The processes of a round follow each other, in another order each round;
-shares are medians over rounds of ratios within a round. A block of steps is timed. Models: `bare`, a plain loop;
+Images of the reference's size (or --pixels), synthetic, lying ready. The processes of a round follow each other, in another
+order each round; shares are medians over rounds of ratios within a round, and `..._cpu` those of images per second of
+processor time, which other work on the machine disturbs less. A block of steps is timed. Models: `bare`, a plain loop;
 `bare_malloc` (PyTorch, MXNet), the same with the malloc tunables that the launcher gives the suite's workers; `stock` and
-`stock_v2` (ResNet-50), the framework's own. `gigaflops_per_image`: of a forward pass, counted in the model, two per
-multiply-add. `..._per_operation`: the share of floating-point operations per second, for models that do not compute as much
-as the suite's. Prints JSON.
+`stock_v2` (ResNet-50), the framework's own in a plain loop; `stock` of the zoo, the framework's own in the suite's trainer
+where it is the same network, else (ResNet-50 in TensorFlow and MXNet) in a plain loop. `gigaflops_per_image`: of a forward
+pass, counted in the model, two per multiply-add. `..._per_operation`: the share of floating-point operations per second, for
+models that do not compute as much as the suite's. Prints JSON.
 """
 
 from __future__ import annotations
@@ -57,23 +59,26 @@ def models(workload: str, framework: str) -> dict[str, str]:
     """Name to description of what a framework measures; `suite` first, `bare` second."""
     kind, _, model = workload.partition(":")
     if kind == "zoo":
-        own = {"stock": "the framework's own network in the suite's trainer"} if model in ZOO_STOCK[framework] else {}
-        return {"suite": "this suite's list of layers", **own}
+        same = {"stock": "the framework's own network in the suite's trainer"}
+        other = STOCK[framework] if model == "resnet50" else {}
+        return {"suite": "this suite's list of layers", **(same if model in ZOO_STOCK[framework] else other)}
     found = {"suite": "this suite's trainer", "bare": "plain loop"}
     if framework in MALLOC_TUNABLES:
         found["bare_malloc"] = "plain loop under the suite's malloc tunables"
     return found | (STOCK[framework] if workload == "resnet50" else {})
 
 
-def run(args: argparse.Namespace, framework: str, precision: str, model: str, *extra: str) -> dict[str, float]:
-    """One process in the framework's environment, pinned to its cores; its JSON. `extra`: for image_suite.py."""
+def run(args: argparse.Namespace, framework: str, precision: str, model: str, data: str = "") -> dict[str, float]:
+    """One process in the framework's environment, pinned to its cores; its JSON. `data`: prepared ones, of our trainers."""
     sizes = [precision, str(args.batch), str(args.steps)]
-    if model == "suite" or args.workload.startswith("zoo:"):
-        extra = (*extra, "", model) if args.workload.startswith("zoo:") else extra
-        words = [str(BENCHMARKS / "image_suite.py"), args.workload, framework, str(args.cores), *sizes, *extra]
+    kind, _, zoo_model = args.workload.rpartition(":")
+    pixels = [str(args.pixels)] if args.pixels else []
+    if model == "suite" or (kind == "zoo" and zoo_model in ZOO_STOCK[framework]):
+        given = [data, model if kind == "zoo" else "", *pixels]
+        words = [str(BENCHMARKS / "image_suite.py"), args.workload, framework, str(args.cores), *sizes, *given]
     else:
-        script = f"{args.workload.removesuffix('50')}_{framework}.py"
-        words = [str(BENCHMARKS / "bare" / script), str(args.cores), model.removesuffix("_malloc"), *sizes]
+        script = f"{zoo_model.removesuffix('50')}_{framework}.py"
+        words = [str(BENCHMARKS / "bare" / script), str(args.cores), model.removesuffix("_malloc"), *sizes, *pixels]
     variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": str(PROJECT)}
     if framework in MALLOC_TUNABLES and (model in ("suite", "bare_malloc") or args.workload.startswith("zoo:")):
         variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]  # as the launcher does
@@ -107,8 +112,10 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
     gigaflops = {name: _gigaflops(found, name) for name in found}
     shares = {}
     for name in list(found)[1:]:
-        share = statistics.median(ours / other for ours, other in zip(rates["suite"], rates[name], strict=True))
-        shares[f"suite_to_{name}"] = round(share, 3)
+        share = _share(found, name, "images_per_second")
+        shares[f"suite_to_{name}"] = share
+        if all("images_per_cpu_second" in one for one in (*found["suite"], *found[name])):
+            shares[f"suite_to_{name}_cpu"] = _share(found, name, "images_per_cpu_second")
         if gigaflops[name] != gigaflops["suite"]:
             shares[f"suite_to_{name}_per_operation"] = round(share * gigaflops["suite"] / gigaflops[name], 3)
     return {
@@ -117,6 +124,12 @@ def summary(found: dict[str, list[dict[str, float]]]) -> dict[str, object]:
         "gigaflops_per_image": gigaflops,
         **shares,
     }
+
+
+def _share(found: dict[str, list[dict[str, float]]], name: str, key: str) -> float:
+    """Median over rounds of the suite's rate over another model's."""
+    pairs = zip(found["suite"], found[name], strict=True)
+    return round(statistics.median(ours[key] / other[key] for ours, other in pairs), 3)
 
 
 def _gigaflops(found: dict[str, list[dict[str, float]]], name: str) -> float:
@@ -131,11 +144,14 @@ def options(parser: argparse.ArgumentParser) -> argparse.Namespace:
     parser.add_argument("--frameworks", default="pytorch,tensorflow,mxnet")
     parser.add_argument("--precisions", default="fp32", help="fp32,bf16 (MXNet has no bf16 on CPUs: left out there)")
     parser.add_argument("--batch", type=int, default=0, help="0: the workload's of this benchmark")
+    parser.add_argument("--pixels", type=int, default=0, help="of a side (not of ssd); 0: the reference's")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4, help="of a block")
     args = parser.parse_args()
     args.batch = args.batch or BATCHES[args.workload]
+    if args.pixels and args.workload == "ssd":
+        parser.error(f"--pixels {args.pixels}: SSD's priors are those of 300 pixels; leave it out")
     return args
 
 
@@ -160,7 +176,7 @@ def conditions(args: argparse.Namespace, begin: float, load: float) -> dict[str,
         "workload": args.workload,
         "device": f"{args.cores} cores of {cpu_model()}",
         "batch_size_global": args.batch,
-        "image_size": IMAGE_SIZES[args.workload],
+        "image_size": vars(args).get("pixels") or IMAGE_SIZES[args.workload],
         "steps_of_a_block": args.steps,
         "date": time.strftime("%Y-%m-%d", time.gmtime(begin)),
         "minutes": round((time.time() - begin) / 60, 1),

@@ -1,12 +1,14 @@
 """The suite's training step of ResNet-50 or SSD, full size: what image_step.py and image_feeding.py measure.
 
-    python image_suite.py WORKLOAD FRAMEWORK CORES PRECISION BATCH STEPS [PREPARED_DATA [IMPLEMENTATION]]
+    python image_suite.py WORKLOAD FRAMEWORK CORES PRECISION BATCH STEPS [PREPARED_DATA [IMPLEMENTATION [PIXELS]]]
 
 WORKLOAD: resnet50, ssd, or a network of the zoo, as `zoo:vgg16`; IMPLEMENTATION of the latter: suite or stock.
+PIXELS of a side (not of SSD): 0 or left out for the reference's.
 
 On synthetic batches that lie ready, or on images that the pipeline reads meanwhile. Prints JSON: images_per_second over a block
-of steps, as training runs them; data_wait_share, the part of that time in which training waited for a batch; of prepared data
-pipeline_images_per_second, what the pipeline alone makes before training begins.
+of steps, as training runs them, and images_per_cpu_second, which other work on the machine disturbs less; data_wait_share, the
+part of that time in which training waited for a batch; of prepared data pipeline_images_per_second, what the pipeline alone
+makes before training begins.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from dataclasses import replace
 
 from suite.common.registry import load_trainer
 from suite.launch.base import free_ports
-from workloads.api import Batch, Facts, Place, Settings, Workload
+from workloads.api import Batch, Facts, Json, Place, Settings, Workload
 from workloads.common.networks.layer_lists import multiply_adds
 from workloads.resnet50.settings import SETS as RESNET_SETS
 from workloads.resnet50.workload import ResNet50
@@ -35,21 +37,30 @@ KINDS = {
     "ssd": (SSD, SSD_SETS, "nvidia_v0.5_dgx1", "coco2017", (117_266, 4_952), 80),
 }
 """Workload to its class, sets, the chosen one, data set, training and evaluation images, classes."""
-
-
+ZOO_RATE = 1e-6
+"""At the set's own rate the loss of networks without batch norm, on random images, soon is no number."""
 PIPELINE_IMAGES = 512
 """So many are made for the pipeline's own rate, after a tenth as many that are not timed."""
 
 
 def full_size(
-    given: str, framework: str, precision: str, batch: int, cores: int, data: str = "", implementation: str = "suite"
+    given: str,
+    framework: str,
+    precision: str,
+    batch: int,
+    cores: int,
+    data: str = "",
+    implementation: str = "suite",
+    pixels: int = 0,
 ) -> Workload:
     """A workload of the reference's sizes on one CPU device; with the counts of prepared data, or the published ones."""
     name, _, model = given.partition(":")
     kind, sets, chosen, dataset, images, classes = KINDS[name]
-    options = {"model": model, "implementation": implementation} if model else {}
+    options: dict[str, Json] = {"model": model, "implementation": implementation} if model else {}
+    options |= {"image_size": pixels} if pixels else {}
     left_out = ("batch_size_global", "lr_scaling")
     values = {name: value.value for name, value in sets[chosen].items() if name not in left_out}
+    values |= {"learning_rate": ZOO_RATE} if name == "zoo" else {}
     settings = Settings(
         workload=name, framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",
         devices=1, nodes=1, cores_per_device=cores, oversubscribe=False, precision=precision,
@@ -102,7 +113,8 @@ def main() -> None:
     name, framework, cores, precision, batch, steps = (*sys.argv[1:5], *map(int, sys.argv[5:7]))
     variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
     os.environ.update(variables)
-    workload = full_size(name, framework, precision, batch, int(cores), *sys.argv[7:9])
+    pixels = int(sys.argv[9]) if len(sys.argv) > 9 else 0
+    workload = full_size(name, framework, precision, batch, int(cores), *sys.argv[7:9], pixels=pixels)
     place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=int(cores))
     found = {"pipeline_images_per_second": pipeline_rate(workload, place, batch)} if workload.settings.data_dir else {}
     trainer = load_trainer(workload.name, framework)(workload, place)
@@ -111,10 +123,11 @@ def main() -> None:
     batches = data.train(0, 1 << 40)
     trainer.train([next(batches)], 0)
     watched = Watched(next(batches) for _ in range(steps))
-    begin = time.perf_counter()
+    begin, cpu = time.perf_counter(), time.process_time()
     stats = trainer.train(watched, 1)
-    seconds = time.perf_counter() - begin
-    found |= {"images_per_second": steps * batch / seconds, "data_wait_share": watched.seconds / seconds}
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    found |= {"images_per_second": steps * batch / seconds, "images_per_cpu_second": steps * batch / cpu}
+    found["data_wait_share"] = watched.seconds / seconds
     if isinstance(workload, Zoo):
         found["gigaflops_per_image"] = round(2e-9 * multiply_adds(workload.network), 3)
     print(json.dumps({**found, "loss": stats.loss}))

@@ -10,12 +10,13 @@ def print_rate(step, read, images, steps, gigaflops):
     `gigaflops`: of one image's forward pass, two per multiply-add of convolutions and dense layers.
     """
     read(step()), read(step())
-    begin = time.perf_counter()
+    begin, cpu = time.perf_counter(), time.process_time()
     for _ in range(steps):
         loss = step()
     last = read(loss)
-    rate = steps * images / (time.perf_counter() - begin)
-    print(json.dumps({"images_per_second": rate, "gigaflops_per_image": round(gigaflops, 3), "loss": last}))
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    rates = {"images_per_second": steps * images / seconds, "images_per_cpu_second": steps * images / cpu}
+    print(json.dumps({**rates, "gigaflops_per_image": round(gigaflops, 3), "loss": last}))
 
 
 def pytorch_gigaflops(model, image):

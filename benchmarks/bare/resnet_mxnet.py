@@ -1,10 +1,10 @@
 """A ResNet-50 training step as one would write it by hand in Gluon. Imports nothing of the suite.
 
-    OMP_NUM_THREADS=CORES python resnet_mxnet.py CORES bare|stock|stock_v2 fp32 BATCH STEPS
+    OMP_NUM_THREADS=CORES python resnet_mxnet.py CORES bare|stock|stock_v2 fp32 BATCH STEPS [PIXELS]
 
 bare: v1.5 from plain layers. stock: the model zoo's resnet50_v1, with strides on the 1×1 convolutions: 6 % less to compute;
-stock_v2: its resnet50_v2, with strides on the 3×3 as in v1.5. Hybridized with static memory, SGD, 224 pixels, synthetic float
-images that lie ready. Prints JSON: images_per_second over a block of steps.
+stock_v2: its resnet50_v2, with strides on the 3×3 as in v1.5. Hybridized with static memory, SGD, 224 pixels unless PIXELS says
+otherwise, synthetic float images that lie ready. Prints JSON: images_per_second over a block of steps.
 """
 
 import sys
@@ -40,13 +40,13 @@ def resnet():
     return found
 
 
-kind, batch, steps, zoo = sys.argv[2], int(sys.argv[4]), int(sys.argv[5]), mx.gluon.model_zoo.vision
+kind, zoo, (batch, steps, pixels) = sys.argv[2], mx.gluon.model_zoo.vision, map(int, [*sys.argv[4:], 224][:3])
 model = {"bare": resnet, "stock": zoo.resnet50_v1, "stock_v2": zoo.resnet50_v2}[kind]()
 model.initialize(mx.init.Xavier())
 model.hybridize(static_alloc=True, static_shape=True)
 loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
 sgd = mx.gluon.Trainer(model.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9, "wd": 1e-4})
-images, labels = mx.nd.random.normal(shape=(batch, 3, 224, 224)), mx.nd.zeros(batch)
+images, labels = mx.nd.random.normal(shape=(batch, 3, pixels, pixels)), mx.nd.zeros(batch)
 
 
 def step():

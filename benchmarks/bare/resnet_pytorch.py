@@ -1,9 +1,9 @@
 """A ResNet-50 training step as one would write it by hand. Imports nothing of the suite.
 
-    python resnet_pytorch.py CORES bare|stock fp32|bf16 BATCH STEPS
+    python resnet_pytorch.py CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
-bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. 224 pixels, synthetic float
-images that lie ready. Prints JSON: images_per_second over a block of steps.
+bare: v1.5 from plain modules, channels-last, SGD; stock: torchvision's resnet50, channels-last. 224 pixels unless PIXELS says
+otherwise, synthetic float images that lie ready. Prints JSON: images_per_second over a block of steps.
 """
 
 import sys
@@ -41,14 +41,14 @@ def resnet():
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000))
 
 
-(cores, kind, precision), (batch, steps) = sys.argv[1:4], map(int, sys.argv[4:])
+(cores, kind, precision), (batch, steps, pixels) = sys.argv[1:4], map(int, [*sys.argv[4:], 224][:3])
 torch.set_num_threads(int(cores))
 if kind == "stock":
     import torchvision
 
 model = (resnet() if kind == "bare" else torchvision.models.resnet50()).to(memory_format=torch.channels_last)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
-images = torch.randn(batch, 3, 224, 224).contiguous(memory_format=torch.channels_last)
+images = torch.randn(batch, 3, pixels, pixels).contiguous(memory_format=torch.channels_last)
 labels = torch.zeros(batch, dtype=torch.long)
 
 

@@ -1,9 +1,10 @@
 """A ResNet-50 training step as one would write it by hand. Imports nothing of the suite.
 
-    python resnet_tensorflow.py CORES bare|stock fp32|bf16 BATCH STEPS
+    python resnet_tensorflow.py CORES bare|stock fp32|bf16 BATCH STEPS [PIXELS]
 
 bare: v1.5 from plain operators, SGD; stock: Keras applications' ResNet50, of the form of 2015 (stride on the 1×1: 6 % fewer
-operations; biases). 224 pixels, float images that lie ready. Prints JSON: images_per_second over a block of steps.
+operations; biases). 224 pixels unless PIXELS says otherwise, float
+images that lie ready. Prints JSON: images_per_second over a block of steps.
 """
 
 import sys
@@ -11,7 +12,8 @@ import sys
 import tensorflow as tf
 from block import print_rate, tensorflow_gigaflops
 
-(cores, kind, precision), (batch, steps), weights = sys.argv[1:4], map(int, sys.argv[4:]), []
+(cores, kind, precision), (batch, steps, pixels) = sys.argv[1:4], map(int, [*sys.argv[4:], 224][:3])
+weights = []
 narrow = tf.bfloat16 if precision == "bf16" else tf.float32
 tf.config.threading.set_intra_op_parallelism_threads(int(cores))
 tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -62,9 +64,9 @@ def step(images, labels):
 
 if kind == "stock":
     tf.keras.config.set_dtype_policy("mixed_bfloat16" if precision == "bf16" else "float32")
-    resnet = tf.keras.applications.ResNet50(weights=None, classifier_activation=None)
+    resnet = tf.keras.applications.ResNet50(weights=None, classifier_activation=None, input_shape=(pixels, pixels, 3))
     weights = [variable.value for variable in resnet.trainable_variables]
 velocities = [tf.Variable(tf.zeros_like(w)) for w in weights]
-images, labels = tf.random.normal((batch, 224, 224, 3)), tf.zeros(batch, tf.int32)
+images, labels = tf.random.normal((batch, pixels, pixels, 3)), tf.zeros(batch, tf.int32)
 gigaflops = tensorflow_gigaflops(lambda x: resnet(x, training=False), images[:1])
 print_rate(lambda: step(images, labels), float, batch, steps, gigaflops)

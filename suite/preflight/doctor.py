@@ -60,9 +60,12 @@ def need_of(job: Job) -> Need:
     return Need(*where, settings.framework, job.environment)
 
 
-def preflight(need: Need) -> list[str]:
-    """The warnings before a run, one line each. Raises ValueError, in one line, if the run is impossible."""
-    findings = examine(need)
+def preflight(need: Need, with_machine: bool = True) -> list[str]:
+    """The warnings before a run, one line each. Raises ValueError, in one line, if the run is impossible.
+
+    `with_machine`: whether its workers run on this machine, or only its logs come here.
+    """
+    findings = examine(need) if with_machine else [disk(need.folder)]
     for finding in findings:
         if finding.level == "impossible":
             raise ValueError(finding.line)

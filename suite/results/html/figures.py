@@ -162,7 +162,8 @@ def headings(figure: Figure, title: str, labels: Sequence[str], width: float, he
     figure.text(6 / width, 1 - 5 / height, _cut(title, 48), va="top", fontsize=TEXT_SIZE, fontweight="bold", color=INK)
     kinds = dict.fromkeys(label.split(":")[0] for label in labels)  # what made a machine busy stands in the table
     below = " · ".join([*shortened(list(kinds)[:4], 24), NOT_VERIFIED])
-    figure.text(6 / width, 5 / height, below, va="bottom", fontsize=_SMALL - 1, color=MUTED)
+    size = min(_SMALL - 1, (width - 12) / (_LETTER * len(below)))  # never cut at the edge
+    figure.text(6 / width, 5 / height, below, va="bottom", fontsize=size, color=MUTED)
 
 
 def _plot(axes: Axes, series: Series) -> None:

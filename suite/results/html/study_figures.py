@@ -15,7 +15,7 @@ from suite.results.report.studies import number_text, study_table
 from suite.results.report.study_columns import COLUMNS, Context, device_batch, records
 from suite.results.report.study_lines import Line, StudyResult
 from suite.results.score.groups import Row
-from suite.results.text import clean
+from suite.results.text import clean, devices_text
 
 _MOST_BARS = 40
 _LOSSES = ("eval_loss", "loss")
@@ -61,18 +61,32 @@ def _number(line: Line, key: str) -> float | None:
 
 
 def _rest(line: Line, *keys: str) -> str:
-    """The values of the other keys."""
-    return ", ".join(clean(value, 24) for key, value in line.values.items() if key not in keys and value)
+    """The values of the other keys; numbers and the like with what they are."""
+    return ", ".join(_word(key, value) for key, value in line.values.items() if key not in keys and value)
+
+
+def _word(key: str, value: str) -> str:
+    if key == "gpus" and value.isdigit() and len(value) < 6:
+        return devices_text(int(value))
+    bare = value in ("all", "true", "false") or re.fullmatch(r"[\d.e+-]+", value)
+    return clean(f"{key.rpartition('.')[2].replace('_', ' ')} {value}" if bare else value, 24)
+
+
+def _alike(result: StudyResult) -> list[str]:
+    """The keys that have one value in all lines, which no label needs; none where there is one line."""
+    return [
+        key for key in result.keys if len(result.lines) > 1 and len({line.values[key] for line in result.lines}) == 1
+    ]
 
 
 def _lines(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) -> Chart:
     """One curve for each combination of the other keys."""
-    context, x = Context(result.measured), result.keys[0]
+    context, x, alike = Context(result.measured), result.keys[0], _alike(result)
     curves: dict[str, list[tuple[float | None, float | None]]] = {}
     frameworks: dict[str, str] = {}
     for line in result.measured:
         assert line.row is not None
-        name = _rest(line, x) or line.row.group.framework
+        name = _rest(line, x, *alike) or line.row.group.framework
         curves.setdefault(name, []).append((_number(line, x), COLUMNS[y](line.row, line, context)))
         frameworks[name] = line.row.group.framework
     placed = slots_and_styles(list(frameworks.values()), slots)
@@ -104,7 +118,7 @@ def _bars(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) ->
     context, charts = Context(result.measured), list[Chart | BarChart]()
     for mode in modes:
         lines = [line for line in result.lines if not mode or line.values["mode"] == mode][:_MOST_BARS]
-        bars = [_bar(line, COLUMNS[y], context, slots) for line in lines]
+        bars = [_bar(line, COLUMNS[y], context, slots, _alike(result)) for line in lines]
         charts.append(
             BarChart(
                 name=file_name(f"study-{number:02d}", result.name, y, mode),
@@ -118,19 +132,23 @@ def _bars(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) ->
 
 
 def _bar(
-    line: Line, column: Callable[[Row, Line, Context], float | None], context: Context, slots: Mapping[str, int]
+    line: Line,
+    column: Callable[[Row, Line, Context], float | None],
+    context: Context,
+    slots: Mapping[str, int],
+    alike: Sequence[str],
 ) -> Bar:
     value = None if line.row is None else column(line.row, line, context)
     framework = line.values.get("framework") or (line.row.group.framework if line.row is not None else "")
     text = line.shown if line.row is None else number_text(value)
-    return Bar(_rest(line, "mode"), value, text, slots_and_styles([framework], slots)[0][0])
+    return Bar(_rest(line, "mode", *alike) or framework, value, text, slots_and_styles([framework], slots)[0][0])
 
 
 def _over_time(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[Chart]:
     """Validation loss over epochs and over seconds, one curve for each line; empty where it was not measured."""
     charts = []
     for x_label in ("epochs", "seconds"):
-        named = [(line.row, _rest(line)) for line in result.measured if line.row is not None]
+        named = [(line.row, _rest(line, *_alike(result))) for line in result.measured if line.row is not None]
         placed = slots_and_styles([row.group.framework for row, _ in named], slots)
         series = [
             Series(name, slot, paths, style=style)

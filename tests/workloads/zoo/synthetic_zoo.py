@@ -18,22 +18,47 @@ from workloads.zoo.workload import Zoo
 CLASSES = 10
 IMAGES = 4
 """Of a step."""
-MORE_IMAGES = 12
-"""Where batch norm would have too few values: the last maps are of 1 × 1 or 2 × 2 pixels."""
-RATES = {"littlecnn": 1e-4, "googlenet": 1e-5, "inception": 1e-5, "resnet": 1e-5}
+MORE_IMAGES = {
+    "inception_v3": 32,
+    **dict.fromkeys(("inception_bn", *(f"resnet{n}" for n in (18, 34, 50, 101, 152))), 12),
+}
+"""Where batch norm would have too few values: the last maps are of 1 × 1 pixel, or of 2 × 2."""
+RATES = {
+    **{"littlecnn": 1e-4, "googlenet": 1e-5, "resnet18": 1e-5, "resnet34": 1e-5},
+    **dict.fromkeys(("inception_v3", "resnet50", "resnet101", "resnet152", "vgg19"), 1e-7),
+}
 OTHER_RATE = 1e-6
-"""Start of a network's name to its rate, so low that rounding in float32 does not grow within five steps; the losses of
-five different batches."""
+"""Network to its rate, so low that rounding in float32 does not grow within five steps, of five different batches."""
+COUNTS = {
+    ("littlecnn", 32, "same"): (2_168_362, 12, 0.027, 0.10),
+    ("littlecnn", 32, "valid"): (1_250_858, 12, 0.021, 0.09),
+    ("littlecnn", 224, "same"): (102_831_658, 12, 1.30, 4.82),
+    ("littlecnn", 224, "valid"): (95_622_698, 12, 1.26, 4.73),
+    ("alexnet", 224, "same"): (61_100_840, 16, 0.714, 0.49),
+    ("overfeat", 231, "same"): (145_920_872, 16, 2.80, 0.83),
+    ("vgg11", 224, "same"): (132_863_336, 22, 7.61, 7.44),
+    ("vgg16", 224, "same"): (138_357_544, 32, 15.47, 13.56),
+    ("vgg19", 224, "same"): (143_667_240, 38, 19.63, 14.86),
+    ("googlenet", 224, "same"): (6_998_552, 116, 1.58, 3.23),
+    ("inception_bn", 224, "same"): (11_295_240, 278, 1.99, 3.64),
+    ("inception_v3", 299, "same"): (23_834_568, 284, 5.71, 8.97),
+    ("resnet18", 224, "same"): (11_689_512, 62, 1.81, 2.48),
+    ("resnet34", 224, "same"): (21_797_672, 110, 3.66, 3.74),
+    ("resnet50", 224, "same"): (25_557_032, 161, 4.09, 11.11),
+    ("resnet101", 224, "same"): (44_549_160, 314, 7.80, 16.23),
+    ("resnet152", 224, "same"): (60_192_808, 467, 11.51, 22.56),
+}
+"""Model, image size, padding to trained values, tensors, 10^9 multiply-adds, 10^6 outputs of convolutions and linear layers."""
 
 
 def images(model: str) -> int:
     """Of a step of small images."""
-    return MORE_IMAGES if model.startswith(("inception", "resnet")) else IMAGES
+    return MORE_IMAGES.get(model, IMAGES)
 
 
 def rate(model: str) -> float:
     """Of five steps."""
-    return next((value for start, value in RATES.items() if model.startswith(start)), OTHER_RATE)
+    return RATES.get(model, OTHER_RATE)
 
 
 def workload(model: str, framework: str, image_size: int = 0, chosen: str = "sgd", **changes: object) -> Zoo:

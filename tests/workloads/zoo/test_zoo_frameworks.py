@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.frameworks_probe import begin_chosen, below, probe, relative
+from tests.workloads.zoo.synthetic_zoo import COUNTS
 from workloads.common.networks import layer_lists
 from workloads.zoo import networks
 from workloads.zoo.stock import EQUAL
@@ -15,9 +16,10 @@ CHEAP = {"littlecnn": 32, "googlenet": 64, "resnet18": 64}
 """Network to pixels of a side; the others are marked slow."""
 SLOW = {"alexnet": 64, "overfeat": 71, "vgg11": 64, "vgg16": 64, "vgg19": 64, "resnet34": 64}
 DEEP = {"inception_bn": 64, "inception_v3": 75, "resnet50": 64, "resnet101": 64, "resnet152": 64}
-"""Batch norm over few values, many times: rounding in float32 grows a hundredfold in a step."""
-LOSS_LIMITS = {"vgg16": 3e-5, "vgg19": 3e-5}
-"""Of a loss beside PyTorch's; 1e-5 for the others. In 16 layers without batch norm MXNet's fifth loss was 1.2e-5 away."""
+"""Batch norm over few values, many times."""
+OFF_FLOAT64 = {"inception_bn": 1e-5, "inception_v3": 5e-4, "resnet50": 4e-5, "resnet101": 1e-4, "resnet152": 1e-4}
+"""Limit of a loss' distance from float64; 5e-6 for the others, so that two frameworks are within 1e-5 of each other. Already
+the first loss of the deep ones is 1e-5 away in float32: docs/zoo.md has what was measured."""
 STEPPED = [*CHEAP.items(), *(pytest.param(*item, marks=pytest.mark.slow) for item in SLOW.items())]
 PAIRS = [(framework, model) for framework, models in EQUAL.items() for model in models]
 HEAVY = ("alexnet", "vgg11", "vgg16", "vgg19", "resnet101", "resnet152")
@@ -45,7 +47,7 @@ def test_five_steps_are_equal_in_every_framework(framework, model, image_size):
     found, wanted = trained(framework, model, image_size), trained("pytorch", model, image_size)
     assert len(found["losses"]) == 5
     assert len(set(np.round(wanted["losses"], 4))) == 5
-    np.testing.assert_allclose(found["losses"], wanted["losses"], rtol=LOSS_LIMITS.get(model, 1e-5))
+    np.testing.assert_allclose(found["losses"], wanted["losses"], rtol=1e-5)
     assert relative(found["outputs"], wanted["outputs"]) <= 1e-5
 
 
@@ -63,11 +65,47 @@ def test_one_asynchronous_worker_computes_what_a_synchronous_one_does(framework)
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "image_size"), DEEP.items())
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_deep_networks_agree_in_outputs_and_in_the_first_loss(framework, model, image_size):
+def test_deep_networks_agree_in_outputs(framework, model, image_size):
     found, wanted = trained(framework, model, image_size), trained("pytorch", model, image_size)
-    assert np.isfinite(found["losses"]).all()
-    np.testing.assert_allclose(found["losses"][0], wanted["losses"][0], rtol=1e-4)
     assert relative(found["outputs"], wanted["outputs"]) <= 1e-5
+
+
+def in_float64(model, image_size, *how):
+    """Losses of the same five steps."""
+    chosen = "rmsprop_demo" if model == "littlecnn" else "sgd"
+    return probe("pytorch", "probes.zoo_float64.trained", model, image_size, chosen, *how)["losses"]
+
+
+@pytest.mark.parametrize(
+    ("model", "image_size"),
+    [
+        *(("littlecnn", 32), ("googlenet", 64), pytest.param("resnet18", 64, marks=pytest.mark.slow)),
+        *(pytest.param(*item, marks=pytest.mark.slow) for item in {**SLOW, **DEEP}.items() if item[0] != "overfeat"),
+    ],
+)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_five_steps_are_those_of_float64(framework, model, image_size):
+    """OverFeat is left out: its 143 million weights would take 5 GB."""
+    found, wanted = trained(framework, model, image_size)["losses"], in_float64(model, image_size)
+    np.testing.assert_allclose(found, wanted, rtol=OFF_FLOAT64.get(model, 5e-6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rate", "least", "most"), [(1e-5, 1e-4, 1.0), (1e-7, 0.0, 1e-5)])
+def test_why_the_rate_is_low(rate, least, most):
+    """In float64, weights as near as rounding to float32 puts them end up elsewhere if ResNet-50's rate is not low."""
+    wanted, moved = (in_float64("resnet50", 64, moved, rate) for moved in (False, True))
+    assert least <= np.abs(moved / wanted - 1).max() <= most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_exact_counts_of_every_network_at_full_size(framework):
+    found = {name: value.tolist() for name, value in probe(framework, "probes.zoo_counts.counts", framework).items()}
+    assert found == {
+        " ".join(map(str, row)): [parameters, tensors, networks.KINDS[row[0]].classes]
+        for row, (parameters, tensors, *_) in COUNTS.items()
+    }
 
 
 @pytest.mark.parametrize(("model", "image_size"), STEPPED)
@@ -91,6 +129,23 @@ def test_outputs_are_those_of_the_frameworks_own_network(framework, model):
     assert found["parameters/stock"] == found["parameters/suite"]
     assert found["logits/suite"].shape == (1, 1000)
     assert relative(found["logits/suite"], found["logits/stock"]) <= 1e-4
+
+
+MEASURED = [
+    *(("littlecnn", 32, 64), ("googlenet", 64, 16), ("resnet18", 64, 32)),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in (("vgg16", 96, 8), ("inception_v3", 107, 8))),
+]
+"""Network, pixels of a side, images."""
+
+
+@pytest.mark.parametrize(("model", "image_size", "images"), MEASURED)
+def test_the_estimate_of_activations_is_near_the_peak_of_a_step(model, image_size, images):
+    """What refuses a batch, in PyTorch: 0.91 to 2.1 times as much was measured."""
+    found = probe("pytorch", "probes.zoo_memory.peak_of_a_step", model, image_size, images)
+    peak, estimate = int(found["peak"]), int(found["estimate"])
+    network = networks.build(model, image_size, networks.KINDS[model].classes)
+    assert estimate == images * 2 * 4 * layer_lists.activation_values(network)
+    assert estimate / 2.5 <= peak <= 2.5 * estimate
 
 
 @pytest.mark.slow

@@ -3,29 +3,9 @@
 import numpy as np
 import pytest
 
+from tests.workloads.zoo.synthetic_zoo import COUNTS
 from workloads.common.networks import layer_lists
 from workloads.zoo import networks
-
-COUNTS = {
-    ("littlecnn", 32, "same"): (2_168_362, 12, 0.027, 0.10),
-    ("littlecnn", 32, "valid"): (1_250_858, 12, 0.021, 0.09),
-    ("littlecnn", 224, "same"): (102_831_658, 12, 1.30, 4.82),
-    ("littlecnn", 224, "valid"): (95_622_698, 12, 1.26, 4.73),
-    ("alexnet", 224, "same"): (61_100_840, 16, 0.714, 0.49),
-    ("overfeat", 231, "same"): (145_920_872, 16, 2.80, 0.83),
-    ("vgg11", 224, "same"): (132_863_336, 22, 7.61, 7.44),
-    ("vgg16", 224, "same"): (138_357_544, 32, 15.47, 13.56),
-    ("vgg19", 224, "same"): (143_667_240, 38, 19.63, 14.86),
-    ("googlenet", 224, "same"): (6_998_552, 116, 1.58, 3.23),
-    ("inception_bn", 224, "same"): (11_295_240, 278, 1.99, 3.64),
-    ("inception_v3", 299, "same"): (23_834_568, 284, 5.71, 8.97),
-    ("resnet18", 224, "same"): (11_689_512, 62, 1.81, 2.48),
-    ("resnet34", 224, "same"): (21_797_672, 110, 3.66, 3.74),
-    ("resnet50", 224, "same"): (25_557_032, 161, 4.09, 11.11),
-    ("resnet101", 224, "same"): (44_549_160, 314, 7.80, 16.23),
-    ("resnet152", 224, "same"): (60_192_808, 467, 11.51, 22.56),
-}
-"""Model, image size, padding to trained values, tensors, 10^9 multiply-adds, 10^6 outputs of convolutions and linear layers."""
 
 
 @pytest.mark.parametrize("row", COUNTS)

@@ -3,6 +3,7 @@
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from suite.results.html.charts import Bar, BarChart, Chart
 from suite.results.html.export import inline_svg
@@ -51,6 +52,33 @@ def test_bars_keep_a_place_for_what_could_not_run(tmp_path):
         *(("per_device:16", "1,600"), ("per_device:64", "3,200"), ("per_device:4096", "OOM")),
     ]
     assert chart.bars[2].value is None
+
+
+def test_labels_leave_out_what_is_alike_and_say_what_numbers_are(tmp_path):
+    cells = {
+        "one": {"device": "cpu", "cpu.cores_per_device": "1"},
+        "two": {"device": "cpu", "cpu.cores_per_device": "all"},
+    }
+    for name, values in cells.items():
+        run(tmp_path, name, [f"{key}={value}" for key, value in values.items()])
+    plan(tmp_path, [cell(name, **values) for name, values in cells.items()], figure={"y": "samples/s", "kind": "bars"})
+    (chart,) = charts_of(tmp_path)
+    assert [bar.label for bar in chart.bars] == ["cores per device 1", "cores per device all"]
+
+
+def test_numbers_of_devices_are_called_so(tmp_path):
+    for count in (1, 2):
+        run(tmp_path, f"d{count}", [f"gpus={count}"])
+    plan(tmp_path, [cell(f"d{count}", gpus=str(count)) for count in (1, 2)], figure={"y": "samples/s", "kind": "bars"})
+    assert [bar.label for bar in charts_of(tmp_path)[0].bars] == ["1 device", "2 devices"]
+
+
+def test_what_stands_below_a_figure_is_not_cut():
+    labels = ("busy machine", "cpu", "small version", "synthetic")
+    with matplotlib_settings():
+        figure = draw(BarChart("a", "title", labels, "y", (Bar("a", 1.0, "1", 0),)))
+        (below,) = [text for text in figure.texts if "Not verified" in text.get_text()]
+        assert below.get_window_extent(FigureCanvasAgg(figure).get_renderer()).x1 <= figure.bbox.x1
 
 
 def test_a_column_that_was_not_measured_gives_way_to_one_that_was(tmp_path):

@@ -1,0 +1,73 @@
+"""LittleCNN to its target in three frameworks, on generated or real images; prints JSON.
+
+    python benchmarks/little_cnn.py [--dataset cifar-demo] [--frameworks pytorch,tensorflow,mxnet] [--cores 1] [--epochs 0]
+
+    suite data prepare fashion-mnist --from /usr/share/datasets/fashion-mnist    # Debian's dataset-fashion-mnist
+    python benchmarks/little_cnn.py --dataset fashion-mnist --epochs 3
+
+One device of --cores cores, seed 1, with the hyperparameters of profile=demo. --epochs N trains so long instead of to the
+target. For each framework: top-1 and validation loss after each epoch, seconds of the run's clock, and seconds and CPU
+seconds of the whole command. Others' share is what other processes took of the run's cores: above 0.1 a machine was busy,
+and seconds are too long by about as much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from contenders import head
+from suite_runs import blocks, run
+
+from suite.results.logs.collect import collect
+from workloads.zoo.settings import TARGETS_TOP1
+
+
+def measure(arguments: argparse.Namespace, framework: str, output: Path) -> dict[str, object]:
+    """One run."""
+    words = ["workload=zoo", f"framework={framework}", "device=cpu", f"cpu.cores_per_device={arguments.cores}"]
+    words += ["gpus=1", "seed=1"]
+    words += ["profile=demo"] if arguments.dataset == "cifar-demo" else [f"workload.dataset={arguments.dataset}"]
+    words += [f"stop=epochs:{arguments.epochs}"] if arguments.epochs else []
+    spent = run(words, output)
+    epochs = blocks(output)
+    (found,) = [one for one in collect([output]) if one.reading is not None]
+    assert found.reading is not None
+    condition = found.reading.record.condition
+    top1 = [round(block["quality"]["top1"], 4) for block in epochs]
+    reached = [number for number, value in enumerate(top1, start=1) if value >= TARGETS_TOP1[arguments.dataset]]
+    trained = sum(block["train_seconds"] for block in epochs)
+    return {
+        "settings": words,
+        "top1": top1,
+        "eval_loss": [round(block["quality"]["eval_loss"], 4) for block in epochs],
+        "epochs_to_target": reached[0] if reached else None,
+        "clock_seconds": round(found.reading.record.seconds or 0.0, 1),
+        "samples_per_second": round(sum(block["samples"] for block in epochs) / trained),
+        "command": spent.figures(),
+        "others_share": condition.figures.get("others_share") if condition is not None else None,
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--dataset", default="cifar-demo", choices=sorted(TARGETS_TOP1))
+    parser.add_argument("--frameworks", default="pytorch,tensorflow,mxnet")
+    parser.add_argument("--cores", type=int, default=1)
+    parser.add_argument("--epochs", type=int, default=0, help="0: to the target")
+    arguments = parser.parse_args()
+    results = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for framework in arguments.frameworks.split(","):
+            results[framework] = measure(arguments, framework, Path(scratch) / framework)
+            print(json.dumps({framework: results[framework]}), file=sys.stderr, flush=True)
+    settings = {"dataset": arguments.dataset, "cores": arguments.cores, "target_top1": TARGETS_TOP1[arguments.dataset]}
+    print(json.dumps({**head("little_cnn"), **settings, "results": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

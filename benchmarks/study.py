@@ -1,0 +1,93 @@
+"""A study as JSON and as pictures: its table, what the machine did meanwhile, and its figures.
+
+    python benchmarks/study.py NAME [KEY=VALUE …] [--figures FOLDER] [--name NAME] [--runs FOLDER]
+
+Runs `python run_suite.py study=NAME KEY=VALUE …` and prints JSON: the table of `suite report` (numbers as it prints them),
+for each job what others took of its cores and what it got of the CPU time that it asked for (a rate over that share is about
+that of an idle machine), time and CPU time of the whole command. `--figures` writes the figures as SVG,
+named study_NAME.svg or study_NAME_NUMBER.svg; `--name`: another name than the study's; `--runs`: where runs are kept, and
+taken up again if they are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from contenders import head
+from suite_runs import PROJECT, run
+
+from suite.results.logs.collect import Run, collect
+from suite.results.report.studies import study_table, study_texts
+from suite.results.report.study_lines import study_results
+
+
+def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
+    """Folder of a job to its shares: of its cores what others took, of the CPU time that it asked for what it got."""
+    found = {}
+    for one in runs:
+        condition = one.reading.record.condition if one.reading is not None else None
+        if condition is not None:
+            shares = {name: condition.figures.get(name) for name in ("others_share", "cpu_share")}
+            found[one.path.parent.parent.name] = {
+                name: round(value, 3) for name, value in shares.items() if value is not None
+            }
+    return found
+
+
+def draw(runs: Path, folder: Path, name: str) -> list[str]:
+    """The study's figures as SVG files in `folder`; their names."""
+    with tempfile.TemporaryDirectory() as scratch:
+        figures, page = Path(scratch) / "figures", Path(scratch) / "page.html"
+        command = [
+            sys.executable,
+            "-m",
+            "suite.cli",
+            "report",
+            str(runs),
+            "--html",
+            str(page),
+            "--figures",
+            str(figures),
+        ]
+        subprocess.run(command, check=True, cwd=PROJECT, stdout=subprocess.DEVNULL)
+        pictures = sorted(figures.glob("study-*.svg"))
+        numbers = [""] if len(pictures) == 1 else [f"_{number}" for number in range(1, len(pictures) + 1)]
+        written = [folder / f"study_{name}{number}.svg" for number in numbers]
+        for picture, target in zip(pictures, written, strict=True):
+            shutil.copyfile(picture, target)
+    return [target.name for target in written]
+
+
+def main() -> None:
+    """Run, draw and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("study", metavar="NAME")
+    parser.add_argument("words", nargs="*", metavar="KEY=VALUE")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER")
+    parser.add_argument("--name", help="of the files (default: the study's)")
+    parser.add_argument("--runs", type=Path, metavar="FOLDER")
+    arguments = parser.parse_args()
+    words = [f"study={arguments.study}", *arguments.words]
+    with tempfile.TemporaryDirectory() as scratch:
+        output = arguments.runs or Path(scratch) / "runs"
+        spent = run([*words, *(["resume=true"] if output.exists() else [])], output)
+        runs = collect([output])
+        (result,) = study_results(runs)
+        table = study_table(result)
+        pictures = draw(output, arguments.figures, arguments.name or arguments.study) if arguments.figures else []
+        found = {
+            **head("study"), "study": arguments.study, "settings": words, "command": spent.figures(),
+            "notes": study_texts(result), "header": table.header, "body": table.body, "footer": table.footer,
+            "jobs": conditions(runs), "figures": pictures,
+        }  # fmt: skip
+    print(json.dumps(found, indent=1, ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

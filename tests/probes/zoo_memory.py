@@ -1,0 +1,46 @@
+"""Run inside PyTorch's environment: how much memory the tensors of a training step take at their peak."""
+
+import dataclasses
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from suite.common.registry import load_trainer
+from tests.probes.image_trainers import place_here
+from tests.workloads.zoo import synthetic_zoo
+from workloads.zoo.workload import Zoo
+
+
+def peak_of_a_step(model, image_size, images):
+    """Bytes: `peak`, of tensors at the peak of a step of so many images over those before it; `estimate`, the suite's.
+
+    Gradients are there before the step, which adds to them. PyTorch's profiler reports every allocation of its CPU allocator;
+    scratch memory of oneDNN is not among them.
+    """
+    small = synthetic_zoo.workload(model, "pytorch", image_size)
+    workload = Zoo(dataclasses.replace(small.settings, batch_size_global=images), small.facts)
+    trainer = load_trainer("zoo", "pytorch")(workload, place_here())
+    trainer.setup(synthetic_zoo.weights(workload).items(), False)
+    batch = synthetic_zoo.batch(workload, 0)
+    trainer.train([[batch]], 0)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        trainer.train([[batch]], 1)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        profile.export_chrome_trace(str(path))
+        events = json.loads(path.read_text())["traceEvents"]
+    changes = sorted((one["ts"], number, one["args"]["Bytes"]) for number, one in enumerate(events) if is_memory(one))
+    trainer.close()
+    found = {
+        "peak": np.cumsum([size for *_, size in changes]).max(),
+        "estimate": images * Zoo.activation_bytes(workload.settings),
+    }
+    return {name: np.int64(value) for name, value in found.items()}
+
+
+def is_memory(event):
+    """Whether a trace's event is an allocation or a release."""
+    return event.get("name") == "[memory]"
