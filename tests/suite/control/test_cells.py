@@ -92,7 +92,10 @@ def test_a_gpu_that_is_not_seen_is_not_judged(monkeypatch):
         (("link=no_p2p",), "link=no_p2p: CPU cores have no links of their own"),
         (("precision=fp16",), "precision (for ncf in pytorch)=fp16: allowed: "),
         (("precision=tf32",), "precision=tf32: GPUs alone have it"),
-        (("nodes=2", "gpus=2"), "nodes=2: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation"),
+        (
+            ("nodes=2", "gpus=2"),
+            "nodes=2: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation",
+        ),
         (("gpus=4096",), "gpus=4096: 4096 CPU device(s)"),
         (("gpus=2", "batch=global:1", "oversubscribe=true"), "batch=global:1: 1 sample(s) per step cannot be shared"),
     ],
