@@ -15,6 +15,7 @@ from suite.control.machines import launchers
 from suite.control.machines.launchers import Launch
 from suite.control.machines.link import Gone, Link
 from suite.control.machines.remote import carried_variables, own_variables
+from suite.environments.containers import last_line
 from suite.environments.environment import VERSIONS_SCRIPT, Environment
 from suite.environments.venvs import MARKER
 from suite.launch.hosts import Node
@@ -210,7 +211,7 @@ def _asked(links: Sequence[Link], do: str, **order: Any) -> list[tuple[Link, Mes
 
 def _last(answer: Message) -> str:
     """The last line of what a command that failed said."""
-    return str((answer["errors"].strip().splitlines() or [f"exit code {answer['code']}"])[-1])
+    return last_line(answer["errors"]) or f"exit code {answer['code']}"
 
 
 def _same_versions(
