@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import Protocol
 
 from suite.common.runspec import RunSpec, safe_name
-from suite.launch.network import is_loopback
+from suite.launch.network import LOOPBACK, is_loopback
 from workloads.api import Json
-
-LOOPBACK = "127.0.0.1"
-"""The address of a host that is alone: its processes meet inside it."""
 
 
 class Interpreter(Protocol):

@@ -7,6 +7,8 @@ import ipaddress
 import socket
 import struct
 
+LOOPBACK = "127.0.0.1"
+"""The address of a host that is alone: its processes meet inside it."""
 _SIOCGIFADDR = 0x8915  # netdevice(7)
 
 
@@ -46,7 +48,7 @@ def is_loopback(address: str) -> bool:
         return address == "localhost" or address.startswith("localhost.")
 
 
-def free_ports(count: int, address: str) -> list[int]:
+def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
     """Distinct TCP ports on an address of this machine that nobody listens on now. Raises OSError for another's address."""
     probes = [socket.socket() for _ in range(count)]
     try:

@@ -5,8 +5,9 @@ import json
 import pytest
 
 from suite.launch.base import SERVER, SERVER_VARIABLE, WORKER, meet, place_of
-from suite.launch.hosts import LOOPBACK, Cluster, hosts_of
+from suite.launch.hosts import Cluster, hosts_of
 from suite.launch.mxnet import MXNET, ROLE_VARIABLE
+from suite.launch.network import LOOPBACK
 from suite.launch.pytorch import PYTORCH
 from suite.launch.tensorflow import TENSORFLOW
 from tests.suite.two_hosts import HOSTS, make_run

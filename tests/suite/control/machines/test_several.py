@@ -240,6 +240,24 @@ def test_a_fault_is_named_and_nothing_is_left(two, folder, way, kind):
         assert controller.client.wait(30) == 1
 
 
+@pytest.mark.framework
+@pytest.mark.parametrize("kind", ["rank", "cable"])
+def test_a_survivor_that_fails_first_is_not_named(two, folder, kind):
+    """Gloo's processes fail of a peer that is gone; here the one on node1, in the midst of an epoch."""
+    inflict, expected, reason = FAULTS[kind]
+    words = ("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "device=cpu", "stop=epochs:500")
+    with started(two, folder, *words, before=WAYS["slurm"][0]) as (run_folder, _):
+        inflict(two)
+        begin = time.monotonic()
+        try:
+            found = ended(run_folder)
+            assert (found["status"], found["process"], found["node"]) == (expected, 1, "node2"), found
+            assert reason in found["reason"]
+            clean(two, CLEAN_SECONDS - (time.monotonic() - begin))
+        finally:
+            two.plug(two["node2"])
+
+
 @pytest.mark.parametrize("way", ["ssh", "slurm"])
 def test_the_client_that_holds_the_line_is_killed(two, folder, way):
     before, words = WAYS[way]
