@@ -20,6 +20,7 @@ from suite.launch.children import die_with_parent
 Launch = Mapping[str, Any]
 """`launch.*` of a configuration."""
 
+_NAME = re.compile(r"[A-Za-z0-9_][\w.@:-]*")
 NOT_THERE = 66  # EX_NOINPUT of sysexits.h
 
 
@@ -58,11 +59,15 @@ def expanded(texts: Sequence[str]) -> list[str]:
     from ClusterShell.NodeSet import NodeSet, NodeSetException
 
     try:
-        return [str(name) for text in texts for name in NodeSet(text)]
+        found = [str(name) for text in texts for name in NodeSet(text)]
     except NodeSetException as error:
         raise ValueError(
             f"{', '.join(texts)}: not a list of hosts ({error}); type for example node[1-4] or a,b"
         ) from None
+    strange = next((name for name in found if not _NAME.fullmatch(name)), None)
+    if strange is not None:  # `-oProxyCommand=…` would be an option of ssh
+        raise ValueError(f"{strange}: not a name of a host; allowed: letters, digits, and . _ - @ : after the first")
+    return found
 
 
 def _in_file(path: str) -> list[str]:

@@ -88,6 +88,8 @@ def test_the_machines_of_a_hosts_file(tmp_path):
         ({}, "launch=ssh: which machines? type launch.hosts=[a,b] or launch.hostfile=FILE"),
         ({"hosts": ["a", "b", "a"]}, "launch: machine a is named twice"),
         ({"hosts": ["a[1-"]}, "a[1-: not a list of hosts"),
+        ({"hosts": ["-oProxyCommand=touch x"]}, "-oProxyCommand=touch x: not a name of a host"),
+        ({"hosts": ["-oProxyCommand=id"]}, "-oProxyCommand=id: not a name of a host"),
         ({"hostfile": "/nowhere"}, "launch.hostfile=/nowhere: No such file or directory"),
         ({"hostfile": "/dev/null"}, "launch.hostfile=/dev/null names no machine"),
         ({"hosts": ["a"], "hostfile": "f"}, "launch.hosts and launch.hostfile name machines both"),
