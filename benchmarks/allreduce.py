@@ -25,7 +25,7 @@ from contenders import head
 
 from suite.common import registry
 from suite.environments.environment import resolve
-from suite.launch.base import free_ports
+from suite.launch.network import free_ports
 from suite.machine.devices import cpu_cores
 from suite.results.logs.all_reduce import bus_bandwidth
 from suite.results.logs.reader import read

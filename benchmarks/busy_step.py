@@ -17,7 +17,8 @@ from pathlib import Path
 
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import read_run
-from suite.launch.base import free_ports, place_of
+from suite.launch.base import place_of
+from suite.launch.network import free_ports
 from suite.worker.main import pin
 from workloads.api import Batch
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from suite.common.registry import load_trainer
-from suite.launch.base import free_ports
+from suite.launch.network import free_ports
 from workloads.api import Batch, Facts, Json, Place, Settings, Workload
 from workloads.common.networks.layer_lists import multiply_adds
 from workloads.resnet50.settings import SETS as RESNET_SETS

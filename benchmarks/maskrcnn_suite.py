@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from suite.common.registry import load_trainer
-from suite.launch.base import free_ports
+from suite.launch.network import free_ports
 from workloads.api import Batch, Facts, Place, Settings
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.regions import host

@@ -1,12 +1,13 @@
 """The step on two devices as `suite scaling` predicts it from one device and all-reduces, against the measured one.
 
     python benchmarks/step_prediction.py [--workloads ncf,resnet50] [--framework pytorch] [--rounds 5] [--link loopback]
-                                         [--several nodes=2 …]
+                                         [--beside] [--several nodes=2 …]
 
 Two CPU devices of one core. In each round: all-reduces on two devices; a demo on one device with two batches, which give t0
 and c; the same on two devices with a batch between. Predicted and measured step are medians over rounds. `--link` names what
 lies between the devices, for the figures; `--several` are words for every run on two devices, such as those that spread it
-over two hosts. Prints JSON.
+over two hosts. `--beside`: runs on one device go in pairs, one on each core, and the slower one counts: what the cores share,
+memory and other people's work, is then in t0 and c. Prints JSON.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from contenders import head
 
+from suite.machine.devices import cpu_cores
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord
 from suite.results.predict.step import fit_step, step_time
@@ -52,28 +54,38 @@ DEMOS = {"ncf": Demo((2_048, 8_192), 4_096, 150), "resnet50": Demo((8, 32), 16, 
 class Runs:
     """Runs of the suite, each in a folder of its own."""
 
-    def __init__(self, folder: Path, framework: str, several: Sequence[str]) -> None:
+    def __init__(self, folder: Path, framework: str, several: Sequence[str], beside: bool) -> None:
         self.folder, self.framework, self.several, self.count = folder, framework, several, 0
+        self.beside = beside
 
     def record(self, devices: int, *words: str) -> RunRecord:
         """What the log of one run says."""
-        self.count += 1
-        output = self.folder / str(self.count)
-        more = self.several if devices > 1 else ()
-        command = [
-            *(sys.executable, str(PROJECT / "run_suite.py"), f"framework={self.framework}", "device=cpu", "seed=1"),
-            *(f"gpus={devices}", f"output={output}", *words, *more),
-        ]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return read(next(output.glob("*/run_0/result_0.txt"))).record
+        (found,) = self.records(devices, [()], *words)
+        return found
+
+    def records(self, devices: int, prefixes: Sequence[Sequence[str]], *words: str) -> list[RunRecord]:
+        """What the logs of runs say that go side by side, each started behind a prefix of its own."""
+        started, outputs = [], []
+        for prefix in prefixes:
+            self.count += 1
+            outputs.append(self.folder / str(self.count))
+            command = [
+                *(*prefix, sys.executable, str(PROJECT / "run_suite.py"), f"framework={self.framework}", "device=cpu"),
+                *("seed=1", f"gpus={devices}", f"output={outputs[-1]}", *words, *(self.several if devices > 1 else ())),
+            ]
+            started.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))
+        codes = [program.wait() for program in started]  # of all, also where the first one failed
+        if any(codes):
+            raise SystemExit("a run failed; its reason stands above")
+        return [read(next(output.glob("*/run_0/result_0.txt"))).record for output in outputs]
 
     def step(self, workload: str, devices: int, batch: int) -> tuple[float, RunRecord]:
         """Seconds of a step with `batch` samples a device, without warm-up and evaluation."""
         words = (f"workload={workload}", "profile=demo", f"batch=per_device:{batch}", "timing.warmup_steps=10")
-        record = self.record(devices, *words, f"stop=steps:{DEMOS[workload].steps}")
-        blocks = [block for block in record.throughput if block.samples and block.train_seconds]
-        steps = sum(block.samples or 0.0 for block in blocks) / (batch * devices)
-        return sum(block.train_seconds or 0.0 for block in blocks) / steps, record
+        cores = cpu_cores()[:DEVICES] if self.beside and devices == 1 else []
+        prefixes = [("taskset", "-c", str(core)) for core in cores] or [()]
+        records = self.records(devices, prefixes, *words, f"stop=steps:{DEMOS[workload].steps}")
+        return max(_step_seconds(record, batch * devices) for record in records), records[0]
 
     def link(self) -> LinkFit:
         """Of all-reduces up to 16 MiB."""
@@ -84,6 +96,12 @@ class Runs:
         fit = fit_link([sums.all_reduce])
         assert fit is not None, "larger buffers take no longer"
         return fit
+
+
+def _step_seconds(record: RunRecord, batch_global: int) -> float:
+    blocks = [block for block in record.throughput if block.samples and block.train_seconds]
+    steps = sum(block.samples or 0.0 for block in blocks) / batch_global
+    return sum(block.train_seconds or 0.0 for block in blocks) / steps
 
 
 def predicted_and_measured(runs: Runs, workload: str, fit: LinkFit) -> tuple[float, float]:
@@ -105,11 +123,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--link", default="loopback")
     parser.add_argument("--several", nargs="*", default=[])
+    parser.add_argument("--beside", action="store_true")
     arguments = parser.parse_args()
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in arguments.workloads.split(",")}
     fits = []
     with tempfile.TemporaryDirectory() as scratch:
-        runs = Runs(Path(scratch), arguments.framework, arguments.several)
+        runs = Runs(Path(scratch), arguments.framework, arguments.several, arguments.beside)
         for number in range(arguments.rounds):
             fits.append(runs.link())
             for workload, found in pairs.items():
@@ -139,7 +158,13 @@ def _figures(
             }
         )
     return {
-        **{"link": arguments.link, "framework": arguments.framework, "rounds": arguments.rounds, "limit": LIMIT},
+        **{
+            "link": arguments.link,
+            "framework": arguments.framework,
+            "beside": arguments.beside,
+            "rounds": arguments.rounds,
+            "limit": LIMIT,
+        },
         "alpha_us": round(statistics.median(fit.alpha_seconds for fit in fits) * 1e6, 2),
         "gb_per_second": round(statistics.median(fit.bytes_per_second for fit in fits) / 1e9, 4),
         **{"load_average": os.getloadavg()[0], "cpu_seconds": round(used.ru_utime + used.ru_stime, 1)},

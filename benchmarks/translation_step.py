@@ -29,7 +29,8 @@ import numpy as np
 from suite.common import registry
 from suite.common.git_state import git_state
 from suite.launch import mxnet, pytorch
-from suite.launch.base import free_ports, thread_variables
+from suite.launch.base import thread_variables
+from suite.launch.network import free_ports
 from suite.machine.devices import cpu_model
 from workloads.api import Batch, Facts, Place, Settings
 from workloads.common.text.workload import TranslationWorkload

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from benchmarks.contenders import head
 from suite.common import registry
+from suite.common.paths import data_root
 from suite.common.runspec import read_run
 from suite.results.logs.reader import read
 from tests.machines import Machines, needs, ssh
@@ -43,10 +44,10 @@ Figures = dict[str, float]
 
 def bits_per_second(rate: str) -> float:
     """`200mbit` as a number. Raises ValueError."""
-    for unit, factor in UNITS.items():
-        if rate.endswith(unit):
-            return float(rate.removesuffix(unit)) * factor
-    raise ValueError(f"--rate {rate}: a number and one of {', '.join(UNITS)}, such as 200mbit")
+    unit = next((unit for unit in UNITS if rate.endswith(unit)), "")
+    if not unit or not rate.removesuffix(unit).isdecimal():
+        raise ValueError(f"--rate {rate}: a whole number and one of {', '.join(UNITS)}, such as 200mbit")
+    return int(rate.removesuffix(unit)) * UNITS[unit]
 
 
 def ideal_seconds(gradient_bytes: int, rate: float) -> float:
@@ -118,9 +119,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=40)
     arguments = parser.parse_args()
-    bits_per_second(arguments.rate)
+    try:
+        bits_per_second(arguments.rate)
+    except ValueError as error:
+        parser.error(str(error))
     if reason := needs.missing(needs.SSH):
         raise SystemExit(reason)
+    data_root().mkdir(parents=True, exist_ok=True)  # machines share what is there when they are made
     with contextlib.ExitStack() as stack:
         arguments.scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         fast, slow = (stack.enter_context(Machines.up(_made(arguments.scratch / name), NODES, rate))

@@ -23,8 +23,10 @@ FRAMEWORK_PATHS = (
 )
 """Files whose tests run in the frameworks' environments; single ones in other files are marked there."""
 SLOW_PATHS = (
+    "machines/test_*.py",
     "stress/test_*.py",
     "suite/common/test_wheel.py",
+    "suite/control/machines/test_several*.py",
     "suite/control/test_interrupts.py",
     "suite/control/test_runs.py",
     "suite/environments/test_docker.py",

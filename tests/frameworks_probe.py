@@ -18,7 +18,7 @@ import numpy as np
 
 from suite.common import registry
 from suite.environments.environment import resolve
-from suite.launch.base import free_ports
+from suite.launch.network import free_ports
 from tests.helpers import PROJECT
 
 SERVE = PROJECT / "tests" / "probes" / "serve.py"

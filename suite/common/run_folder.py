@@ -1,12 +1,40 @@
 """What lies in a run's folder and beside it, under names that writers and readers share."""
 
+import re
+
 SUPERSEDED = "superseded"
 """Folder beside the runs of a job that keeps unfinished attempts; reports leave it out."""
 
 STUDY_FILES = "study-*.json"
 """In the folder of a study's jobs: its cells, also those that could not run, and what its table holds (docs/studies.md)."""
 
+RUN_FILE = "run.json"
+"""What a run is: written before it starts, by the controller."""
+STATUS_FILE = "status.json"
+"""How it ended: written by the controller alone."""
+_BEAT = re.compile(r"\.worker-\d+\.json")
+
 
 def study_file(name: str) -> str:
     """Name of that file for the study of this name."""
     return STUDY_FILES.replace("*", name)
+
+
+def beat_file(process: int) -> str:
+    """Name of the file that holds the newest state of worker `process`."""
+    return f".worker-{process}.json"
+
+
+def is_beat(name: str) -> bool:
+    """True for a name that `beat_file` gives."""
+    return _BEAT.fullmatch(name) is not None
+
+
+def told_file(process: int) -> str:
+    """Name of the file in which worker `process` notes that it was told to leave."""
+    return f".told-{process}"
+
+
+def is_temporary(name: str) -> bool:
+    """True for a file that is about to replace another (`suite.common.runspec.write_atomically`)."""
+    return name.startswith(".") and name.endswith(".tmp")

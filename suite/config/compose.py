@@ -25,7 +25,7 @@ from suite.config import overrides, studies
 from suite.config.help import help_text
 from suite.config.options import SuiteConfig
 from suite.config.overrides import CONF
-from suite.config.sweeps import default_gpus
+from suite.config.sweeps import default_gpus, divides, left_out
 from suite.environments.plugins import Plugin, activate
 from workloads.api import OPTION_GROUPS, option_keys
 
@@ -116,7 +116,11 @@ def _compose(arguments: Sequence[str]) -> Request:
         raise ValueError(
             "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
         )
-    return Request(tuple(jobs), bool(flags.multirun), plugins, (note,) if note else ())
+    notes = [note]
+    if flags.multirun:
+        notes.append(left_out([job.config for job in jobs]) if jobs else "")
+        jobs = [job for job in jobs if divides(job.config)]
+    return Request(tuple(jobs), bool(flags.multirun), plugins, tuple(note for note in notes if note))
 
 
 def _study(typed: Sequence[str], flags: Sequence[str], plugins: tuple[Plugin, ...]) -> Request:

@@ -93,6 +93,31 @@ class TimingConfig:
 
 
 @dataclass
+class LaunchConfig:
+    """`launch.*`: the machines of a run, and how processes are started there (docs/several_machines.md)."""
+
+    by: str = option(
+        "auto",
+        "short: launch=ssh; auto: ssh with launch.hosts, slurm inside an allocation, else local",
+        choices=("auto", "local", "slurm", "ssh", "external"),
+    )
+    hosts: Any = option([], "machines for launch=ssh, in the order of their devices: [a,b] or node[1-4]")
+    hostfile: str | None = option(None, "the same from a file: one machine a line")
+    interface: str | None = option(
+        None, "network interface, of the same name on all; unset: the one that leads to the first"
+    )
+    port: int | None = option(
+        None,
+        "where processes meet on the first machine (external: agents); unset: a free one",
+        minimum=1,
+        example="29500",
+    )
+    sbatch: Any = option([], "what sbatch gets where launch=slurm submits: [--partition=gpu,--time=60]")
+    wait_seconds: float = option(10.0, "how long a machine may take to answer at all", minimum=1.0, example="30")
+    lease_seconds: float = option(5.0, "a machine that is silent for so long is lost", minimum=2.0, example="10")
+
+
+@dataclass
 class UpdateConfig:
     """`update.*`: who waits for whom before an update."""
 
@@ -120,9 +145,10 @@ class SuiteConfig:
     data: Any = option(dict, "how samples are read: keys of the workloads that have them")
     backbone: Any = option(dict, "pretrained weights: keys of the workloads that have them")
     timing: TimingConfig = option(TimingConfig, "what is timed")
+    launch: LaunchConfig = option(LaunchConfig, "the machines of a run, and how processes are started there")
     update: UpdateConfig = option(UpdateConfig, "who waits for whom before an update")
     gpus: int = option(1, "devices in total, over all nodes", minimum=1, example="8")
-    nodes: int = option(1, "machines", minimum=1, example="1")
+    nodes: int = option(1, "machines, each with an equal share of the devices", minimum=1, example="2")
     device: str = option(
         "auto",
         "kind of device; auto never falls back to the CPU under profile=reference",

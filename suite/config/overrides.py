@@ -24,7 +24,8 @@ CONF = shipped("conf")
 _PLACE = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
 UNUSED = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir", "hydra.job.chdir")
 """Keys of Hydra's that would be ignored without a word."""
-_SHORT = {"timing": "timing.each", "update": "update.kind"}
+SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind"}
+"""Groups that may be typed with the value of one of their keys."""
 GROUPS = ("workload", "framework", "profile", "rules", "environment", "system")
 
 
@@ -37,15 +38,19 @@ def group_choices(group: str) -> list[str]:
 
 
 def quoted(argument: str) -> str:
-    """`timing=steps` and `update=async` in full.
+    """`timing=steps`, `launch=ssh` and `update=async` in full.
 
-    `output=PATH`, `backbone.weights=PATH` and `plugins=[PATH,…]` with every path quoted: Hydra's grammar knows no spaces at
-    the ends, commas or non-ASCII letters.
+    `output=PATH`, `backbone.weights=PATH`, `plugins=[PATH,…]`, `launch.hosts=…` and `launch.sbatch=…` with every item quoted:
+    Hydra's grammar knows no spaces at the ends, commas, brackets or non-ASCII letters.
     """
     key, _, value = argument.partition("=")
-    if key in _SHORT:
-        return f"{_SHORT[key]}={value}"
-    if key in ("output", "backbone.weights") and value and value[0] not in "'\"":
+    if key in SHORT:
+        return f"{SHORT[key]}={value}"
+    if key in ("launch.hosts", "launch.sbatch") and value and not set(value) & set("'\""):
+        inner = value[1:-1] if value[0] == "[" and value[-1] == "]" else value
+        items = re.split(r",(?![^\[]*\])", inner)  # not between the brackets of node[1,3]
+        return f"{key}=[{','.join(_quote(item.strip()) for item in items if item.strip())}]"
+    if key in ("output", "backbone.weights", "launch.hostfile") and value and value[0] not in "'\"":
         return f"{key}={_quote(value)}"
     if key == "plugins" and value not in ("", "null") and not set(value) & set("'\""):
         if value.startswith("[") and value.endswith("]"):

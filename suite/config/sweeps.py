@@ -36,6 +36,19 @@ def counts_up_to(most: int) -> list[int]:
     return [count for count in (1, 2, 4, MOST_OF_A_DEMO) if count <= max(1, most)]
 
 
+def divides(config: Mapping[str, Any]) -> bool:
+    """Whether the devices can be dealt out to the machines equally."""
+    return bool(config["gpus"] % config["nodes"] == 0)
+
+
+def left_out(configs: Sequence[Mapping[str, Any]]) -> str:
+    """What is said about the pairs of a sweep that do not divide; empty where all do. Raises ValueError where none does."""
+    pairs = dict.fromkeys(f"gpus={one['gpus']} nodes={one['nodes']}" for one in configs if not divides(one))
+    if pairs and not any(divides(one) for one in configs):
+        raise ValueError(f"-m: gpus must divide by nodes, and {', '.join(pairs)} do not; type others")
+    return f"left out, since gpus must divide by nodes: {', '.join(pairs)}" if pairs else ""
+
+
 def _most(words: Mapping[str, Sequence[Any]]) -> int:
     """Devices that this machine has for the command: GPUs, else cores in groups of what makes a device."""
     gpus = [] if "cpu" in words.get("device", ()) else devices.gpus()

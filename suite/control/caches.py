@@ -52,8 +52,12 @@ def clear(system: Mapping[str, Any], settings: Settings, console: Console) -> bo
     True if these files are seen to have left memory. Otherwise a line on the console says what stayed; a run on synthetic data
     has nothing to clear and says nothing. Raises ValueError if what was asked for does not work.
     """
-    folder = settings.data_dir
-    found = Files(folder, load_dataset(settings.dataset).files(Path(folder)) if folder else iter(()))
+    return clear_files(system, settings.dataset, settings.data_dir, console)
+
+
+def clear_files(system: Mapping[str, Any], dataset: str, folder: str, console: Console) -> bool:
+    """The same for the name of a data set and its folder, empty for synthetic data."""
+    found = Files(folder, load_dataset(dataset).files(Path(folder)) if folder else iter(()))
     if folder:
         os.sync()  # what is not on disk yet stays in memory, whoever asks
     if system.get("cache_clear_command"):

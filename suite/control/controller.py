@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,11 +20,15 @@ from suite.common.typed import as_typed
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches
 from suite.control.cells import Cells
-from suite.control.interrupts import WholeLines, listen, resuming_command
+from suite.control.interrupts import WholeLines, held, listen, resuming_command
+from suite.control.machines.choose import Elsewhere, fleet_of, submits
+from suite.control.machines.fleet import Fleet
+from suite.control.machines.submit import submitted
 from suite.control.messages import said_once
 from suite.control.progress import Progress
 from suite.control.supervise import Status, Supervisor
 from suite.environments import environment
+from suite.launch.hosts import Node
 from suite.plan.jobs import Job, JobDraft, check_trainers, choose, make_job
 from suite.plan.resume import claimed, finished_status, set_aside
 from suite.preflight import doctor
@@ -76,12 +81,20 @@ def main(arguments: Sequence[str]) -> int:
         for note in request.notes:
             console.print(escape(note), soft_wrap=True)
         output = _output(request.jobs[0])
+        configs = [composed.config for composed in request.jobs]
+        if submits(configs):
+            for line in submitted(arguments, configs, output):
+                console.print(escape(line), soft_wrap=True)
+            return 0
         cells = Cells()
-        jobs = _planned(request, output, console, cells)
-        with claimed(output):
-            check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
-            cells.write(output)
-            code = 0 if run_jobs(jobs, console, ended) else 1
+        with _opened(fleet_of(configs)) as fleet:
+            jobs = _planned(request, output, console, cells, fleet)
+            with claimed(output):
+                check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
+                cells.write(output)
+                code = 0 if run_jobs(jobs, console, ended, fleet) else 1
+    except Elsewhere:
+        return 0
     except (ValueError, OSError) as error:
         print(f"run_suite.py: {as_typed(one_line(error))}", file=sys.stderr)
         code = 2
@@ -107,26 +120,41 @@ def _interrupted(arguments: Sequence[str], output: Path | None) -> str:
     return f"interrupted; what was written is kept. To go on with what is missing, type:\n  {typed}"
 
 
-def _planned(request: Request, output: Path, console: Console, cells: Cells) -> list[Job]:
+@contextlib.contextmanager
+def _opened(fleet: Fleet | None) -> Iterator[Fleet | None]:
+    """Machines that are let go in the end."""
+    try:
+        yield fleet
+    finally:
+        if fleet is not None:
+            with held():
+                fleet.close()
+
+
+def _planned(request: Request, output: Path, console: Console, cells: Cells, fleet: Fleet | None) -> list[Job]:
     """`plan`; raises ValueError with everything that is missing at once, in several lines if it is much."""
     try:
         with said_once(environment.__name__):
-            return plan(request, output, console, cells)
+            jobs = plan(request, output, console, cells, fleet.nodes if fleet is not None else ())
     except ValueError as error:
-        raise explained(error, request) from None
+        raise (explained(error, request) if fleet is None else error) from None
+    if fleet is not None:
+        fleet.check(jobs)
+    return jobs
 
 
-def plan(request: Request, output: Path, console: Console, cells: Cells) -> list[Job]:
+def plan(request: Request, output: Path, console: Console, cells: Cells, nodes: Sequence[Node] = ()) -> list[Job]:
     """All jobs of the command, every one checked before the first starts; prepares demo data sets that are missing.
 
-    What cannot run in a study goes into `cells`; if that is everything, ValueError is raised.
+    `nodes`: the machines of the command, if it is not this one. What cannot run in a study goes into `cells`; if that is
+    everything, ValueError is raised.
     """
     first = request.jobs[0].config
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
     choices: list[tuple[Composed, JobDraft]] = []
     for composed in request.jobs:
-        draft = cells.attempt(composed, job_name(composed), partial(choose, composed.config, request.plugins))
+        draft = cells.attempt(composed, job_name(composed), partial(choose, composed.config, request.plugins, nodes))
         choices += [(composed, draft)] if draft is not None else []
     check_trainers([draft for _, draft in choices], request.plugins)
     for dataset in sorted({draft.settings.dataset for _, draft in choices if draft.settings.profile == "demo"}):
@@ -188,25 +216,32 @@ def job_name(composed: Composed) -> str:
     device = "" if config["device"] == "auto" else f"-{config['device']}"
     name = f"{config['workload']['name']}-{config['framework']['name']}-{config['profile']['name']}-{config['gpus']}dev{device}"
     words = composed.overrides if composed.cell is None else composed.cell.texts
-    extra = [text for text in words if text.partition("=")[0] not in NOT_IN_NAME]
+    keys = {text: text.partition("=")[0] for text in words}
+    extra = [text for text, key in keys.items() if key not in NOT_IN_NAME and not key.startswith("launch.")]
     return safe_name("-".join([name, *sorted(extra)]))[:200].replace("=True", "=true").replace("=False", "=false")
 
 
-def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended]) -> bool:
-    """Run all jobs in order; True if every run succeeded. Appends to `ended` as runs end."""
+def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended], fleet: Fleet | None = None) -> bool:
+    """Run all jobs in order; True if every run succeeded. Appends to `ended` as runs end.
+
+    Raises KeyboardInterrupt where a scheduler ends one, since it ends what would follow too.
+    """
     count = sum(job.run_count for job in jobs)
     labels = sorted({label for job in jobs for label in job.template.labels})
     marked = f" ({', '.join(labels)})" if labels else ""
     console.print(escape(f"{count} run(s) into {jobs[0].folder.parent}{marked}"), soft_wrap=True)
     warned: set[str] = set()
     for job in jobs:
-        for line in doctor.preflight(doctor.need_of(job)):
+        of_job = doctor.preflight(doctor.need_of(job)) if fleet is None else doctor.preflight_of_logs(job.folder)
+        for line in of_job:
             if line not in warned:
                 console.print(f"[yellow]warning[/]: {escape(as_typed(line))}", soft_wrap=True)
             warned.add(line)
         for index in range(job.run_count):
-            ended.append(Ended(job, index, _run(job, index, console)))
+            ended.append(Ended(job, index, _run(job, index, console, fleet)))
             console.print(_status_line(ended[-1]), soft_wrap=True)
+            if ended[-1].status.status == "interrupted":
+                raise KeyboardInterrupt
     return all(_as_wanted(run) for run in ended)
 
 
@@ -216,7 +251,7 @@ def _as_wanted(run: Ended) -> bool:
     return status == "success" or (status == "oom" and bool(run.job.template.study))
 
 
-def _run(job: Job, index: int, console: Console) -> Status:
+def _run(job: Job, index: int, console: Console, fleet: Fleet | None) -> Status:
     """One run to its end; a finished one that a resumed sweep finds is left as it is."""
     folder = job.folder / f"run_{index}"
     if folder.exists():
@@ -224,12 +259,20 @@ def _run(job: Job, index: int, console: Console) -> Status:
         if earlier:
             return Status(earlier, "finished earlier")
         console.print(escape(f"unfinished attempt kept in {set_aside(folder)}"), soft_wrap=True)
-    run = job.run(index, caches.clear(job.cache_clear, job.template.settings, console))
+    if fleet is not None:
+        fleet.ready()
+        cleared, said = fleet.clear(job)
+        for line in said:
+            console.print(escape(line), soft_wrap=True)
+    else:
+        cleared = caches.clear(job.cache_clear, job.template.settings, console)
+    run = job.run(index, cleared)
     title = f"{job.name}/run_{index}"
     if not console.is_terminal:
         console.print(escape(title), soft_wrap=True)
     with Progress(run, title, console) as progress:
-        supervisor = Supervisor(run, job.framework, job.environment, progress)
+        links = fleet.links if fleet is not None else {}
+        supervisor = Supervisor(run, job.framework, job.environment, progress, links)
         status = supervisor.run()
     if supervisor.busy:
         console.print(f"[yellow]busy machine[/]: {escape(', '.join(supervisor.busy))}", soft_wrap=True)

@@ -16,8 +16,8 @@ from rich.console import Console
 
 from suite.common.typed import run_command
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-"""Ctrl-C, `kill`, a terminal or ssh connection that closes, and what batch systems send before their limit."""
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Ctrl-C, `kill`, a terminal or ssh connection that closes, and what batch systems send before their limit or to preempt."""
 
 
 def listen() -> None:

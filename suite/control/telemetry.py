@@ -42,9 +42,11 @@ CLOCK_CORES = 16
 
 
 class ProcessTree:
-    """All descendants of this process: the controller starts nothing but the processes of the run."""
+    """All descendants of a process that starts nothing but the processes of the run: of the controller, or of an agent."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: int | None = None) -> None:
+        """`root`: its id; this process by default. This one itself is not counted."""
+        self._root = root
         self._processes: dict[int, psutil.Process] = {}
         self._cpu_seconds: dict[int, float] = {}
         self._sampled = time.monotonic()
@@ -77,7 +79,8 @@ class ProcessTree:
 
     def _search(self, now: float) -> None:
         begin = time.thread_time()
-        children = {process.pid: process for process in psutil.Process().children(recursive=True)}
+        found = psutil.Process(self._root).children(recursive=True)
+        children = {process.pid: process for process in found if process.pid != os.getpid()}
         self._processes = {**children, **{pid: old for pid, old in self._processes.items() if children.get(pid) == old}}
         self._search_at = now + (time.thread_time() - begin) / SEARCH_SHARE
 
@@ -85,11 +88,14 @@ class ProcessTree:
 class Sensors:
     """Reads everything once; a sensor that fails gives null, and its first reason is kept."""
 
-    def __init__(self, nvml: Any = None, with_gpus: bool = False) -> None:
-        """`nvml`: the initialised NVML module, None where there is none; `with_gpus`: whether GPUs are asked for."""
+    def __init__(self, nvml: Any = None, with_gpus: bool = False, root: int | None = None) -> None:
+        """`nvml`: the initialised NVML module, None where there is none; `with_gpus`: whether GPUs are asked for; `root`: whose
+        descendants are the run's, this process by default.
+        """
+        self._root = os.getpid() if root is None else root
         self.reasons: dict[str, str | None] = {}
         """Name of every sensor to None, or to why it failed first."""
-        self._tree = ProcessTree()
+        self._tree = ProcessTree(root)
         self._nvml = nvml
         self._with_gpus = with_gpus
         self._handles: Sequence[Any] = ()
@@ -131,7 +137,9 @@ class Sensors:
             "gpu_clock_mhz": lambda device: nvml.nvmlDeviceGetClockInfo(device, nvml.NVML_CLOCK_SM),
             "gpu_temperature_celsius": lambda device: nvml.nvmlDeviceGetTemperature(device, nvml.NVML_TEMPERATURE_GPU),
             "gpu_slow": lambda device: int(bool(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(device) & SLOW_REASONS)),
-            "gpu_other_processes": lambda device: _others(nvml.nvmlDeviceGetComputeRunningProcesses(device)),
+            "gpu_other_processes": lambda device: _others(
+                nvml.nvmlDeviceGetComputeRunningProcesses(device), self._root
+            ),
         }
 
     def _try(self, name: str, read: Callable[..., Any], *arguments: Any) -> Any:
@@ -144,12 +152,12 @@ class Sensors:
         return value
 
 
-def _others(on_device: Sequence[Any]) -> int | None:
+def _others(on_device: Sequence[Any], root: int) -> int | None:
     """How many of these processes the run did not start; None if one is not to be seen: it may be in our container."""
     count = 0
     for process in on_device:
         try:
-            ours = os.getpid() in (parent.pid for parent in psutil.Process(process.pid).parents())
+            ours = root in (parent.pid for parent in psutil.Process(process.pid).parents())
         except psutil.Error:
             return None
         count += not ours
@@ -159,8 +167,16 @@ def _others(on_device: Sequence[Any]) -> int | None:
 class Telemetry:
     """Samples between `start` and `stop` into one file."""
 
-    def __init__(self, path: Path, log: Path, with_gpus: bool, interval_seconds: float = INTERVAL_SECONDS) -> None:
-        """`path`: the file to write; `log`: the run's log, whose clock says what to keep of it."""
+    def __init__(
+        self,
+        path: Path,
+        log: Path,
+        with_gpus: bool,
+        interval_seconds: float = INTERVAL_SECONDS,
+        root: int | None = None,
+    ) -> None:
+        """`path`: the file to write; `log`: the run's log, whose clock says what to keep of it; `root`: as of `Sensors`."""
+        self._root = root
         self.path = path
         self.log = log
         self.interval_seconds = interval_seconds
@@ -198,7 +214,7 @@ class Telemetry:
     def _work(self) -> None:
         try:
             with devices.nvml() if self._with_gpus else contextlib.nullcontext() as nvml:
-                self._sample(Sensors(nvml, self._with_gpus))
+                self._sample(Sensors(nvml, self._with_gpus, self._root))
         except Exception as error:  # a full disk, a driver that goes away: the run goes on without telemetry
             self._reasons = {**self._reasons, "telemetry": f"{type(error).__name__}: {error}"}
 
@@ -235,6 +251,16 @@ def cut(path: Path, log: Path, header: Mapping[str, Json]) -> None:
                 row["seconds"] = round((row["time_ms"] - start_ms) / 1e3, 3)
             lines.append(json.dumps(row))
     write_atomically(path, "\n".join(lines) + "\n")
+
+
+def cut_received(path: Path, log: Path) -> None:
+    """The same for a file that came from another machine, with the header that it has. A file that did not come is left out."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            header = json.loads(stream.readline())
+        cut(path, log, header)
+    except (OSError, ValueError) as error:
+        LOG.debug("%s is not cut to the run: %s", path, error)
 
 
 def rows(path: Path) -> Iterator[dict[str, Any]]:

@@ -137,7 +137,7 @@ def _image_id(program: str, image: str) -> str:
     if done.returncode != 0:
         what = "its daemon does not answer" if program == "docker" else "it does not work here"
         raise ValueError(
-            f"environment={program}: {what}: {_last_line(done.stderr)}; `{program} version` must work first"
+            f"environment={program}: {what}: {last_line(done.stderr) or 'no reason given'}; `{program} version` must work first"
         )
     done = _asked(program, "image", "inspect", "--format={{.Id}}", image)
     if done.returncode != 0:
@@ -177,9 +177,10 @@ def _asked(*words: str) -> subprocess.CompletedProcess[str]:
         ) from None
 
 
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1].strip() if lines else "no reason given"
+def last_line(text: str) -> str:
+    """The last line that says something: docker ends its complaints with where help is. Empty: there is none."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(("See '", "Run '"))]
+    return lines[-1] if lines else ""
 
 
 def end_leftovers(program: str) -> None:
@@ -210,7 +211,7 @@ def _is_gone(owner: str) -> bool:
 
 def _with_daemon(container: Container, mounts: Sequence[Mount]) -> list[str]:
     """docker's and podman's options that are spelled alike, without the image."""
-    words = [container.program, "run", "--rm", "--network=host", "--ipc=host", "--pid=host"]
+    words = [container.program, "run", "--rm", "--pull=never", "--network=host", "--ipc=host", "--pid=host"]
     words += [f"--user={os.getuid()}:{os.getgid()}", f"--label={OWNER_LABEL}={_owner()}"]
     words += [f"--mount={_csv(_fields(mount, 'target', 'readonly'))}" for mount in mounts]
     if container.run:

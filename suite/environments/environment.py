@@ -18,6 +18,7 @@ from suite.common.paths import IN_CHECKOUT, PROJECT, data_root, env_root, mapped
 from suite.common.registry import nearest
 from suite.common.typed import as_typed
 from suite.environments import containers, locks, venvs
+from suite.environments.containers import last_line
 
 LOG = logging.getLogger(__name__)
 
@@ -154,11 +155,11 @@ def installed_versions(
     except OSError as error:
         raise ValueError(f"{problem}: {command[0]}: {error.strerror}") from None
     if done.returncode != 0:
-        raise ValueError(f"{problem}: {_last_line(done.stderr) or f'exit code {done.returncode}'}")
+        raise ValueError(f"{problem}: {last_line(done.stderr) or f'exit code {done.returncode}'}")
     try:
-        versions: dict[str, str | None] = json.loads(_last_line(done.stdout))
+        versions: dict[str, str | None] = json.loads(last_line(done.stdout))
     except json.JSONDecodeError:
-        raise ValueError(f"{problem} as a Python does: {_last_line(done.stdout)!r}") from None
+        raise ValueError(f"{problem} as a Python does: {last_line(done.stdout)!r}") from None
     return versions
 
 
@@ -181,8 +182,3 @@ def _venv_python(name: str) -> Path:
     if status.state == "outdated":
         LOG.warning("environment %s is outdated (%s); update it with: %s", name, status.reason, as_typed(create))
     return status.python
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else ""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from suite.common.runspec import RunSpec
-from suite.launch.hosts import LOOPBACK, Cluster, Host, hosts_of
+from suite.launch.hosts import Cluster, Host, hosts_of
+from suite.launch.network import free_ports
 from workloads.api import Place
 
 WORKER = ("-m", "suite.worker.main")
@@ -56,41 +56,36 @@ class Framework:
         return tuple(host for host in hosts for _ in range(self.process_count(len(host.replicas), update)))
 
 
-def meet(hosts: Sequence[Host]) -> Cluster:
-    """The hosts with a free port for each replica, and one on the first for a parameter server.
-
-    Raises ValueError for a host whose address is not this machine's.
-    """
-    ports: list[int] = []
-    server_port = 0
-    for host in hosts:
-        try:
-            *found, further = free_ports(len(host.replicas) + 1, host.address)
-            ports, server_port = ports + found, server_port or further
-        except OSError as error:
-            raise ValueError(
-                f"host {host.name}: ports of {host.address} cannot be probed from here: {error.strerror or error}; "
-                f"probe them on that machine"
-            ) from None
-    return Cluster(tuple(hosts), tuple(ports), server_port)
-
-
-def free_ports(count: int, address: str = LOOPBACK) -> list[int]:
-    """Distinct TCP ports on an address of this machine that nobody listens on now. Raises OSError for another's address."""
-    probes = [socket.socket() for _ in range(count)]
+def ports_here(host: Host) -> list[int]:
+    """A free port for each replica of a host and one for a server. Raises ValueError for a host whose address is not here."""
     try:
-        for probe in probes:
-            probe.bind((address, 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+        return free_ports(len(host.replicas) + 1, host.address)
+    except OSError as error:
+        raise ValueError(
+            f"host {host.name}: ports of {host.address} cannot be probed from here: {error.strerror or error}; "
+            f"probe them on that machine"
+        ) from None
+
+
+def meet(hosts: Sequence[Host], ports_of: Callable[[Host], Sequence[int]] = ports_here) -> Cluster:
+    """The hosts with a free port for each replica, and one on the first for a parameter server, as `ports_of` finds them."""
+    found = [list(ports_of(host)) for host in hosts]
+    return Cluster(tuple(hosts), tuple(port for ports in found for port in ports[:-1]), found[0][-1])
 
 
 def thread_variables(cores: int) -> dict[str, str]:
     """Thread counts of the numerical libraries, to match the cores that a process is pinned to."""
     count = str(cores)
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": count}
+
+
+NETWORK_VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "DMLC_INTERFACE")
+"""Which interface collectives take. Gloo wants one name; NCCL's own choice may be one that leads nowhere."""
+
+
+def network_variables(host: Host) -> dict[str, str]:
+    """The interface of a host that is not alone."""
+    return dict.fromkeys(NETWORK_VARIABLES, host.interface) if host.interface else {}
 
 
 WAITING_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")

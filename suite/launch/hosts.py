@@ -5,7 +5,6 @@ Values only: nothing here probes a port or starts a process.
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
 import os
 import platform
@@ -15,10 +14,8 @@ from pathlib import Path
 from typing import Protocol
 
 from suite.common.runspec import RunSpec, safe_name
+from suite.launch.network import LOOPBACK, is_loopback
 from workloads.api import Json
-
-LOOPBACK = "127.0.0.1"
-"""The address of a host that is alone: its processes meet inside it."""
 
 
 class Interpreter(Protocol):
@@ -47,6 +44,34 @@ class Interpreter(Protocol):
 
 
 @dataclass(frozen=True)
+class Node:
+    """A machine that runs may take, as its agent describes it."""
+
+    name: str
+    """As `platform.node()` says there."""
+    address: str
+    """Where the others reach it."""
+    interface: str
+    """The network interface that has this address."""
+    cores: tuple[int, ...]
+    """CPU cores that processes may use there."""
+    hardware: Mapping[str, Json]
+    """What `suite.machine.devices.hardware` gives there."""
+
+    def record(self, first_replica: int, count: int, on_cpu: bool) -> dict[str, Json]:
+        """What `run.json` holds of it as the host of `count` devices."""
+        host = Host(
+            self.name,
+            self.address,
+            range(first_replica, first_replica + count),
+            tuple(range(count)),
+            self.cores if on_cpu else (),
+            interface=self.interface,
+        )
+        return host.record()
+
+
+@dataclass(frozen=True)
 class Host:
     """One machine of a run."""
 
@@ -62,6 +87,8 @@ class Host:
     """CPU cores that its devices share (`device=cpu`), else empty."""
     environment: Interpreter | None = None
     """None: as a worker sees it, which starts nothing."""
+    interface: str = ""
+    """The network interface that has the address; empty for a host that is alone."""
 
     @property
     def is_here(self) -> bool:
@@ -81,6 +108,7 @@ class Host:
             "first_replica": self.replicas.start,
             "devices": list(self.devices),
             "cores": list(self.cores),
+            **({"interface": self.interface} if self.interface else {}),
         }
 
 
@@ -129,6 +157,17 @@ def hosts_of(run: RunSpec, environment: Interpreter | None = None) -> tuple[Host
     return hosts
 
 
+def spread(nodes: Sequence[Node], devices: int, on_cpu: bool) -> tuple[dict[str, Json], ...]:
+    """Records of the hosts of `devices` that are dealt out to the nodes in order, equally many to each.
+
+    The processes of a host that is alone meet inside it.
+    """
+    each = devices // len(nodes)
+    if len(nodes) == 1:
+        nodes = [replace(nodes[0], address=LOOPBACK, interface="")]
+    return tuple(node.record(number * each, each, on_cpu) for number, node in enumerate(nodes))
+
+
 def recorded(run: RunSpec) -> RunSpec:
     """The run with its hosts spelled out: a worker in a container knows its machine by another name."""
     return replace(run, hosts=tuple(host.record() for host in hosts_of(run)))
@@ -137,7 +176,8 @@ def recorded(run: RunSpec) -> RunSpec:
 def _from_record(record: Mapping[str, Json], environment: Interpreter | None) -> Host:
     first, devices = record["first_replica"], tuple(record["devices"])
     replicas = range(first, first + len(devices))
-    return Host(record["name"], record["address"], replicas, devices, tuple(record["cores"]), environment)
+    cores, interface = tuple(record["cores"]), record.get("interface", "")
+    return Host(record["name"], record["address"], replicas, devices, cores, environment, interface)
 
 
 def _check(hosts: Sequence[Host], devices: int) -> None:
@@ -153,17 +193,10 @@ def _check(hosts: Sequence[Host], devices: int) -> None:
         counts = ", ".join(f"{host.name} {len(host.replicas)}" for host in hosts)
         raise ValueError(f"hosts: {counts} device(s): the number must be the same on every host")
     for host in hosts:
-        if len(hosts) > 1 and _is_loopback(host.address):
+        if len(hosts) > 1 and is_loopback(host.address):
             raise ValueError(
                 f"host {host.name}: {host.address} is reached from that machine alone; give its address on the network"
             )
-
-
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return address == "localhost" or address.startswith("localhost.")
 
 
 def machine_folder(folder: Path, host: Host, hosts: Sequence[Host]) -> Path:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from suite.common.runspec import RunSpec
 from suite.launch.base import (
+    SERVER,
+    SERVER_VARIABLE,
     WORKER,
     Command,
     Framework,
@@ -42,10 +44,10 @@ def device_variables(run: RunSpec) -> dict[str, str]:
     return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.precision == "fp32" else {}
 
 
-def store_variables(cluster: Cluster, host: Host, role: str, workers: int) -> dict[str, str]:
+def store_variables(cluster: Cluster, host: Host, role: str, workers: int, servers: int = 1) -> dict[str, str]:
     """What a process of a distributed key-value store needs (ps-lite): `role` is `scheduler`, `server` or `worker`.
 
-    The scheduler listens on the cluster's port for servers; there is one server, on the first host. MXNet begins to serve in
+    The scheduler listens on the cluster's port for servers; a single server is on the first host. MXNet begins to serve in
     the midst of being imported where DMLC_ROLE says so, when optimizers of ours cannot be loaded: so servers get it later.
     """
     return {
@@ -53,7 +55,7 @@ def store_variables(cluster: Cluster, host: Host, role: str, workers: int) -> di
         "DMLC_PS_ROOT_URI": cluster.master_address,
         "DMLC_PS_ROOT_PORT": str(cluster.server_port),
         "DMLC_NODE_HOST": host.address,
-        "DMLC_NUM_SERVER": "1",
+        "DMLC_NUM_SERVER": str(servers),
         "DMLC_NUM_WORKER": str(workers),
     }
 
@@ -67,7 +69,8 @@ def store_commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host, wo
 def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
     """A worker for the host, or under `update=async` one for each of its devices."""
     if run.settings.update != "async":
-        return single_process(run, run_file, cluster, host)
+        (worker,) = single_process(run, run_file, cluster, host)
+        return [worker] if len(cluster.hosts) == 1 else joined(run, run_file, cluster, host, worker)
     workers = run.settings.devices
     common = {
         **thread_variables(run.settings.cores_per_device),
@@ -84,6 +87,23 @@ def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list
             for process in host.replicas
         ),
     ]
+
+
+def joined(run: RunSpec, run_file: str, cluster: Cluster, host: Host, worker: Command) -> list[Command]:
+    """The worker of one of several hosts. They meet at a store (`dist_sync`): a server on each, the scheduler on the first."""
+    count, number = len(cluster.hosts), cluster.hosts.index(host)
+    roles = {f"server-{number}": "server"}
+    if number == 0:
+        roles["scheduler"] = "scheduler"
+    common = {**thread_variables(1), SERVER_VARIABLE: cluster.server_endpoint}
+    serving = [
+        Command(
+            name, (*SERVER, run_file), {**common, **store_variables(cluster, host, role, count, count)}, serves=True
+        )
+        for name, role in roles.items()
+    ]
+    own = {**worker.variables, **store_variables(cluster, host, "worker", count, count)}
+    return [*serving, Command(worker.name, worker.arguments, own)]
 
 
 def single_process(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:

@@ -17,6 +17,7 @@ from suite.environments import environment
 from suite.environments.environment import Environment
 from suite.environments.plugins import Plugin, check_trainer, equip
 from suite.launch.base import Framework
+from suite.launch.hosts import Node, spread
 from suite.machine import devices
 from suite.plan.capacity import check_inputs, check_memory
 from suite.plan.linear import chosen_library
@@ -65,14 +66,21 @@ class JobDraft:
     environment: Environment
     plugins: tuple[str, ...] = ()
     """Distributions from outside."""
+    nodes: tuple[Node, ...] = ()
+    """The machines of its runs; empty: this one, without an agent."""
 
 
-def choose(config: Config, plugins: Sequence[Plugin] = ()) -> JobDraft:
-    """Check names, devices, settings and environment. Raises ValueError with one line: what is wrong and what to type."""
+def choose(config: Config, plugins: Sequence[Plugin] = (), nodes: Sequence[Node] = ()) -> JobDraft:
+    """Check names, devices, settings and environment. Raises ValueError with one line: what is wrong and what to type.
+
+    `nodes`: the machines of the command, of which a job takes the first ones.
+    """
     workload, framework = kinds(config)
-    settings = workload.resolve(resolve_settings(config, workload, framework))
+    taken = tuple(nodes[: config["nodes"]])
+    settings = workload.resolve(resolve_settings(config, workload, framework, taken))
     env = environment.resolve(config["environment"], framework.environments[settings.device], settings.device)
-    return JobDraft(workload, framework, settings, equip(env, plugins), tuple(plugin.name for plugin in plugins))
+    names = tuple(plugin.name for plugin in plugins)
+    return JobDraft(workload, framework, settings, equip(env, plugins), names, taken)
 
 
 def kinds(config: Config) -> tuple[type[Workload], Framework]:
@@ -103,7 +111,7 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path, cell: Cel
     of_run = workload(settings, facts)
     check_workload(of_run)
     check_inputs(of_run)
-    fixed_labels, cores = _labels(settings, facts)
+    fixed_labels, cores = _labels(settings, facts, draft.nodes)
     seed_source = "system" if config["seed"] is None else "user"
     deviations = (
         *workload.deviations(settings),
@@ -115,7 +123,7 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path, cell: Cel
     versions = {"suite": __version__, **{name: version for name, version in found.items() if version is not None}}
     framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
     settings = replace(settings, linear=chosen_library(settings.linear, framework, env, framework_version))
-    hardware = devices.hardware()
+    hardware = _hardware(draft.nodes)
     runs_required = workload.official_runs
     if config["runs"] == "official" and not runs_required:
         raise ValueError(f"runs=official: no rules name a number of runs for {workload.name}; type runs=N")
@@ -138,6 +146,7 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path, cell: Cel
         versions=versions,
         git=git_state(),
         hardware=hardware,
+        hosts=spread(draft.nodes, settings.devices, settings.device == "cpu") if draft.nodes else (),
         study=cell.study.name if cell is not None else "",
         study_cell=cell.texts if cell is not None else (),
     )
@@ -154,14 +163,23 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path, cell: Cel
     )
 
 
-def _labels(settings: Settings, facts: Facts) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """What stands beside every number of the run, and the cores that its devices share."""
+def _hardware(nodes: Sequence[Node]) -> Config:
+    """Of this machine, or of the first of several, with all of them below it."""
+    if not nodes:
+        return devices.hardware()
+    listed = [{"address": node.address, "interface": node.interface, **node.hardware} for node in nodes]
+    return {**nodes[0].hardware, **({"nodes": listed} if len(nodes) > 1 else {})}
+
+
+def _labels(settings: Settings, facts: Facts, nodes: Sequence[Node] = ()) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """What stands beside every number of the run, and the cores that its devices share (those of the first machine)."""
     labels = [settings.profile] if settings.profile != "reference" else []
     cores: tuple[int, ...] = ()
     if settings.device == "cpu":
         labels.append("cpu")
-        cores = devices.cpu_cores()
-        if settings.devices * settings.cores_per_device > len(cores):
+        cores = nodes[0].cores if nodes else devices.cpu_cores()
+        least = min((len(node.cores) for node in nodes), default=len(cores))
+        if settings.devices * settings.cores_per_device > least * max(1, len(nodes)):
             labels.append("oversubscribed")
     if settings.update == "async":
         labels.append("async")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -12,6 +12,7 @@ from suite.common.paths import data_root
 from suite.common.registry import not_allowed
 from suite.environments import environment
 from suite.launch.base import Framework
+from suite.launch.hosts import Node
 from suite.machine import devices
 from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, option_keys
 
@@ -46,15 +47,21 @@ class Missing(Impossible):
         self.instead = instead
 
 
-def resolve_settings(config: Config, workload: type[Workload], framework: Framework) -> Settings:
-    """The settings of a run (seed 0) from the configuration. Raises ValueError; `Missing` for what this machine lacks."""
+def resolve_settings(
+    config: Config, workload: type[Workload], framework: Framework, nodes: Sequence[Node] = ()
+) -> Settings:
+    """The settings of a run (seed 0) from the configuration. Raises ValueError; `Missing` for what this machine lacks.
+
+    `nodes`: the machines that the run may take; without any, this one.
+    """
+    _check_nodes(config, nodes)
     profile = config["profile"]["name"]
     rules = workload.default_rules if config["rules"]["name"] == "auto" else config["rules"]["name"]
     clock = rules if config["rules"]["clock"] == "auto" else config["rules"]["clock"]
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
-    device = _device(config, profile, framework)
-    cores_per_device = _cores_per_device(config, device)
+    device = _device(config, profile, framework, nodes)
+    cores_per_device = _cores_per_device(config, device, nodes)
     precision = _precision(config, workload, framework, device)
     _check_link(config["link"], device, framework)
     values = _values(config, workload, defaults, options)
@@ -62,8 +69,6 @@ def resolve_settings(config: Config, workload: type[Workload], framework: Framew
     if dataset and dataset not in registry.names(registry.DATASETS):
         raise not_allowed("workload.dataset", dataset, registry.names(registry.DATASETS))
     targets = _targets(workload, defaults, options)
-    if config["nodes"] > 1:
-        raise Impossible(f"nodes={config['nodes']}: runs over several machines are not there yet; type nodes=1")
     if config["update"]["kind"] == "async":
         _check_asynchronous(config, workload, framework, precision)
     decided = {
@@ -170,6 +175,8 @@ def _check_asynchronous(config: Config, workload: type[Workload], framework: Fra
         ]
         instead = f", or {' or '.join(offered)}" if offered else ""
         raise Impossible(f"update=async: not offered by {workload.name} in {framework.name}; type update=sync{instead}")
+    if config["nodes"] > 1:
+        raise Impossible("update=async: nodes=1 alone is offered; type nodes=1, or update=sync")
     if config["mode"] != "train":
         raise ValueError(f"update=async: mode={config['mode']} makes no updates; type mode=train, or update=sync")
     if config["timing"]["each"] == "steps":
@@ -201,10 +208,36 @@ def _stop(config: Config, profile: str, targets: Mapping[str, float], length: st
     return stop
 
 
-def _device(config: Config, profile: str, framework: Framework) -> str:
-    """`cpu` or `cuda`; checks that there are enough of them. Raises Missing."""
+def _check_nodes(config: Config, nodes: Sequence[Node]) -> None:
+    """Raise ValueError unless the devices divide among machines that are there."""
+    count, machines = config["gpus"], config["nodes"]
+    if count % machines:
+        fitting = max(1, count // machines) * machines
+        raise ValueError(
+            f"nodes={machines} gpus={count}: every machine has the same number of devices; "
+            f"type gpus={fitting} or another multiple of {machines}"
+        )
+    if machines > max(1, len(nodes)):
+        raise Impossible(
+            f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
+            f"(salloc -N{machines}), or leave nodes out for this machine alone"
+        )
+
+
+def _where(nodes: Sequence[Node]) -> str:
+    """`this machine`, or the node with the fewest GPUs and cores."""
+    least = min(nodes, key=lambda node: (len(node.hardware["gpus"]), len(node.cores)), default=None)
+    return "this machine" if least is None else f"machine {least.name}"
+
+
+def _device(config: Config, profile: str, framework: Framework, nodes: Sequence[Node]) -> str:
+    """`cpu` or `cuda`; checks that there are enough of them on every machine. Raises Missing."""
     wanted, count = config["device"], config["gpus"]
-    visible = devices.gpus() if wanted != "cpu" else []
+    if nodes:
+        visible = min((node.hardware["gpus"] for node in nodes), key=len) if wanted != "cpu" else []
+    else:
+        visible = devices.gpus() if wanted != "cpu" else []
+    machines = max(1, len(nodes))
     if wanted == "cuda" and not visible:
         raise Missing(
             "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu",
@@ -217,9 +250,10 @@ def _device(config: Config, profile: str, framework: Framework) -> str:
             device="cpu",
         )
     use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
-    if use_cuda and count > len(visible):
-        line = f"gpus={count}: this machine shows {len(visible)} GPU(s); type gpus={len(visible)} or less"
-        raise Missing(line, gpus=len(visible))
+    if use_cuda and count > machines * len(visible):
+        most = machines * len(visible)
+        line = f"gpus={count}: {_where(nodes)} shows {len(visible)} GPU(s); type gpus={most} or less"
+        raise Missing(line, gpus=most)
     return "cuda" if use_cuda else "cpu"
 
 
@@ -234,17 +268,19 @@ def _has_cuda_environment(config: Config, profile: str, framework: Framework) ->
     return True
 
 
-def _cores_per_device(config: Config, device: str) -> int:
-    """CPU cores of one device; checks that the machine has enough for all. Raises Missing."""
-    cores, count, asked = len(devices.cpu_cores()), config["gpus"], config["cpu"]["cores_per_device"]
+def _cores_per_device(config: Config, device: str, nodes: Sequence[Node]) -> int:
+    """CPU cores of one device; checks that every machine has enough for all of its own. Raises Missing."""
+    cores = min((len(node.cores) for node in nodes), default=0) or len(devices.cpu_cores())
+    machines, asked = max(1, len(nodes)), config["cpu"]["cores_per_device"]
+    count = config["gpus"] // machines
     each = max(1, cores // count) if asked == "all" else int(asked)
     if device == "cpu" and each * count > cores and not config["oversubscribe"]:
-        fitting = max(1, cores // each)
+        fitting = max(1, cores // each) * machines
         raise Missing(
-            f"gpus={count}: {count} CPU device(s) of {each} core(s) need {each * count} cores, this machine has {cores}; "
-            f"type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
+            f"gpus={config['gpus']}: {count} CPU device(s) of {each} core(s) need {each * count} cores, {_where(nodes)} has "
+            f"{cores}; type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
             f"or oversubscribe=true (labels the result)",
-            **({"gpus": fitting} if fitting < count else {"oversubscribe": True}),
+            **({"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True}),
         )
     return each
 

@@ -62,7 +62,15 @@ def need_of(job: Job) -> Need:
 
 def preflight(need: Need) -> list[str]:
     """The warnings before a run, one line each. Raises ValueError, in one line, if the run is impossible."""
-    findings = examine(need)
+    return _warnings(examine(need))
+
+
+def preflight_of_logs(folder: Path) -> list[str]:
+    """The same for a run whose logs alone come to this machine."""
+    return _warnings([disk(folder)])
+
+
+def _warnings(findings: list[Finding]) -> list[str]:
     for finding in findings:
         if finding.level == "impossible":
             raise ValueError(finding.line)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from suite.common.run_folder import beat_file, told_file
 from suite.common.runspec import write_atomically
 from workloads.api import Json
 
@@ -40,7 +41,7 @@ class Beat:
 
 def told_path(folder: Path, process: int) -> Path:
     """Where worker `process` notes that it was told to leave: empty until then, written in the signal handler itself."""
-    return folder / f".told-{process}"
+    return folder / told_file(process)
 
 
 def was_told(folder: Path, process: int) -> bool:
@@ -53,7 +54,7 @@ def was_told(folder: Path, process: int) -> bool:
 
 def beat_path(folder: Path, process: int) -> Path:
     """Where worker `process` of the run in `folder` writes its state."""
-    return folder / f".worker-{process}.json"
+    return folder / beat_file(process)
 
 
 class Heart:

@@ -13,7 +13,7 @@ from pathlib import Path
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import place_from_environment, thread_variables
-from suite.launch.processes import die_with_parent
+from suite.launch.children import die_with_parent
 from suite.worker.heartbeat import STACK_SIGNAL, Heart, told_path
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog

@@ -12,7 +12,7 @@ from pathlib import Path
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import read_run
 from suite.launch.base import SERVER_VARIABLE
-from suite.launch.processes import die_with_parent
+from suite.launch.children import die_with_parent
 
 
 def main() -> int:

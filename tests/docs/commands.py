@@ -63,4 +63,10 @@ def commands_of(page):
             code, _, comment = joined.partition(" #")
             joined = ""
             if code.strip() and not code.startswith("#"):
-                yield Command(name, number, tuple(shlex.split(code)), comment.strip())
+                yield Command(name, number, _without_launcher(shlex.split(code)), comment.strip())
+
+
+def _without_launcher(words):
+    """What `srun` or `mpirun` starts."""
+    launched = words[0] in ("srun", "mpirun") and "python" in words
+    return tuple(words[words.index("python") :] if launched else words)

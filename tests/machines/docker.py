@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.machines import needs
+from tests.machines.machine import Machine, environment, only_child
 
 IMAGE = "suite-test:local"
 MARK = "/etc/image-of-the-suite"
@@ -22,17 +23,33 @@ LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
 UP_SECONDS = 20.0
 
 
+PRIVATE = """
+mount -t tmpfs none /run
+mount -t overlay -o lowerdir=/etc,upperdir="$0/etc",workdir="$0/work" none /etc
+exec "$@"
+"""
+"""Shell: run the arguments with a /run of their own, and an /etc that keeps what they write to itself."""
+
+
 @contextlib.contextmanager
-def daemon(folder: Path) -> Iterator[dict[str, str]]:
-    """dockerd with all its files below `folder`, and `IMAGE` in it; gives the variables by which clients find it."""
+def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, str]]:
+    """dockerd with all its files below `folder`, and `IMAGE` in it; gives the variables by which clients find it.
+
+    On a machine it is where clients look for it without any. Mounts of its containers are gone with it.
+    """
     socket = f"unix://{folder}/socket"
+    inside = machine.command([]) if machine is not None else []
+    for name in ("etc", "work"):
+        (folder / name).mkdir()
     words = [
-        *(needs.program("unshare"), "--mount"),  # its mounts are gone with it
+        *(*inside, needs.program("unshare"), "--mount", "sh", "-ec", PRIVATE, str(folder)),
         *(needs.program("dockerd"), f"--host={socket}", f"--data-root={folder}/data", f"--exec-root={folder}/exec"),
         *(f"--pidfile={folder}/pid", "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs"),
         *("--exec-opt=native.cgroupdriver=cgroupfs", "--log-level=warn"),
     ]
-    variables = {**os.environ, "DOCKER_HOST": socket, "PATH": f"{os.environ['PATH']}:{needs.SYSTEM_PATH}"}
+    variables = {**environment(), "DOCKER_HOST": socket}
+    if machine is not None:
+        machine.run(["ln", "-s", folder / "socket", "/run/docker.sock"])
     with open(folder / "log", "wb") as log:
         process = subprocess.Popen(words, stdout=log, stderr=log, env=variables)
     try:
@@ -42,10 +59,11 @@ def daemon(folder: Path) -> Iterator[dict[str, str]]:
             assert process.poll() is None, f"dockerd ended:\n{said}"
             assert time.monotonic() < deadline, f"dockerd does not answer:\n{said}"
             time.sleep(0.1)
-        subprocess.run(["docker", "import", "-", IMAGE], input=_root(), env=variables, capture_output=True, check=True)
+        words = ["docker", "import", "-", IMAGE]
+        subprocess.run(words, input=_root(), env=variables, capture_output=True, check=True)
         yield {"DOCKER_HOST": socket}
     finally:
-        process.terminate()
+        (process if machine is None else only_child(process)).terminate()
         process.wait(UP_SECONDS)
 
 

@@ -154,6 +154,14 @@ class Machine:
         words = [*self.enter("mount"), "mount", "--rbind", os.fspath(source), target]
         subprocess.run(words, check=True, env=environment())
 
+    def open_to_all(self, path: Path) -> None:
+        """Every user of the machine reaches `path`, whatever folders above it are closed here, such as root's home."""
+        closed = next((parent for parent in reversed(path.parents) if not parent.stat().st_mode & 0o001), None)
+        if closed is not None:
+            script = 'mkdir -p /run/open && mount --rbind "$0" /run/open && mount -t tmpfs -o mode=755 none "$1" && ' \
+                'mkdir -p "$0" && mount --rbind /run/open "$0"'  # fmt: skip
+            self.run(["sh", "-c", script, path, closed])
+
 
 def environment(variables: Mapping[str, str] | None = None) -> dict[str, str]:
     """Variables of a command on a machine: those of this process, its PATH with the folders of daemons, and `variables`."""

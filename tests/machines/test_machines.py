@@ -18,6 +18,8 @@ from tests.machines.machines import UP_SECONDS
 
 HOST_FOLDERS = ("/run", "/etc", "/etc/ssh", "/etc/slurm", "/var/log", "/var/spool", "/var/lib", "~", "~/.ssh")
 """Where daemons and clients would write, if they wrote outside the machines' folder."""
+DAEMONS = ("ssh", "slurm", "munge", "hub", "node")
+"""What names of their files hold; others may write to those folders at the same time."""
 SERVE = "import socket; s = socket.create_server(('', 5000)); c, _ = s.accept()\nwhile c.recv(1 << 20): pass"
 SEND = "import socket, sys; c = socket.create_connection((sys.argv[1], 5000)); c.sendall(bytes(int(sys.argv[2])))"
 REACH = "import socket, sys; socket.create_connection((sys.argv[1], 22), timeout=1)"
@@ -29,12 +31,13 @@ def python(machine, code, *words, check=True):
 
 def names_of_host():
     folders = [Path(name).expanduser() for name in HOST_FOLDERS]
-    return {str(path) for folder in folders if folder.is_dir() for path in folder.iterdir()}
+    found = [str(path) for folder in folders if folder.is_dir() for path in folder.iterdir()]
+    return {name for name in found if any(word in name for word in DAEMONS)}
 
 
 def test_all_is_up_in_time_and_nothing_is_left(tmp_path):
     require(ssh=True, slurm=True)
-    mounts, names = Path("/proc/self/mountinfo").read_text(), names_of_host()
+    names = names_of_host()
     start = time.monotonic()
     with Machines.up(tmp_path, 2) as made:
         ssh.start(made)
@@ -48,7 +51,7 @@ def test_all_is_up_in_time_and_nothing_is_left(tmp_path):
     assert up < UP_SECONDS
     assert time.monotonic() - stop < 5
     assert not any(psutil.pid_exists(pid) for pid in [*inits, *seen])
-    assert Path("/proc/self/mountinfo").read_text() == mounts
+    assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
     assert names_of_host() == names
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "log",
@@ -84,7 +87,7 @@ def test_a_rate_is_kept(machines, tmp_path):
     start = time.monotonic()
     python(left, SEND, "node2", 3_000_000)
     server.client.wait(30)
-    assert time.monotonic() - start > (3_000_000 - 512 * 1024) * 8 / 20e6  # all but what the bucket holds at once
+    assert time.monotonic() - start > (3_000_000 - 32 * 1024) * 8 / 20e6  # all but what the bucket holds at once
 
 
 def test_ssh_goes_everywhere_until_the_cable_is_out(machines):

@@ -12,9 +12,9 @@ from unittest import mock
 import numpy as np
 
 from suite.common.registry import load_trainer
-from suite.launch.base import free_ports
 from suite.launch.hosts import Cluster, hosts_of
 from suite.launch.mxnet import store_variables
+from suite.launch.network import free_ports
 from tests.probes.image_trainers import place_here, under
 from tests.suite.two_hosts import make_run
 from tests.workloads.zoo import synthetic_zoo

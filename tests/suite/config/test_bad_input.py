@@ -48,7 +48,22 @@ CASES = {
     "precision": ((*TOY_RUN, "precision=bf16"), "precision (for toy in plain)=bf16: allowed: fp32"),
     "precision of GPUs": ((*NCF, "precision=tf32", "device=cpu"), "type precision=fp32 or bf16, or device=cuda"),
     "runs": ((*NCF, "runs=few"), "runs=few: allowed: official | N"),
-    "nodes": ((*TOY_RUN, "nodes=2"), "type nodes=1"),
+    "nodes": (
+        (*TOY_RUN, "nodes=2", "gpus=2"),
+        "nodes=2: which machines? type launch.hosts=[a,b] (ssh), run this inside",
+    ),
+    "nodes that do not divide": ((*TOY_RUN, "nodes=3", "gpus=8"), "type gpus=6 or another multiple of 3"),
+    "nodes in a sweep": (
+        ("-m", *TOY_RUN, "nodes=2,3", "gpus=1"),
+        "and gpus=1 nodes=2, gpus=1 nodes=3 do not; type others",
+    ),
+    "launch": ((*TOY_RUN, "launch=mpi"), "launch.by=mpi: allowed: auto, external, local, slurm, ssh"),
+    "hosts": ((*TOY_RUN, "nodes=2", "gpus=2", "launch.hosts=a[1"), "a[1: not a list of hosts"),
+    "more nodes than hosts": (
+        (*TOY_RUN, "nodes=2", "gpus=2", "launch.hosts=[a]"),
+        "nodes=2: 1 named (a); type nodes=1",
+    ),
+    "lease": ((*TOY_RUN, "launch.lease_seconds=1"), "launch.lease_seconds=1: at least 2"),
     "no such trainer": (("workload=toy", "profile=demo"), "framework (for workload=toy)=pytorch: allowed: plain"),
     "hyperparameter set": (
         (*NCF, "workload.hyperparameter_set=nvidia"),

@@ -64,6 +64,12 @@ def test_a_study_composes_where_its_workload_is_installed(name, size):
             assert set(job.cell.texts) <= set(job.overrides)
 
 
+def test_a_study_may_say_why_it_cannot_run(monkeypatch):
+    composed_by_hand(monkeypatch, {**SENTENCE, "axes": {"seed": [1, 2]}, "refused": "not on a Sunday"})
+    with pytest.raises(ValueError, match=r"^study=own: not on a Sunday\Z"):
+        values("study=own")
+
+
 def test_axes_are_crossed_with_each_other_and_with_the_points(monkeypatch):
     described = {
         **SENTENCE,
@@ -119,7 +125,6 @@ def test_the_small_size_is_another_set_of_points():
         (["study=dgx1_article", "gpus=3"], r"no such point; its points have gpus=1,4,8"),
         (["study=frameworks", "batsh=1"], r"batsh: there is no such key"),
         (["study=frameworks", "resume=true,false"], r"one value for the whole study"),
-        (["study=nodes"], r"over several machines are not there yet"),
     ],
 )
 def test_a_mistake_is_one_line(typed, expected):

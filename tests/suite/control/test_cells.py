@@ -92,7 +92,10 @@ def test_a_gpu_that_is_not_seen_is_not_judged(monkeypatch):
         (("link=no_p2p",), "link=no_p2p: CPU cores have no links of their own"),
         (("precision=fp16",), "precision (for ncf in pytorch)=fp16: allowed: "),
         (("precision=tf32",), "precision=tf32: GPUs alone have it"),
-        (("nodes=2",), "nodes=2: runs over several machines"),
+        (
+            ("nodes=2", "gpus=2"),
+            "nodes=2: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation",
+        ),
         (("gpus=4096",), "gpus=4096: 4096 CPU device(s)"),
         (("gpus=2", "batch=global:1", "oversubscribe=true"), "batch=global:1: 1 sample(s) per step cannot be shared"),
     ],
@@ -104,22 +107,28 @@ def test_what_a_machine_or_a_framework_cannot_do_is_no_mistake(typed, said):
     assert str(error.value).startswith(said)
 
 
+WITHOUT_LINKS = {"NCCL_P2P_DISABLE", "MXNET_ENABLE_GPU_P2P"}
+
+
 @pytest.mark.parametrize(
-    ("link", "variables"), [("auto", set()), ("no_p2p", {"NCCL_P2P_DISABLE", "MXNET_ENABLE_GPU_P2P"})]
+    ("link", "variables"),
+    [("auto", set()), ("no_p2p", WITHOUT_LINKS), ("network", {*WITHOUT_LINKS, "NCCL_SHM_DISABLE"})],
 )
 def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link, variables):
     started = []
-    command = SimpleNamespace(arguments=(), variables={"OWN": "1"}, name="worker-0")
-    host = SimpleNamespace(environment=SimpleNamespace(map_path=str, command=lambda *words: list(words)))
-    monkeypatch.setattr(supervise, "meet", lambda hosts: SimpleNamespace(hosts=[host]))
-    monkeypatch.setattr(supervise.processes, "start", lambda words, given, *_: started.append(given))
+    command = SimpleNamespace(arguments=(), variables={"OWN": "1"}, name="worker-0", serves=False)
+    environment = SimpleNamespace(map_path=str, command=lambda *words: list(words), of_process=lambda *_: environment)
+    host = SimpleNamespace(environment=environment, interface="")
+    machine = SimpleNamespace(folder=tmp_path, start=lambda name, words, given: started.append(given))
+    monkeypatch.setattr(supervise, "meet", lambda hosts, ports: SimpleNamespace(hosts=[host]))
     one = supervise.Supervisor.__new__(supervise.Supervisor)
-    one.run_spec, one.hosts, one.folder = SimpleNamespace(settings=SimpleNamespace(link=link)), [host], tmp_path
-    one.framework, one.children = SimpleNamespace(commands=lambda *_: [command]), {}
+    one.run_spec, one.hosts, one.machines = SimpleNamespace(settings=SimpleNamespace(link=link)), [host], [machine]
+    one.framework, one.children, one._servers = SimpleNamespace(commands=lambda *_: [command]), {}, set()
+    one._command_hosts = {}
     one._start()
     (given,) = started
     assert given["OWN"] == "1"
-    assert {name for name in supervise.WITHOUT_LINKS if name in given} == variables
+    assert {name for name in (*WITHOUT_LINKS, "NCCL_SHM_DISABLE") if name in given} == variables
 
 
 @pytest.mark.slow

@@ -22,13 +22,13 @@ MOUNTS = (Mount("/code", "/code"), Mount("/data", "/mnt/data"), Mount(RUN, RUN, 
 
 GOLDEN = {
     "docker": f"""
-        docker run --rm --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
+        docker run --rm --pull=never --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
         --mount=type=bind,source=/code,target=/code,readonly --mount=type=bind,source=/data,target=/mnt/data,readonly
         '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}' '--label=suite.run={RUN}'
         --userns=host --group-add=44 --gpus=all --ulimit=memlock=-1 --ulimit=stack=67108864
         --shm-size=1g image:1 env""",
     "podman": f"""
-        podman run --rm --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
+        podman run --rm --pull=never --network=host --ipc=host --pid=host --user=1000:100 --label=suite.owner=me/1/2
         --mount=type=bind,source=/code,target=/code,readonly --mount=type=bind,source=/data,target=/mnt/data,readonly
         '--mount=type=bind,"source={RUN}","target={RUN}"' --name={NAME} '--workdir={RUN}' '--label=suite.run={RUN}'
         --security-opt=label=disable --userns=keep-id --group-add=keep-groups --ulimit=host
@@ -235,6 +235,14 @@ def test_an_image_that_is_no_file(program, name, image, line):
     program(name, "echo mine")
     with pytest.raises(ValueError, match=line):
         resolve({"name": name, "image": image}, "torch")
+
+
+def test_where_help_is_is_no_reason():
+    assert containers.last_line("docker: No such image: a:1\n\nRun 'docker run --help' for more information\n") == (
+        "docker: No such image: a:1"
+    )
+    assert containers.last_line("docker: no.\nSee 'docker run --help'.\n") == "docker: no."
+    assert containers.last_line("") == ""
 
 
 def test_mounts_that_do_not_exist(program):

@@ -32,14 +32,21 @@ print(json.dumps({"mark": os.path.exists(sys.argv[1]), "writable": [writable(fol
 """
 
 
+def files_of_host():
+    """What a daemon writes outside of its own folders, if it is let."""
+    return {path for name in ("/run/docker", "/run/containerd", "/etc/docker") for path in Path(name).rglob("*")}
+
+
 @pytest.fixture(scope="module")
 def docker(tmp_path_factory):
     """Variables of a daemon that has an image."""
     reason = needs.missing(needs.DOCKER)
     if reason:
         pytest.skip(reason)
+    before = files_of_host()
     with daemon(tmp_path_factory.mktemp("docker")) as found:
         yield found
+    assert files_of_host() == before
 
 
 def mounts(python):

@@ -5,7 +5,8 @@ import platform
 import pytest
 
 from suite.environments.environment import Environment
-from suite.launch.hosts import LOOPBACK, Host, hosts_of, machine_folder, recorded
+from suite.launch.hosts import Host, hosts_of, machine_folder, recorded
+from suite.launch.network import LOOPBACK
 from tests.suite.two_hosts import HOSTS, make_run
 
 

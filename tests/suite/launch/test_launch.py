@@ -5,8 +5,9 @@ import json
 import pytest
 
 from suite.launch.base import SERVER, SERVER_VARIABLE, WORKER, meet, place_of
-from suite.launch.hosts import LOOPBACK, Cluster, hosts_of
+from suite.launch.hosts import Cluster, hosts_of
 from suite.launch.mxnet import MXNET, ROLE_VARIABLE
+from suite.launch.network import LOOPBACK
 from suite.launch.pytorch import PYTORCH
 from suite.launch.tensorflow import TENSORFLOW
 from tests.suite.two_hosts import HOSTS, make_run
@@ -109,7 +110,8 @@ def test_tensorflow_on_two_hosts_knows_every_address():
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
 def test_mxnet_has_one_process_on_each_host(hosts, devices):
     by_host = commands(MXNET, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
-    for process, (command,) in enumerate(by_host):
+    for process, (*serving, command) in enumerate(by_host):
+        assert [one.name for one in serving] == ([f"server-{process}", *["scheduler"][process:]] if hosts else [])
         assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
         rank = (command.variables["RANK"], command.variables["WORLD_SIZE"])
         assert rank == (str(process), str(len(by_host)))
@@ -220,3 +222,17 @@ def test_a_server_has_a_port_of_its_own():
     cluster = meet(hosts_of(make_run(devices=3)))
     assert cluster.server_port not in (0, *cluster.ports)
     assert cluster.server_endpoint == f"{LOOPBACK}:{cluster.server_port}"
+
+
+def test_mxnet_on_two_hosts_has_a_server_on_each_and_one_scheduler():
+    by_host = commands(MXNET, make_run(HOSTS, device="cuda", devices=8), PORTS)
+    meeting = {"DMLC_PS_ROOT_URI": "10.0.0.1", "DMLC_PS_ROOT_PORT": "0", "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "2"}
+    for host, address, roles in zip(
+        by_host, ("10.0.0.1", "node-b.cluster"), (["server", "scheduler"], ["server"]), strict=True
+    ):
+        assert [command.variables["SUITE_STORE_ROLE"] for command in host[:-1]] == roles
+        assert [command.serves for command in host] == [True] * len(roles) + [False]
+        assert host[-1].variables["DMLC_ROLE"] == "worker"
+        for command in host:
+            assert meeting.items() <= command.variables.items()
+            assert command.variables["DMLC_NODE_HOST"] == address

@@ -24,7 +24,7 @@ def two_cores(monkeypatch):
 def only_environment(monkeypatch, *names):
     """These environments alone are there."""
 
-    def resolve(config, default):
+    def resolve(config, default, device="cpu"):
         name = default if config["name"] == "auto" else config["name"]
         if name not in names:
             raise ValueError(f"environment {name} does not exist; make it with: suite env create {name}")

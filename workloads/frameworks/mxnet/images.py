@@ -82,7 +82,8 @@ class ImageTrainer(ModelTrainer):
         stats = super().train(steps, first_step)
         for replica in self.replicas:
             self._divide_for(replica, shapes)
-        mean = np.mean([replica.moving.asnumpy() for replica in self.replicas], axis=0, dtype=np.float64)
+        moving = np.stack([replica.moving.asnumpy() for replica in self.replicas])
+        mean = np.mean(self.of_all({"moving": moving})["moving"], axis=(0, 1), dtype=np.float64)
         self._set_statistics([mean * quotient])
         return stats
 

@@ -11,7 +11,7 @@ from workloads.api import Array, Arrays, Batch, Exchange, GradientTraffic, Param
 from workloads.frameworks.mxnet.flat import Layout, total, views
 from workloads.frameworks.mxnet.graphs import Graphs, Inputs, Model
 from workloads.frameworks.mxnet.optimizers import build_optimizer
-from workloads.frameworks.mxnet.server import ServerUpdate, Store, serve
+from workloads.frameworks.mxnet.server import ServerUpdate, Store, SyncStore, serve
 from workloads.frameworks.mxnet.trainer import MXNetTrainer, memory_errors
 
 FP32_BYTES = 4
@@ -109,7 +109,7 @@ class ModelTrainer(MXNetTrainer):
 
     @classmethod
     def serve(cls, workload: Workload, address: str, workers: int) -> None:
-        """Be the scheduler or the server of `update=async`."""
+        """Be the scheduler or a server of a store."""
         serve()
 
     def build(self) -> None:
@@ -120,6 +120,9 @@ class ModelTrainer(MXNetTrainer):
         self.replicas: Sequence[Replica] = [self.build_replica(context) for context in self.contexts]
         flats, gradients = ([getattr(one, name) for one in self.replicas] for name in ("flat", "gradient"))
         self.optimizer = build_optimizer(self.update_settings, self.layout, flats, gradients)
+        if self.settings.update != "async" and self.place.processes > 1:
+            self.store = SyncStore(self.place.process, self.place.processes)
+            self.optimizer.sum.join(self.store.sums)
 
     def _warm_up(self) -> None:
         """What the run's mode does, once for every shape: of training, and of evaluation on each context."""

@@ -1,10 +1,14 @@
-"""Asynchronous SGD in MXNet: a KVStore of type `dist_async`, whose server applies what each worker pushes.
+"""What several MXNet processes do at servers of a KVStore: asynchronous SGD, and the sums of synchronous SGD over machines.
 
-Key 0 is the flat vector of all trained parameters. The server updates it by the suite's optimizers: MXNet sends the server an
-optimizer as a pickle of its own making, between the processes of one run; it holds settings and a layout.
+Under `update=async` the store is of type `dist_async`, and its server applies what each worker pushes. Key 0 is the flat
+vector of all trained parameters. The server updates it by the suite's optimizers: MXNet sends the server an optimizer as a
+pickle of its own making, between the processes of one run; it holds settings and a layout.
 
 MXNet has no other way between processes. So the keys after it, one for each worker, carry what is gathered and broadcast:
 fixed pieces of bytes, which the server copies.
+
+Over several machines the store is of type `dist_sync`: servers, one on each, give back the sum of what all workers push.
+What is gathered and broadcast goes that way too: each worker has a row, in which the others push zeros.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ ROLE_VARIABLE = "SUITE_STORE_ROLE"
 """Says what a process that serves is: `scheduler` or `server`."""
 WEIGHTS = 0
 """The key of the weights; worker r writes key 1 + r."""
+ROWS = 1 << 20
+"""The key of what is gathered by sums."""
 PIECE = 1 << 16
 """float32 numbers of a piece: 256 KiB. The first says how many bytes there are, of this piece and all after it."""
 
@@ -71,43 +77,24 @@ class ServerUpdate(mx.optimizer.Optimizer):
         weight[size:] = counts
 
 
-class Store:
-    """A worker's way to the server (`workloads.api.Channel`), and to the other workers."""
+class Meeting:
+    """What workers of a store can do together: subclasses give `_turn`."""
 
-    def __init__(
-        self, flat: mx.nd.NDArray, gradient: mx.nd.NDArray, update: ServerUpdate, worker: int, workers: int
-    ) -> None:
-        self._flat, self._gradient = flat, gradient
+    def __init__(self, kind: str, worker: int, workers: int) -> None:
         self._worker, self._workers = worker, workers
-        self._store = mx.kv.create("dist_async")
-        if worker == 0:
-            self._store.set_optimizer(update)
-        self._weights = mx.nd.concat(flat.as_in_context(mx.cpu()), mx.nd.zeros((tail_size(workers),)), dim=0)
-        self._store.init(WEIGHTS, self._weights)
-        for other in range(workers):
-            self._store.init(1 + other, mx.nd.zeros((PIECE,)))
-
-    def pull(self) -> Array:
-        """The server's weights into the flat vector; their tail."""
-        self._store.pull(WEIGHTS, out=self._weights)
-        size = self._flat.size
-        self._weights[:size].copyto(self._flat)
-        tail: Array = self._weights[size:].asnumpy()
-        return tail
-
-    def push(self, tail: Array) -> None:
-        """The flat gradients and the tail to the server."""
-        self._store.push(WEIGHTS, mx.nd.concat(self._gradient.as_in_context(mx.cpu()), mx.nd.array(tail), dim=0))
+        self._store = mx.kv.create(kind)
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
         """Collective: the arrays of every worker on worker 0, None elsewhere."""
+        found = self.all_gather(arrays)
+        return found if self._worker == 0 else None
+
+    def all_gather(self, arrays: Arrays) -> list[Arrays]:
+        """Collective: the arrays of every worker, in every worker."""
         stream = io.BytesIO()
         named: dict[str, Any] = dict(arrays)
         np.savez(stream, **named)
-        texts = self._exchanged(stream.getvalue())
-        if self._worker != 0:
-            return None
-        return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in texts]
+        return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in self._exchanged(stream.getvalue())]
 
     def broadcast(self, value: float) -> float:
         """Collective: worker 0's value."""
@@ -131,6 +118,65 @@ class Store:
         return found
 
     def _turn(self, piece: Array) -> list[Array]:
+        """Collective: one's own piece, float32 (PIECE,), for all others'."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Collective: leave; the last one ends the servers."""
+        mx.nd.waitall()
+        self._store = None
+
+
+class SyncStore(Meeting):
+    """Sums over the processes of several machines, one on each."""
+
+    def __init__(self, worker: int, workers: int) -> None:
+        super().__init__("dist_sync", worker, workers)
+        self._store.init(ROWS, mx.nd.zeros((workers, 2 * PIECE)))
+
+    @property
+    def sums(self) -> mx.kv.KVStore:
+        """What gives the sum of what contexts of all processes push. Keys are the caller's, below ROWS."""
+        return self._store
+
+    def _turn(self, piece: Array) -> list[Array]:
+        """Two bytes to a number: small whole numbers survive a sum with zeros, where bytes taken for numbers would not."""
+        rows = np.zeros((self._workers, 2 * PIECE), np.float32)
+        rows[self._worker] = piece.view(np.uint16)
+        found = mx.nd.zeros(rows.shape)
+        self._store.push(ROWS, mx.nd.from_numpy(rows))
+        self._store.pull(ROWS, out=found)
+        return [row.astype(np.uint16).view(np.float32) for row in found.asnumpy()]
+
+
+class Store(Meeting):
+    """A worker's way to the server (`workloads.api.Channel`), and to the other workers."""
+
+    def __init__(
+        self, flat: mx.nd.NDArray, gradient: mx.nd.NDArray, update: ServerUpdate, worker: int, workers: int
+    ) -> None:
+        super().__init__("dist_async", worker, workers)
+        self._flat, self._gradient = flat, gradient
+        if worker == 0:
+            self._store.set_optimizer(update)
+        self._weights = mx.nd.concat(flat.as_in_context(mx.cpu()), mx.nd.zeros((tail_size(workers),)), dim=0)
+        self._store.init(WEIGHTS, self._weights)
+        for other in range(workers):
+            self._store.init(1 + other, mx.nd.zeros((PIECE,)))
+
+    def pull(self) -> Array:
+        """The server's weights into the flat vector; their tail."""
+        self._store.pull(WEIGHTS, out=self._weights)
+        size = self._flat.size
+        self._weights[:size].copyto(self._flat)
+        tail: Array = self._weights[size:].asnumpy()
+        return tail
+
+    def push(self, tail: Array) -> None:
+        """The flat gradients and the tail to the server."""
+        self._store.push(WEIGHTS, mx.nd.concat(self._gradient.as_in_context(mx.cpu()), mx.nd.array(tail), dim=0))
+
+    def _turn(self, piece: Array) -> list[Array]:
         """Collective: write one's own key, read all."""
         own, pieces = mx.nd.zeros((PIECE,)), [mx.nd.zeros((PIECE,)) for _ in range(self._workers)]
         self._store.push(1 + self._worker, mx.nd.from_numpy(piece))
@@ -142,8 +188,3 @@ class Store:
         found = [one.asnumpy() for one in pieces]
         self._store._barrier()  # nobody writes the next piece before all have read this one
         return found
-
-    def close(self) -> None:
-        """Collective: leave; the last one ends the server."""
-        mx.nd.waitall()
-        self._store = None

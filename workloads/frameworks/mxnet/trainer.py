@@ -16,7 +16,7 @@ import mxnet as mx
 import numpy as np
 
 from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
-from workloads.frameworks.mxnet.server import Store
+from workloads.frameworks.mxnet.server import Meeting, SyncStore
 
 T = TypeVar("T")
 
@@ -28,13 +28,11 @@ _OUT_OF_MEMORY = ("failed to allocate", "out of memory", "could not create a mem
 class MXNetTrainer(Trainer):
     """One process, all its devices. Subclasses give `step`, `loss` and `outputs`."""
 
-    store: Store | None = None
-    """Under `update=async`: the way to the server and to the other processes, once it is open."""
+    store: Meeting | None = None
+    """Under `update=async` and over several machines: the way to the other processes, once it is open."""
 
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
-        if place.processes != 1 and self.settings.update != "async":
-            raise ValueError(f"mxnet drives all devices from one process, not {place.processes}; use nodes=1")
         # CPU contexts are numbered too: each number has its own worker thread (and OMP_NUM_THREADS threads below it).
         self.contexts = [
             mx.gpu(int(name.partition(":")[2] or 0)) if name.startswith("cuda") else mx.cpu(number)
@@ -89,7 +87,14 @@ class MXNetTrainer(Trainer):
             for parts in queued:
                 total += _read(parts, count)
             mx.nd.waitall()
-        return TrainStats(count, total / max(count, 1))
+        return TrainStats(count, float(self.of_all({"loss": np.array(total)})["loss"].sum()) / max(count, 1))
+
+    def of_all(self, arrays: Arrays) -> Arrays:
+        """Collective over several machines: each array as a row of its own for each process, else as the only row."""
+        if not isinstance(self.store, SyncStore):
+            return {name: array[None] for name, array in arrays.items()}
+        gathered = self.store.all_gather(arrays)
+        return {name: np.stack([one[name] for one in gathered]) for name in arrays}
 
     def predict(self, batches: Iterable[list[Batch]]) -> Iterator[tuple[Batch, Arrays]]:
         """Each batch with its outputs; while one list is read, the next is computed on all contexts at once."""
@@ -106,11 +111,11 @@ class MXNetTrainer(Trainer):
         mx.nd.waitall()
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """There is one process, but under `update=async`."""
+        """There is one process on each machine, but under `update=async`."""
         return [arrays] if self.store is None else self.store.gather(arrays)
 
     def broadcast(self, value: float) -> float:
-        """There is one process, but under `update=async`."""
+        """There is one process on each machine, but under `update=async`."""
         return value if self.store is None else self.store.broadcast(value)
 
     def memory_peak_bytes(self) -> int:

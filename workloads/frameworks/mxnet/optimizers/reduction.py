@@ -26,6 +26,12 @@ class GradientSum:
             for owner, parts in enumerate(self.parts):
                 self.store.init(owner, parts[owner])
 
+    def join(self, store: mx.kv.KVStore) -> None:
+        """Sum over the contexts of other processes too: they do the same by the same store."""
+        self.store = store
+        for owner, parts in enumerate(self.parts):
+            store.init(owner, parts[owner])
+
     def reduce(self) -> None:
         """Enqueue the sum. In phases, since all segments of a context are one vector to the engine: each loop runs on
         all contexts at once."""

@@ -1,0 +1,225 @@
+"""One agent: obeys the controller, looks at its processes ten times a second, and ends with the line or its lease.
+
+Down: `{"do": …, "id": n, …}`; every one is answered by `{"answer": n, …}`, or `{"answer": n, "error": text}`. Up, unasked: the
+machine's facts (once), `exit` of a command, `gone` ids of workers, `file` contents, `oom_kills`, and `signal`, when the
+scheduler sends one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from suite.agent import tree
+from suite.agent.facts import facts
+from suite.agent.shipment import Shipment
+from suite.agent.wire import Message, Wire, packed, unpacked
+from suite.common.run_folder import RUN_FILE, is_beat
+from suite.launch import children, network
+from suite.machine import cgroups
+
+TICK_SECONDS = 0.1
+MOST_BYTES = 4 << 20
+"""Of all files, at one look: a worker that writes without end must not hold up beats."""
+MOST_BACKLOG = 200
+"""Messages that may wait on the line; above, only beats are added: a link that is down must not fill the memory."""
+READ_BYTES = 1 << 20
+"""Largest file that is read for the controller: manifests and markers."""
+FROM_SCHEDULER = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
+
+
+class Agent:
+    """Serves one controller, run after run."""
+
+    def __init__(self, wire: Wire, lease_seconds: float) -> None:
+        self.wire = wire
+        self.lease_seconds = lease_seconds
+        self.folder: Path | None = None
+        """Where the workers of the run write; None between runs."""
+        self.started: dict[str, subprocess.Popen[bytes]] = {}
+        self._told_exits: set[str] = set()
+        self._pids: dict[str, int] = {}
+        """Beat file to the id of its worker."""
+        self._gone: set[int] = set()
+        self._watches_pids = True
+        self._oom_kills = cgroups.oom_kills()
+        self._told_kills = 0
+        self._signal = 0
+        self._leaving = False
+
+    def run(self) -> None:
+        """Until the controller says so, its end of the line closes, or the lease runs out; no process is left then."""
+        for number in FROM_SCHEDULER:
+            signal.signal(number, self._note_signal)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the controller's
+        children.adopt_orphans()
+        self.wire.send(facts=facts())
+        try:
+            while not (self._leaving or self.wire.ended.is_set() or self.wire.silent_seconds > self.lease_seconds):
+                for message in self.wire.received(TICK_SECONDS):
+                    self._obey(message)
+                self.tick()
+        finally:
+            self._forget_run()
+            self.wire.close()
+
+    def _note_signal(self, number: int, frame: FrameType | None) -> None:
+        self._signal = self._signal or number
+
+    def tick(self) -> None:
+        """One look. Exits and ids come before the files are read and go up after them: a worker's last word counts."""
+        if self._signal:
+            self.wire.send(signal=signal.Signals(self._signal).name)
+            self._signal = 0
+        exits = {name: child.poll() for name, child in self.started.items() if name not in self._told_exits}
+        gone = [pid for pid in self._pids.values() if pid not in self._gone and not tree.alive(pid)]
+        self._ship()
+        for name, code in exits.items():
+            if code is not None:
+                self._told_exits.add(name)
+                self.wire.send(exit=name, code=code)
+        if gone:
+            self._gone |= set(gone)
+            self.wire.send(gone=gone)
+        self._tell_memory()
+        tree.reap(frozenset(child.pid for child in self.started.values()))
+
+    def _ship(self, most_bytes: float = MOST_BYTES) -> None:
+        if self.folder is None:
+            return
+        for message in self._shipment.new(most_bytes if self.wire.backlog < MOST_BACKLOG else 0):
+            if is_beat(message["file"]) and self._watches_pids:
+                with contextlib.suppress(ValueError, KeyError):
+                    self._pids[message["file"]] = json.loads(message["whole"])["pid"]
+            self.wire.send(**message)
+
+    def _tell_memory(self) -> None:
+        kills = cgroups.oom_kills() - self._oom_kills
+        if kills != self._told_kills:
+            self._told_kills = kills
+            self.wire.send(oom_kills=kills)
+
+    # -- what the controller asks ---------------------------------------------------------------------------------
+
+    def _obey(self, message: Message) -> None:
+        orders: Mapping[str, Callable[..., dict[str, Any] | None]] = {
+            **{
+                "begin": self._begin,
+                "start": self._start,
+                "stack": self._stack,
+                "ping": self._ping,
+                "finish": self._finish,
+            },
+            **{"read": self._read, "ports": self._ports, "route": self._route, "leave": self._leave},
+            "ask": functools.partial(self._ask, message["id"]),
+        }
+        order = {name: value for name, value in message.items() if name not in ("do", "id")}
+        try:
+            answer = orders[message["do"]](**order)
+        except (OSError, ValueError) as error:
+            answer = {"error": getattr(error, "strerror", None) or str(error)}
+        if answer is not None:
+            self.wire.send(answer=message["id"], **answer)
+
+    def _begin(self, run: dict[str, Any], files: Mapping[str, str], watches_pids: bool) -> dict[str, Any]:
+        """A folder for the run of its own, with run.json and the files beside it."""
+        self._forget_run()
+        self.folder = Path(tempfile.mkdtemp(prefix="suite-run-"))
+        for name, content in files.items():
+            (self.folder / name).write_bytes(unpacked(content))
+        run["folder"] = str(self.folder)
+        (self.folder / RUN_FILE).write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        self._shipment, self._watches_pids = Shipment(self.folder), watches_pids
+        self._oom_kills, self._told_kills = cgroups.oom_kills(), 0
+        return {"folder": str(self.folder)}
+
+    def _start(self, name: str, arguments: list[str], variables: Mapping[str, str]) -> dict[str, Any]:
+        assert self.folder is not None
+        log = self.folder / f"{name}.log"
+        child = children.start(arguments, {**os.environ, **variables}, log, self.folder)
+        self.started[name] = child
+        return {"pid": child.pid}
+
+    def _stack(self, pid: int, number: int) -> dict[str, Any]:
+        if pid not in self._pids.values():
+            raise ValueError(f"{pid} is no worker here")
+        os.kill(pid, number)
+        return {}
+
+    def _ping(self) -> dict[str, Any]:
+        """Answered after a look: what had happened here by now is known there before the answer."""
+        self.tick()
+        return {}
+
+    def _finish(self) -> dict[str, Any]:
+        """End all processes of the run, and ship the rest."""
+        tree.end_all()
+        self.tick()
+        self._ship(math.inf)
+        self._forget_run()
+        return {}
+
+    def _ask(self, number: int, command: list[str], most_seconds: float, variables: Mapping[str, str]) -> None:
+        """Run a command to its end, beside everything else; its output is the answer."""
+
+        def work() -> None:
+            try:
+                done = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    timeout=most_seconds,
+                    env={**os.environ, **variables},
+                    check=False,
+                )
+                self.wire.send(answer=number, code=done.returncode, output=done.stdout, errors=done.stderr)
+            except subprocess.TimeoutExpired:
+                self.wire.send(answer=number, error=f"{command[0]} does not answer within {most_seconds:g} s")
+            except OSError as error:
+                self.wire.send(answer=number, error=f"{command[0]}: {error.strerror}")
+
+        threading.Thread(target=work, daemon=True).start()
+
+    def _read(self, path: str) -> dict[str, Any]:
+        """A small file of this machine; None if there is none."""
+        try:
+            with open(path, "rb") as stream:
+                return {"data": packed(stream.read(READ_BYTES))}
+        except FileNotFoundError:
+            return {"data": None}
+
+    def _ports(self, count: int, address: str) -> dict[str, Any]:
+        return {"ports": network.free_ports(count, address)}
+
+    def _route(self, to: str) -> dict[str, Any]:
+        """Where a name leads from here, and by which of this machine's addresses and interfaces."""
+        peer = network.resolved(to)
+        address, interface = network.route(peer)
+        return {"peer": peer, "address": address, "interface": interface}
+
+    def _leave(self) -> dict[str, Any]:
+        self._leaving = True
+        return {}
+
+    def _forget_run(self) -> None:
+        """No process and no file of the run is left."""
+        tree.end_all()
+        for child in self.started.values():
+            child.poll()
+        self.started, self._told_exits, self._pids, self._gone = {}, set(), {}, set()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None

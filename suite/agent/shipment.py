@@ -1,0 +1,65 @@
+"""What appears in a folder, as messages: beats whole, everything else as appended bytes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from suite.agent.wire import packed
+from suite.common.run_folder import is_beat, is_temporary
+
+CHUNK_BYTES = 192 << 10
+
+
+class Shipment:
+    """Follows the files of a folder, whose names are flat."""
+
+    def __init__(self, folder: Path) -> None:
+        """What lies there now is known to the other side."""
+        self.folder = folder
+        self._known = {entry.name for entry in os.scandir(folder)}
+        self._sent: dict[str, tuple[int, int]] = {}
+        """File to (inode, bytes sent); of a beat its modification time in place of the bytes."""
+
+    def new(self, most_bytes: float) -> Iterator[dict[str, Any]]:
+        """What is new, logs before beats: a worker's last word comes after what it wrote. Beats however little is wanted."""
+        names = sorted(entry.name for entry in os.scandir(self.folder) if entry.is_file(follow_symlinks=False))
+        for name in sorted(names, key=is_beat):
+            if name in self._known or is_temporary(name):
+                continue
+            try:
+                if is_beat(name):
+                    yield from self._beat(name)
+                    continue
+                for message in self._appended(name) if most_bytes > 0 else ():
+                    yield message
+                    most_bytes -= CHUNK_BYTES
+                    if most_bytes <= 0:
+                        break
+            except FileNotFoundError:  # replaced at this moment
+                continue
+
+    def _beat(self, name: str) -> Iterator[dict[str, Any]]:
+        found = os.stat(self.folder / name)
+        state = found.st_ino, found.st_mtime_ns
+        if self._sent.get(name) != state:
+            data = (self.folder / name).read_bytes()
+            self._sent[name] = state
+            yield {"file": name, "whole": data.decode(errors="replace")}
+
+    def _appended(self, name: str) -> Iterator[dict[str, Any]]:
+        with open(self.folder / name, "rb") as stream:
+            found = os.fstat(stream.fileno())
+            inode, sent = self._sent.get(name, (None, 0))
+            whole = inode != found.st_ino or found.st_size < sent  # new, or another file of this name
+            at = 0 if whole else sent
+            while whole or at < found.st_size:
+                stream.seek(at)
+                data = stream.read(min(CHUNK_BYTES, found.st_size - at))
+                self._sent[name] = found.st_ino, at + len(data)
+                yield {"file": name, "at": at, "data": packed(data)}
+                at, whole = at + len(data), False
+                if not data:  # cut off at this moment: the next look sends it again
+                    return

@@ -1,0 +1,51 @@
+"""From a command to its machines: none but this one, an allocation's, named ones, or those that come by themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from suite.control.machines import launchers
+from suite.control.machines.external import external_fleet, refuse_ranks
+from suite.control.machines.fleet import Fleet, open_fleet
+
+Config = Mapping[str, Any]
+
+
+class Elsewhere(Exception):
+    """This process was not the controller, and what it had to do is done."""
+
+
+def launch_of(configs: Sequence[Config]) -> launchers.Launch:
+    """`launch.*`, which holds for a whole command. Raises ValueError where its jobs differ in it."""
+    launch: launchers.Launch = configs[0]["launch"]
+    if any(config["launch"] != launch for config in configs):
+        raise ValueError("launch: one value of each of its keys for the whole command; leave out the others")
+    return launch
+
+
+def submits(configs: Sequence[Config], variables: Mapping[str, str] = os.environ) -> bool:
+    """Whether the command is to become a job of SLURM."""
+    return bool(launch_of(configs)["by"] == "slurm" and not launchers.in_allocation(variables))
+
+
+def fleet_of(configs: Sequence[Config], variables: Mapping[str, str] = os.environ) -> Fleet | None:
+    """The machines of a command with an agent on each; None where it runs on this one, as ever.
+
+    Raises ValueError in one line; Elsewhere in a process that was an agent, or had nothing to do.
+    """
+    launch = launch_of(configs)
+    count = max((config["nodes"] for config in configs if config["gpus"] % config["nodes"] == 0), default=1)
+    by = launchers.way(launch, variables)
+    if by == "local" or (count == 1 and launch["by"] == "auto" and by == "slurm"):
+        if launch["by"] == "local" and count > 1:
+            raise ValueError(f"nodes={count}: launch=local is this machine alone; type launch=slurm, ssh or external")
+        return None
+    if by == "external":
+        fleet = external_fleet(launch, count, variables)
+        if fleet is None:
+            raise Elsewhere
+        return fleet
+    refuse_ranks(variables)
+    return open_fleet(launch, count, variables)

@@ -1,0 +1,206 @@
+"""`launch=external`: the processes are there already, one or several on each machine, started by srun, mpirun or Kubernetes.
+
+The first of all is the controller; on every other machine the first one becomes the agent, which connects to it. Both sides
+prove that they know one token without sending it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import platform
+import secrets
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Any
+
+from suite.agent.agent import Agent
+from suite.agent.wire import Wire
+from suite.control.machines.fleet import Fleet
+from suite.control.machines.launchers import Launch, agent_words, expanded, line_of
+from suite.control.machines.link import Link
+
+TOKEN = "SUITE_LAUNCH_TOKEN"
+PORT = 29400
+"""Where agents connect unless `launch.port` or MASTER_PORT says otherwise."""
+SHAKE_SECONDS = 5.0
+LINE_BYTES = 4096
+RANKS = {
+    "SLURM": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
+    "OpenMPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
+    "its launcher": ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+}
+"""Whose variables say which process this is: its number among all, on its machine, and how many there are."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Which of the processes this is."""
+
+    number: int
+    """Among all."""
+    local: int
+    """On its machine."""
+    count: int
+    source: str
+
+
+def rank_here(variables: Mapping[str, str] = os.environ) -> Rank | None:
+    """None for a process that is alone. Raises ValueError where two launchers claim it, or one says half of it."""
+    found = {source: names for source, names in RANKS.items() if names[0] in variables and names[2] in variables}
+    if len(found) > 1:
+        said = ", ".join(f"{names[0]}={variables[names[0]]}" for names in found.values())
+        others = " ".join(f"-u {name}" for names in list(found.values())[1:] for name in names if name in variables)
+        raise ValueError(
+            f"launch: {' and '.join(found)} both say which process this is ({said}); "
+            f"take away what does not hold, for example: env {others} python run_suite.py …"
+        )
+    for source, (number, local, count) in found.items():
+        try:
+            return Rank(int(variables[number]), int(variables.get(local, 0)), int(variables[count]), source)
+        except ValueError:
+            raise ValueError(f"launch: {number}={variables[number]} is no number of a process") from None
+    return None
+
+
+def refuse_ranks(variables: Mapping[str, str] = os.environ) -> None:
+    """Raise ValueError in a process that is one of several: each would start the whole run."""
+    rank = rank_here(variables)
+    if rank is not None and rank.count > 1:
+        raise ValueError(
+            f"this is process {rank.number} of {rank.count} that {rank.source} started; type launch=external, "
+            f"or start the command once, without it"
+        )
+
+
+def external_fleet(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Fleet | None:
+    """On the first process the machines, once all are there; elsewhere None, when the controller is done with this machine.
+
+    Raises ValueError in one line.
+    """
+    rank = rank_here(variables)
+    if rank is None:
+        raise ValueError(
+            "launch=external: no variable says which process this is (SLURM_PROCID, OMPI_COMM_WORLD_RANK, RANK); "
+            "start it with srun, mpirun or a job that sets them"
+        )
+    token = variables.get(TOKEN, "")
+    if not token:
+        raise ValueError(
+            f"launch=external needs a secret of all processes; type: export {TOKEN}=$(openssl rand -hex 16)"
+        )
+    port = int(launch["port"] or variables.get("MASTER_PORT") or PORT)
+    if rank.number == 0:
+        return _gathered(launch, count, port, token)
+    if rank.local == 0:
+        _serve(launch, rank, (_first_machine(variables), port), token)
+    return None
+
+
+def _first_machine(variables: Mapping[str, str]) -> str:
+    if variables.get("MASTER_ADDR"):
+        return variables["MASTER_ADDR"]
+    listed = variables.get("SLURM_STEP_NODELIST") or variables.get("SLURM_JOB_NODELIST")
+    if not listed:
+        raise ValueError("launch=external: where is the first process? set MASTER_ADDR to its machine's address")
+    return expanded([listed])[0]
+
+
+def _gathered(launch: Launch, count: int, port: int, token: str) -> Fleet:
+    """The fleet of this machine and those that connect within `launch.wait_seconds`."""
+    deadline = time.monotonic() + launch["wait_seconds"]
+    found: dict[int, Link] = {}
+    try:
+        listener = socket.create_server(("", port))
+    except OSError as error:
+        raise ValueError(f"port {port} cannot be listened on: {error.strerror}; type launch.port=N") from None
+    with listener:
+        while len(found) < count - 1:
+            listener.settimeout(max(0.1, deadline - time.monotonic()))
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                raise ValueError(
+                    f"nodes={count}: {len(found) + 1} machine(s) came within {launch['wait_seconds']:g} s "
+                    f"({', '.join([platform.node(), *(link.name for link in found.values())])}); "
+                    f"type launch.wait_seconds=N if the others start late"
+                ) from None
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                number, link = _welcome(connection, launch, token)
+                found[number] = link
+    own = line_of(platform.node(), agent_words(launch["lease_seconds"]), launch)
+    return Fleet([own, *(found[number] for number in sorted(found))], launch)
+
+
+def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int, Link]:
+    """An agent's number and link. Raises OSError or ValueError for a stranger."""
+    connection.settimeout(SHAKE_SECONDS)
+    reader, writer = connection.makefile("rb"), connection.makefile("wb")
+    nonce = secrets.token_hex(16)
+    _say(writer, {"nonce": nonce})
+    said = _hear(reader)
+    if not hmac.compare_digest(str(said["proof"]), _proof(token, "agent", nonce)):
+        _say(writer, {"refused": "token"})
+        connection.close()
+        raise ValueError("another token")
+    _say(writer, {"proof": _proof(token, "controller", str(said["nonce"]))})
+    connection.settimeout(None)
+    return int(said["rank"]), Link(
+        str(said["name"]), Wire(reader, writer), launch["lease_seconds"], launch["wait_seconds"]
+    )
+
+
+def _serve(launch: Launch, rank: Rank, place: tuple[str, int], token: str) -> None:
+    """Be the agent of this machine until the controller lets it go. Raises ValueError if there is none."""
+    connection = _connected(place, launch["wait_seconds"])
+    with connection:
+        connection.settimeout(SHAKE_SECONDS)
+        reader, writer = connection.makefile("rb"), connection.makefile("wb")
+        nonce = secrets.token_hex(16)
+        try:
+            proof = _proof(token, "agent", str(_hear(reader)["nonce"]))
+            _say(writer, {"rank": rank.number, "name": platform.node(), "nonce": nonce, "proof": proof})
+            answered = str(_hear(reader).get("proof"))
+        except (OSError, ValueError, KeyError):
+            raise ValueError(
+                f"{place[0]}:{place[1]} does not speak as the first process does; type launch.port=N"
+            ) from None
+        if not hmac.compare_digest(answered, _proof(token, "controller", nonce)):
+            raise ValueError(f"{place[0]}:{place[1]} knows another {TOKEN}; set the same one for all processes")
+        connection.settimeout(None)
+        Agent(Wire(reader, writer), launch["lease_seconds"]).run()
+
+
+def _connected(place: tuple[str, int], wait_seconds: float) -> socket.socket:
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            return socket.create_connection(place, timeout=SHAKE_SECONDS)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise ValueError(
+                    f"the first process is not reached at {place[0]}:{place[1]} within {wait_seconds:g} s: "
+                    f"{error.strerror or error}; set MASTER_ADDR, or type launch.port=N"
+                ) from None
+            time.sleep(0.2)
+
+
+def _proof(token: str, side: str, nonce: str) -> str:
+    return hmac.new(token.encode(), f"{side} {nonce}".encode(), hashlib.sha256).hexdigest()
+
+
+def _say(writer: IO[bytes], message: Mapping[str, Any]) -> None:
+    writer.write(json.dumps(message).encode() + b"\n")
+    writer.flush()
+
+
+def _hear(reader: IO[bytes]) -> Mapping[str, Any]:
+    message = json.loads(reader.readline(LINE_BYTES))
+    if not isinstance(message, dict):
+        raise ValueError("not a message")
+    return message

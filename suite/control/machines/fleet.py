@@ -1,0 +1,269 @@
+"""The machines of a command: agents on all of them before the first run, what each says of itself, and what must be equal."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from suite import __version__
+from suite.agent.wire import Message, unpacked
+from suite.common.paths import env_root
+from suite.control.machines import launchers
+from suite.control.machines.launchers import Launch
+from suite.control.machines.link import Gone, Link
+from suite.control.machines.remote import carried_variables, own_variables
+from suite.environments.containers import last_line
+from suite.environments.environment import VERSIONS_SCRIPT, Environment
+from suite.environments.venvs import MARKER
+from suite.launch.hosts import Node
+from suite.launch.network import is_loopback
+from suite.plan.jobs import Job
+
+ASK_SECONDS = 120.0
+"""How long a machine may take to start an environment's Python, maybe for the first time."""
+
+
+class Fleet:
+    """The machines of a command, in the order of their devices."""
+
+    def __init__(self, links: Sequence[Link], launch: Launch, again: Callable[[str], Link] | None = None) -> None:
+        """`again` starts the agent of a machine anew. Raises ValueError in one line for machines that are not fit for a run."""
+        self._links = list(links)
+        self._launch = launch
+        self._again = again
+        try:
+            self._greet(self._links)
+            self.nodes = self._described()
+        except (ValueError, OSError):
+            self.close()
+            raise
+        self._meet_at_port()
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        """Name of each machine to its agent."""
+        return {node.name: link for node, link in zip(self.nodes, self._links, strict=True)}
+
+    def check(self, jobs: Sequence[Job]) -> None:
+        """Raise ValueError, naming the machine, unless packages, locks and data of all jobs are the same everywhere."""
+        for job in {_needs(job): job for job in jobs}.values():
+            packages = [name for name in job.template.versions if name != "suite"]
+            _same_versions(self._links, job.environment, packages, job.template.versions)
+            _same_lock(self._links, job.environment)
+            settings = job.template.settings
+            if settings.data_dir:
+                _same_data(self._links, settings.dataset, settings.data_dir)
+
+    def clear(self, job: Job) -> tuple[bool, list[str]]:
+        """Clear the caches of a job's machines: whether that worked on all, and what is to be said."""
+        settings = job.template.settings
+        asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "data_dir": settings.data_dir}
+        words = [sys.executable, "-m", "suite.control.machines.clearing", json.dumps(asked)]
+        cleared, said = True, []
+        for link, answer in _asked(
+            self._links[: settings.nodes], "ask", command=words, most_seconds=ASK_SECONDS, variables=own_variables()
+        ):
+            found = json.loads(answer["output"]) if answer["code"] == 0 else {"cleared": False, "said": _last(answer)}
+            cleared = cleared and bool(found["cleared"])
+            said += [f"machine {link.name}: {found['said']}"] if found["said"] else []
+        return cleared, said
+
+    def ready(self) -> None:
+        """Before a run: start agents that were lost again. Raises ValueError if a machine does not come back."""
+        lost = [number for number, link in enumerate(self._links) if link.lost() is not None]
+        for number in lost:
+            self._links[number].close()
+            if self._again is None:
+                raise ValueError(
+                    f"machine {self._links[number].name} is lost, and nothing here can start its agent again"
+                )
+            self._links[number] = self._again(self._links[number].name)
+        self._greet([self._links[number] for number in lost])
+        self._meet_at_port()
+
+    def _meet_at_port(self) -> None:
+        """`launch.port` is the processes' own, unless agents that come by themselves take it."""
+        self._links[0].port = self._launch["port"] if self._launch["by"] != "external" else None
+
+    def close(self) -> None:
+        """Let all agents leave."""
+        for link in self._links:
+            link.ask("leave")
+        for link in self._links:
+            link.close()
+
+    def _greet(self, links: Sequence[Link]) -> None:
+        """Wait for every machine's first word."""
+        for link in links:
+            while link.facts is None:
+                if loss := link.lost():
+                    raise ValueError(loss.reason)
+                link.listen(0.2)
+            if link.facts["suite"] != __version__:
+                raise ValueError(
+                    f"machine {link.name} has version {link.facts['suite']} of the suite, this one {__version__}; "
+                    f"install the same everywhere"
+                )
+
+    def _described(self) -> tuple[Node, ...]:
+        places = _addressed(self._links, self._launch["interface"])
+        nodes = []
+        for link, (address, interface) in zip(self._links, places, strict=True):
+            assert link.facts is not None
+            nodes.append(
+                Node(link.facts["name"], address, interface, tuple(link.facts["cores"]), link.facts["hardware"])
+            )
+        names = [node.name for node in nodes]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            asked = ", ".join(link.name for link, name in zip(self._links, names, strict=True) if name == twice)
+            raise ValueError(f"launch: {asked} are one machine, which calls itself {twice}; name every machine once")
+        return tuple(nodes)
+
+
+def open_fleet(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Fleet:
+    """Agents on the first `count` machines. Raises ValueError in one line: what is missing, and what to type."""
+    by = launchers.way(launch, variables)
+    names = launchers.machine_names(launch, variables)
+    if count > len(names):
+        where = f"the allocation has {len(names)}" if by == "slurm" else f"{len(names)} named"
+        more = f"allocate more: salloc -N{count}" if by == "slurm" else "name more in launch.hosts"
+        raise ValueError(f"nodes={count}: {where} ({', '.join(names)}); type nodes={len(names)} or less, or {more}")
+
+    def start(name: str) -> Link:
+        return launchers.started(name, by, launch)
+
+    return Fleet([start(name) for name in names[:count]], launch, start)
+
+
+def _addressed(links: Sequence[Link], interface: str | None) -> list[tuple[str, str]]:
+    """(address, interface) of each machine as the others reach it. Raises ValueError."""
+    if interface:
+        return [(_address_of(link, interface), interface) for link in links]
+    if len(links) == 1:
+        return [("127.0.0.1", "")]
+    first, second, *_ = links
+    assert first.facts is not None
+    own: Mapping[str, str] = {address: name for name, address in first.facts["addresses"].items()}
+    address = _seen_from(second, first, list(own))
+    if address not in own:
+        raise ValueError(
+            f"machine {first.name}: {second.name} reaches it as {address}, which none of its interfaces has "
+            f"({', '.join(own) or 'none with an address'}); type launch.interface=NAME"
+        )
+    found = [(address, own[address])]
+    for link in links[1:]:
+        there = link.call("route", to=address)
+        if is_loopback(there["address"]) or not there["interface"]:
+            raise ValueError(
+                f"machine {link.name} reaches {first.name} ({address}) from {there['address']}, which no other machine "
+                f"reaches; type launch.interface=NAME"
+            )
+        found.append((there["address"], there["interface"]))
+    return found
+
+
+def _seen_from(second: Link, first: Link, own: Sequence[str]) -> str:
+    """Where a machine's name leads on another one; the only address that it has where the name says nothing there."""
+    name = first.name.rpartition("@")[2]
+    try:
+        address = str(second.call("route", to=name)["peer"])
+    except ValueError as error:
+        if len(own) == 1:
+            return own[0]
+        raise ValueError(f"{error}: {name} is not known there; type launch.interface=NAME, or names that are") from None
+    if is_loopback(address):
+        raise ValueError(
+            f"machine {first.name}: its name leads to {address} on {second.name}, which is that machine itself; "
+            f"mend /etc/hosts there, or type launch.interface=NAME"
+        )
+    return address
+
+
+def _address_of(link: Link, interface: str) -> str:
+    assert link.facts is not None
+    addresses: Mapping[str, str] = link.facts["addresses"]
+    if interface not in addresses:
+        raise ValueError(
+            f"launch.interface={interface}: machine {link.name} has no such interface with an address; "
+            f"it has: {', '.join(addresses) or 'none'}"
+        )
+    return addresses[interface]
+
+
+def _needs(job: Job) -> tuple[str, ...]:
+    """Equal for jobs that need the same of a machine."""
+    env, settings = job.environment, job.template.settings
+    return (env.name, env.python, *env.argv_prefix, settings.dataset, settings.data_dir, settings.framework)
+
+
+def _asked(links: Sequence[Link], do: str, **order: Any) -> list[tuple[Link, Message]]:
+    """What each machine answers to one order, all at once. Raises ValueError with the machine's name."""
+    numbers = [link.ask(do, **order) for link in links]
+    try:
+        return [(link, link.answer(number, ASK_SECONDS)) for link, number in zip(links, numbers, strict=True)]
+    except Gone as error:
+        raise ValueError(str(error)) from None
+
+
+def _last(answer: Message) -> str:
+    """The last line of what a command that failed said."""
+    return last_line(answer["errors"]) or f"exit code {answer['code']}"
+
+
+def _same_versions(
+    links: Sequence[Link], environment: Environment, packages: Sequence[str], expected: Mapping[str, str]
+) -> None:
+    command = environment.command("-c", VERSIONS_SCRIPT, *packages)
+    for link, answer in _asked(links, "ask", command=command, most_seconds=ASK_SECONDS, variables=carried_variables()):
+        if answer["code"] != 0:
+            raise ValueError(
+                f"machine {link.name}: environment {environment.name} does not answer there: {_last(answer)}"
+            )
+        found = json.loads(answer["output"].strip().splitlines()[-1])
+        for name in packages:
+            if found[name] != expected[name]:
+                raise ValueError(
+                    f"machine {link.name}: {name} is {found[name] or 'missing'} in environment {environment.name}, "
+                    f"here it is {expected[name]}; make them equal: suite env create {environment.name}"
+                )
+
+
+def _same_lock(links: Sequence[Link], environment: Environment) -> None:
+    """Environments that were made from locks were made from the same one."""
+    path = env_root() / environment.name / MARKER
+    digests = {}
+    for link, answer in _asked(links, "read", path=str(path)):
+        digests[link.name] = json.loads(unpacked(answer["data"]))["digest"] if answer["data"] else None
+    if len(set(digests.values())) > 1:
+        names = ", ".join(digests)
+        raise ValueError(
+            f"environment {environment.name} was not made from the same lock on {names}; "
+            f"type on each: suite env create {environment.name}"
+        )
+
+
+def _same_data(links: Sequence[Link], dataset: str, folder: str) -> None:
+    """The manifests of a prepared data set are equal."""
+    path = os.path.join(folder, "manifest.json")
+    with open(path, "rb") as stream:
+        expected = _fingerprint(stream.read())
+    for link, answer in _asked(links, "read", path=path):
+        if answer["data"] is None:
+            raise ValueError(
+                f"machine {link.name}: data set {dataset} is not in {folder}; prepare it there, or share it"
+            )
+        if _fingerprint(unpacked(answer["data"])) != expected:
+            raise ValueError(
+                f"machine {link.name}: data set {dataset} in {folder} is not the one of this machine; "
+                f"prepare it there from the same files"
+            )
+
+
+def _fingerprint(manifest: bytes) -> Any:
+    """What a manifest says of the content of its files, wherever they came from; all of it where it says nothing."""
+    content = json.loads(manifest)
+    return content.get("fingerprint") or content

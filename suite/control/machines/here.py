@@ -1,0 +1,82 @@
+"""This machine, without an agent."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from suite.control import memory
+from suite.control.machines.base import ENDING_SECONDS, Loss
+from suite.launch import children, processes
+from suite.launch.base import ports_here
+from suite.launch.hosts import Host
+from suite.machine import cgroups
+from suite.worker.heartbeat import STACK_SIGNAL
+
+
+class Here:
+    """The machine that the controller runs on; workers write into the run's folder themselves."""
+
+    def __init__(self, host: Host, folder: Path) -> None:
+        self.host, self.folder = host, folder
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._pids: list[int] = []
+        self._ending: list[str] = []
+        self._oom_kills = cgroups.oom_kills()
+
+    def ports(self) -> list[int]:
+        """Found by trying."""
+        return ports_here(self.host)
+
+    def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """A child of this process, with this process's variables."""
+        log = self.folder / f"{name}.log"
+        child = children.start(arguments, {**os.environ, **variables}, log, self.folder)
+        self._children.append(child)
+        return child
+
+    def alive(self, pid: int) -> bool:
+        """By the id, unless it is one of another machine or of a container."""
+        return not self.host.shows_processes or processes.alive(pid)
+
+    def stack(self, pid: int) -> bool:
+        """By a signal."""
+        if not self.host.shows_processes or not processes.alive(pid):
+            return False
+        os.kill(pid, STACK_SIGNAL)
+        return True
+
+    def oom_killed(self) -> bool:
+        """By the count of the control group."""
+        return cgroups.oom_kills() > self._oom_kills
+
+    def exhausts(self, pids: Iterable[int]) -> str:
+        """By the memory that is left."""
+        return memory.exhausts(pid for pid in pids if self.host.shows_processes)
+
+    def lost(self) -> Loss | None:
+        """Never."""
+        return None
+
+    def settle(self) -> None:
+        """Everything is known at once."""
+
+    def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
+        """Notes what is to be ended."""
+        self._pids, self._ending = list(pids), list(ending)
+
+    def end(self) -> None:
+        """The whole trees."""
+        started = [child.pid for child in self._children if child.poll() is None]
+        known = [pid for pid in self._pids if self.host.shows_processes and processes.alive(pid)]
+        processes.end(processes.tree([*started, *known]))
+        if self._ending:
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(
+                    self._ending, stdin=subprocess.DEVNULL, capture_output=True, timeout=ENDING_SECONDS, check=False
+                )
+        for child in self._children:
+            child.poll()  # reap

@@ -1,0 +1,149 @@
+"""Which machines a command may take, and how an agent is started on each: srun, ssh."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from suite.agent.wire import Message, Wire
+from suite.common.paths import PROJECT
+from suite.control.machines.link import Client, Link
+from suite.launch.children import die_with_parent
+
+Launch = Mapping[str, Any]
+"""`launch.*` of a configuration."""
+
+NOT_THERE = 66  # EX_NOINPUT of sysexits.h
+
+
+def way(launch: Launch, variables: Mapping[str, str] = os.environ) -> str:
+    """`local`, `slurm`, `ssh` or `external`: what `launch=auto` means here."""
+    if launch["by"] != "auto":
+        return str(launch["by"])
+    if launch["hosts"] or launch["hostfile"]:
+        return "ssh"
+    return "slurm" if in_allocation(variables) else "local"
+
+
+def in_allocation(variables: Mapping[str, str] = os.environ) -> bool:
+    """Whether SLURM has given this process machines."""
+    return bool(variables.get("SLURM_JOB_ID") and variables.get("SLURM_JOB_NODELIST"))
+
+
+def machine_names(launch: Launch, variables: Mapping[str, str] = os.environ) -> list[str]:
+    """All machines that `launch=slurm` or `launch=ssh` may take, in order. Raises ValueError."""
+    if way(launch, variables) == "slurm":
+        return expanded([variables["SLURM_JOB_NODELIST"]])
+    if launch["hosts"] and launch["hostfile"]:
+        raise ValueError("launch.hosts and launch.hostfile name machines both; type one of them")
+    given = launch["hosts"] or (_in_file(launch["hostfile"]) if launch["hostfile"] else [])
+    if not given:
+        raise ValueError("launch=ssh: which machines? type launch.hosts=[a,b] or launch.hostfile=FILE")
+    found = expanded([str(item) for item in ([given] if isinstance(given, str) else given)])
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"launch: machine {twice} is named twice; name every machine once")
+    return found
+
+
+def expanded(texts: Sequence[str]) -> list[str]:
+    """Host lists as SLURM writes them, `node[1-3,7]`, to names. Raises ValueError for one that is none."""
+    from ClusterShell.NodeSet import NodeSet, NodeSetException
+
+    try:
+        return [str(name) for text in texts for name in NodeSet(text)]
+    except NodeSetException as error:
+        raise ValueError(
+            f"{', '.join(texts)}: not a list of hosts ({error}); type for example node[1-4] or a,b"
+        ) from None
+
+
+def _in_file(path: str) -> list[str]:
+    """The first word of each line, as hosts files of MPI have it (`name slots=8`). Raises ValueError."""
+    try:
+        lines = Path(path).expanduser().read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ValueError(f"launch.hostfile={path}: {error.strerror}") from None
+    words = [line.partition("#")[0].split() for line in lines]
+    found = [line[0] for line in words if line]
+    if not found:
+        raise ValueError(f"launch.hostfile={path} names no machine; write one a line")
+    return found
+
+
+def agent_words(lease_seconds: float) -> list[str]:
+    """The command of an agent on a machine that has the suite where this one has it: this Python, or any."""
+    project, python = shlex.quote(str(PROJECT)), shlex.quote(sys.executable)
+    here = shlex.quote(f"the suite is not in {PROJECT} there: install it at the same place on every machine")
+    text = (
+        f"cd {project} 2>/dev/null && [ -d suite/agent ] || {{ echo {here} >&2; exit {NOT_THERE}; }}; "
+        f"p={python}; [ -x $p ] || p=python3; exec $p -m suite.agent --lease {lease_seconds:g}"
+    )
+    return ["sh", "-c", text]
+
+
+def srun_words(name: str, variables: Mapping[str, str] = os.environ) -> list[str]:
+    """A step of one task on one machine of the allocation, beside the step that this process may be of, with all its CPUs."""
+    cpus = [int(count) for count in re.findall(r"(\d+)(?:\(x\d+\))?", variables.get("SLURM_JOB_CPUS_PER_NODE", ""))]
+    width = [f"--cpus-per-task={min(cpus)}"] if cpus else []
+    return [
+        "srun",
+        "--overlap",
+        "-N1",
+        "-n1",
+        f"--nodelist={name}",
+        *width,
+        "--cpu-bind=none",
+        "--unbuffered",
+        "--quiet",
+    ]
+
+
+def ssh_words(name: str, wait_seconds: float) -> list[str]:
+    """No terminal: it would change bytes, and the agent ends with its input and its lease anyway. Nothing is asked for."""
+    options = ("BatchMode=yes", f"ConnectTimeout={max(1, int(wait_seconds) - 2)}")
+    return ["ssh", "-T", *(word for option in options for word in ("-o", option)), name]
+
+
+def started(name: str, by: str, launch: Launch) -> Link:
+    """The link to an agent that starts now on a machine. Raises ValueError where srun or ssh are not here."""
+    words = agent_words(launch["lease_seconds"])
+    if by == "slurm":
+        return line_of(name, [*srun_words(name), *words], launch, lambda facts: ["scancel", facts["slurm_step"]])
+    ssh = ssh_words(name, launch["wait_seconds"])
+    return line_of(name, [*ssh, shlex.join(words)], launch, lambda facts: [*ssh, f"kill -KILL {int(facts['pid'])}"])
+
+
+def line_of(
+    name: str, words: Sequence[str], launch: Launch, ending: Callable[[Message], list[str]] = lambda facts: []
+) -> Link:
+    """The link to the agent that a command starts on its own standard input and output; `ending` ends it from outside."""
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - read when the line has ended
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,  # Ctrl-C is the controller's
+            preexec_fn=die_with_parent,
+        )
+    except FileNotFoundError:
+        raise ValueError(f"{words[0]} is not installed here; install it, or type another launch=…") from None
+    assert process.stdin is not None
+    assert process.stdout is not None
+    wire = Wire(process.stdout, process.stdin)
+    return Link(
+        name,
+        wire,
+        launch["lease_seconds"],
+        launch["wait_seconds"],
+        Client(process, Path(words[0]).name, ending, errors),
+    )

@@ -1,0 +1,188 @@
+"""A machine that an agent serves: the same questions as of this one, answered from what the agent has told."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from suite.agent.wire import Message, packed, unpacked
+from suite.common.paths import PROJECT
+from suite.common.run_folder import RUN_FILE, STATUS_FILE
+from suite.common.runspec import write_atomically
+from suite.control.machines.base import ENDING_SECONDS, Loss
+from suite.control.machines.link import Gone, Link, nobody
+from suite.launch.children import GRACE_SECONDS
+from suite.launch.hosts import Host
+from suite.worker.heartbeat import STACK_SIGNAL
+
+CARRIED = (
+    *(
+        "SUITE_",
+        "PYTHONPATH",
+        "OMP_",
+        "GOMP_",
+        "KMP_",
+        "MKL_",
+        "OPENBLAS_",
+        "GLIBC_TUNABLES",
+        "TORCH_",
+        "PYTORCH_",
+        "TF_",
+    ),
+    *("XLA_", "MXNET_", "NCCL_", "GLOO_", "UCX_", "HOROVOD_", "NVIDIA_TF32_OVERRIDE"),
+)
+"""Beginnings of the variables that a user sets for workers where the command is typed. All others are the machine's own."""
+BEGIN_SECONDS = 60.0
+END_SECONDS = 2 * GRACE_SECONDS + 4.0
+WITNESS = "telemetry"
+"""Name of the process that samples the machine."""
+OF_MACHINE = ("telemetry.jsonl", "topology.json", f"{WITNESS}.log")
+_FILE = re.compile(r"\.?[\w=+-][\w.=+-]*")
+_OURS = (RUN_FILE, STATUS_FILE)
+"""Files of a run's folder that the controller alone writes."""
+
+
+def carried_variables() -> dict[str, str]:
+    """Those of this process that workers on other machines get."""
+    return {name: value for name, value in os.environ.items() if name.startswith(CARRIED)}
+
+
+def own_variables() -> dict[str, str]:
+    """The same for the suite's own modules, which may be imported from anywhere."""
+    carried = carried_variables()
+    path = [str(PROJECT), carried.get("PYTHONPATH", "")]
+    return {**carried, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
+class RemoteChild:
+    """A command on another machine."""
+
+    def __init__(self, machine: RemoteMachine, name: str) -> None:
+        self._machine, self._name = machine, name
+
+    def poll(self) -> int | None:
+        """As far as it is known here."""
+        self._machine.link.listen()
+        return self._machine.exits.get(self._name)
+
+
+class RemoteMachine:
+    """One machine during one run. Its workers write into a folder of their machine; what appears there appears here."""
+
+    def __init__(self, link: Link, host: Host, folder: Path, own: Path) -> None:
+        """`folder`: the run's, here; `own`: what the machine says of itself comes there."""
+        self.link, self.host, self._copy, self._own = link, host, folder, own
+        self.exits: dict[str, int] = {}
+        self._gone: set[int] = set()
+        self._oom_kills = 0
+        self._ending: int | None = None
+        link.tell = self._take
+        assert host.environment is not None
+        run = json.loads((folder / RUN_FILE).read_text(encoding="utf-8"))
+        arrays = {path.name: packed(path.read_bytes()) for path in sorted(folder.glob("*.npy"))}
+        watches = not host.environment.argv_prefix  # ids inside a container are not the machine's
+        begun = link.call("begin", BEGIN_SECONDS, run=run, files=arrays, watches_pids=watches)
+        self.folder = Path(begun["folder"])
+        self._watch_machine(str(run["settings"]["device"]))
+
+    def _watch_machine(self, device: str) -> None:
+        """Telemetry and topology, where the machine has this Python with its packages."""
+        words = [sys.executable, "-m", "suite.control.machines.witness", str(self.folder), device]
+        with contextlib.suppress(ValueError):
+            self.link.call("start", name=WITNESS, arguments=words, variables=own_variables())
+
+    def ports(self) -> list[int]:
+        """Found by trying, over there."""
+        ports = self.link.call("ports", count=len(self.host.replicas) + 1, address=self.host.address)["ports"]
+        own = [] if self.link.port is None else [self.link.port]
+        return [*own, *map(int, ports)][: len(ports)]
+
+    def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> RemoteChild:
+        """With the machine's own variables, those that a user sets for workers, and these."""
+        self.link.call("start", name=name, arguments=list(arguments), variables={**carried_variables(), **variables})
+        return RemoteChild(self, name)
+
+    def alive(self, pid: int) -> bool:
+        """False once the agent has missed it."""
+        self.link.listen()
+        return pid not in self._gone
+
+    def stack(self, pid: int) -> bool:
+        """By a signal, over there."""
+        try:
+            self.link.call("stack", seconds=self.link.lease_seconds, pid=pid, number=int(STACK_SIGNAL))
+        except (Gone, ValueError):
+            return False
+        return True
+
+    def oom_killed(self) -> bool:
+        """By the count of the machine's control group."""
+        return self._oom_kills > 0
+
+    def exhausts(self, pids: Iterable[int]) -> str:
+        """Not watched on other machines: the kernel's own end is told by `oom_killed`."""
+        return ""
+
+    def lost(self) -> Loss | None:
+        """What the link says."""
+        return self.link.lost()
+
+    def settle(self) -> None:
+        """A question that is answered after a look: either it comes back, or the machine turns out to be lost."""
+        try:
+            self.link.call("ping", seconds=2 * self.link.lease_seconds)
+        except Gone:
+            self.link.lost()
+
+    def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
+        """The agent knows what it has; a machine that is lost ends that by itself, at the latest when nobody holds its line."""
+        if self.link.lost() is None:
+            if ending:
+                self.link.ask("ask", command=list(ending), most_seconds=ENDING_SECONDS, variables={})
+            self._ending = self.link.ask("finish")
+        else:
+            self.link.close()
+
+    def end(self) -> None:
+        """Once the agent says so."""
+        if self._ending is not None:
+            with contextlib.suppress(Gone, ValueError):
+                self.link.answer(self._ending, END_SECONDS)
+        self.link.listen()
+        self.link.tell = nobody
+
+    def _take(self, message: Message) -> None:
+        """What the agent tells."""
+        if "file" in message:
+            self._write(message)
+        elif "exit" in message:
+            self.exits[message["exit"]] = int(message["code"])
+        elif "gone" in message:
+            self._gone |= set(message["gone"])
+        elif "oom_kills" in message:
+            self._oom_kills = int(message["oom_kills"])
+
+    def _write(self, message: Message) -> None:
+        name: Any = message["file"]
+        if not isinstance(name, str) or not _FILE.fullmatch(name) or name in _OURS:
+            return
+        if "whole" in message:
+            write_atomically(self._copy / name, message["whole"])
+            return
+        if name == f"{WITNESS}.log" and not message["data"]:
+            return  # nothing went wrong
+        folder = self._own if name in OF_MACHINE else self._copy
+        folder.mkdir(exist_ok=True)
+        descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        try:
+            if message["at"] == 0:
+                os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, unpacked(message["data"]), message["at"])
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,65 @@
+"""`launch=slurm` outside an allocation: the same command as one job of sbatch."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from suite.common.paths import PROJECT
+
+Config = Mapping[str, Any]
+
+
+def submitted(arguments: Sequence[str], configs: Sequence[Config], output: Path) -> list[str]:
+    """Submit; returns what to print: the job, and how to follow it. Raises ValueError with sbatch's own words.
+
+    A job that SLURM starts again, after a preemption or a lost machine, goes on with what is missing in `output`.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    log = output / "slurm-%j.log"
+    words = ["sbatch", "--parsable", *_asked_for(configs), f"--output={log}", *map(str, configs[0]["launch"]["sbatch"])]
+    try:
+        done = subprocess.run(
+            words, input=script(arguments, output), capture_output=True, text=True, timeout=60, check=False
+        )
+    except FileNotFoundError:
+        raise ValueError("launch=slurm: sbatch is not installed here, and there is no allocation (salloc)") from None
+    except subprocess.TimeoutExpired:
+        raise ValueError("launch=slurm: sbatch does not answer within 60 s") from None
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise ValueError(f"launch=slurm: {lines[-1]}; the words for it are those of launch.sbatch=[…]")
+    number = done.stdout.strip().partition(";")[0]
+    followed = str(log).replace("%j", number)
+    follow = [f"  squeue -j {number}", f"  tail -F {followed}", f"  scancel {number}"]
+    return [f"submitted as job {number}; it writes to {followed}", *follow]
+
+
+def script(arguments: Sequence[str], output: Path) -> str:
+    """What the job runs on its first machine. `exec`: signals reach the controller itself."""
+    kept = [word for word in arguments if word.partition("=")[0] not in ("output", "resume", "launch", "launch.sbatch")]
+    command = [sys.executable, str(PROJECT / "run_suite.py"), *kept, "launch=slurm", f"output={output}", "resume=true"]
+    return f"#!/bin/sh\ncd {shlex.quote(os.getcwd())} || exit 1\nexec {shlex.join(command)}\n"
+
+
+def _asked_for(configs: Sequence[Config]) -> list[str]:
+    """Machines, and of each the devices of the largest job; `launch.sbatch` comes after it and wins."""
+    each = max(config["gpus"] // config["nodes"] for config in configs)
+    words = [
+        f"--nodes={max(config['nodes'] for config in configs)}",
+        "--ntasks-per-node=1",
+        "--job-name=time-to-target",
+    ]
+    if any(config["device"] == "cuda" or _needs_gpus(config) for config in configs):
+        return [*words, f"--gpus-per-node={each}"]
+    cores = [config["cpu"]["cores_per_device"] for config in configs]
+    return [*words, "--exclusive" if "all" in cores else f"--cpus-per-task={each * max(map(int, cores))}"]
+
+
+def _needs_gpus(config: Config) -> bool:
+    return bool(config["device"] == "auto" and config["profile"]["name"] == "reference")

@@ -1,0 +1,53 @@
+"""Starting processes that do not outlive whoever started them. Standard library only: agents use it too."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+_PR_SET_CHILD_SUBREAPER = 36
+GRACE_SECONDS = 3.0
+"""How long processes may take to leave after they were asked to."""
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent ends (Linux); nothing elsewhere."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """From now on descendants whose parent ended are children of this process (Linux): none gets out of its tree."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def start(arguments: Sequence[str], variables: Mapping[str, str], log: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, output appended to `log`; it dies when this process dies."""
+    with open(log, "ab") as output:
+        return subprocess.Popen(
+            arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(variables),
+            cwd=folder,
+            start_new_session=True,
+            preexec_fn=die_with_parent,  # set before exec, so that no moment is left without it
+        )
+
+
+def exit_text(returncode: int) -> str:
+    """An exit code in words: `exit code 1`, `killed by SIGKILL`."""
+    if returncode >= 0:
+        return f"exit code {returncode}"
+    with contextlib.suppress(ValueError):
+        return f"killed by {signal.Signals(-returncode).name}"
+    return f"killed by signal {-returncode}"

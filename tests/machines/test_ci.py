@@ -1,0 +1,42 @@
+"""`.ci/run`: Debian packages first, and the tests whatever becomes of that."""
+
+import os
+import subprocess
+
+import pytest
+
+from tests.helpers import PROJECT
+
+APT_WORKS = 'echo "$@" >> "$ASKED"'
+APT_FAILS = 'echo "E: Unable to locate package slurm-client" >&2; exit 100'
+
+
+@pytest.mark.parametrize(
+    ("user", "missing", "apt", "said"),
+    [
+        (0, "docker.io\ntini", APT_WORKS, ["installed: docker.io tini"]),
+        (0, "docker.io", APT_FAILS, ["not installed: docker.io: E: Unable to locate package slurm-client; "]),
+        (1000, "docker.io", APT_WORKS, ["not installed (no apt-get, or not root): docker.io; "]),
+        (0, "", APT_FAILS, []),
+    ],
+    ids=["installed", "refused", "no root", "nothing missing"],
+)
+def test_packages_and_then_the_tests(tmp_path, user, missing, apt, said):
+    programs = {
+        "apt-get": apt,
+        "python3": f"printf '%s\\n' {missing.replace(chr(10), ' ')}" if missing else ":",
+        "id": f"echo {user}",
+    }
+    for name, script in {**programs, "make": 'echo "make $*"'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    variables = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "ASKED": str(tmp_path / "asked")}
+    done = subprocess.run([PROJECT / ".ci" / "run"], env=variables, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[-1] == "make test"
+    assert len(lines) == 1 + len(said)
+    assert all(line.startswith(start) for line, start in zip(lines, said, strict=False))
+    if apt == APT_WORKS and user == 0:
+        asked = (tmp_path / "asked").read_text().splitlines()
+        assert asked[0] == "update -qq"
+        assert all(line.endswith(missing.replace("\n", " ")) for line in asked[1:])

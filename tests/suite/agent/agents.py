@@ -1,0 +1,28 @@
+"""An agent in a process of its own, spoken to as the controller does."""
+
+import contextlib
+import subprocess
+import sys
+
+from suite.agent.wire import Wire
+from suite.control.machines.link import Link
+from tests.helpers import PROJECT
+
+
+@contextlib.contextmanager
+def agent(tmp_path, lease_seconds=5.0, wait_seconds=20.0):
+    """(link, process); scratch folders of runs lie below tmp_path."""
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-m", "suite.agent", "--lease", str(lease_seconds)],  # -S: no installed package is needed
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=PROJECT, env={"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    try:
+        link = Link("here", Wire(process.stdout, process.stdin), lease_seconds, wait_seconds)
+        while link.facts is None:
+            assert link.lost() is None
+            link.listen(0.2)
+        yield link, process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()

@@ -1,0 +1,170 @@
+"""An agent: what it ships, what it ends, and when it ends itself. Its Python sees no installed package."""
+
+import os
+import platform
+import signal
+import socket
+import sys
+
+import psutil
+import pytest
+
+from suite.agent.shipment import CHUNK_BYTES, Shipment
+from suite.agent.wire import unpacked
+from suite.launch import network
+from tests.helpers import wait_until
+from tests.suite.agent.agents import agent
+
+SLEEPER = [sys.executable, "-S", "-c", "import time; print('here', flush=True); time.sleep(600)"]
+STUBBORN = [
+    *(sys.executable, "-S", "-c"),
+    "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "subprocess.Popen(['sleep', '601'], start_new_session=True); print('here', flush=True); time.sleep(600)",
+]
+
+
+def begun(link, **run):
+    """The folder of a run."""
+    return link.call("begin", run={"folder": "", **run}, files={"facts-x.npy": ""}, watches_pids=True)["folder"]
+
+
+def children_of(pid):
+    return psutil.Process(pid).children(recursive=True)
+
+
+def test_the_facts_of_a_machine(tmp_path):
+    with agent(tmp_path) as (link, _):
+        facts = link.facts
+    assert facts["name"] == platform.node()
+    assert facts["cores"] == sorted(os.sched_getaffinity(0))
+    assert facts["hardware"]["memory_bytes"] == pytest.approx(psutil.virtual_memory().total, rel=0.01)
+    assert set(facts["addresses"].values()) == {
+        entry.address
+        for name, entries in psutil.net_if_addrs().items()
+        for entry in entries[:1]
+        if entry.family == socket.AF_INET and not entry.address.startswith("127.")
+    }
+
+
+def test_files_come_as_they_are_written(tmp_path):
+    """Logs as appended bytes, beats whole, and after `finish` everything; nothing is left on the machine."""
+    taken = []
+    with agent(tmp_path) as (link, _):
+        link.tell = taken.append
+        folder = begun(link)
+        writer = [*SLEEPER[:3], "import sys; print('x' * 300_000); sys.exit(3)"]
+        link.call("start", name="worker-0", arguments=writer, variables={})
+        wait_until("exit", lambda: link.listen(0.1) or [message for message in taken if "exit" in message])
+        assert {"exit": "worker-0", "code": 3} in taken
+        with open(os.path.join(folder, ".worker-0.json"), "w") as beat:
+            beat.write('{"pid": 1}')
+        with open(os.path.join(folder, ".told-0"), "w"):
+            pass
+        link.call("finish")
+        assert not os.path.exists(folder)
+    parts = [message for message in taken if message.get("file") == "worker-0.log" and message["data"]]
+    assert [message["at"] for message in parts] == [0, CHUNK_BYTES]
+    assert b"".join(unpacked(message["data"]) for message in parts) == b"x" * 300_000 + b"\n"
+    assert {"file": ".worker-0.json", "whole": '{"pid": 1}'} in taken
+    assert {"file": ".told-0", "at": 0, "data": ""} in taken
+    assert taken.index(parts[-1]) < taken.index({"exit": "worker-0", "code": 3})
+    assert not [message for message in taken if message.get("file") in ("run.json", "facts-x.npy")]
+
+
+def test_a_worker_that_is_gone_is_told_after_its_last_word(tmp_path):
+    taken = []
+    with agent(tmp_path) as (link, _):
+        link.tell = taken.append
+        begun(link)
+        code = (
+            "import json, os; open('.worker-0.json', 'w').write(json.dumps({'pid': os.getpid(), 'status': 'failed'}))"
+        )
+        link.call("start", name="worker-0", arguments=[*SLEEPER[:3], code], variables={})
+        wait_until("gone", lambda: link.listen(0.1) or [message for message in taken if "gone" in message])
+    kinds = [next(iter(message)) for message in taken if message.get("file") != "worker-0.log"]
+    assert kinds[0] == "file"
+    assert set(kinds[1:]) == {"exit", "gone"}
+
+
+@pytest.mark.parametrize("how", ["finish", "end of input", "lease", "signal"])
+def test_no_process_outlives_a_run(tmp_path, how):
+    """Also one that ignores SIGTERM, and one in a session of its own."""
+    with agent(tmp_path, lease_seconds=2.0) as (link, process):
+        folder = begun(link)
+        link.call("start", name="worker-0", arguments=STUBBORN, variables={"NAME": "value"})
+        wait_until("two processes", lambda: len(children_of(process.pid)) == 2)
+        started = children_of(process.pid)
+        assert started[0].environ()["NAME"] == "value"
+        if how == "finish":
+            link.call("finish")
+        elif how == "end of input":
+            link.wire.close()
+        elif how == "lease":  # a controller that is there, but says nothing: as if the link were down
+            link.wire._outgoing.put(None)
+        else:
+            process.send_signal(signal.SIGTERM)
+            lost = wait_until("signal", link.lost)
+            assert (lost.status, lost.reason) == ("interrupted", "machine here got SIGTERM: its scheduler ends the run")
+            link.close()
+        _, alive = psutil.wait_procs(started, timeout=15)
+        assert not alive
+        wait_until("clean", lambda: not os.path.exists(folder), 15)
+        if how != "finish":
+            assert process.wait(10) == 0
+
+
+def test_workers_die_with_their_agent(tmp_path):
+    with agent(tmp_path) as (link, process):
+        begun(link)
+        link.call("start", name="worker-0", arguments=SLEEPER, variables={})
+        started = children_of(process.pid)
+        process.kill()
+        assert not psutil.wait_procs(started, timeout=10)[1]
+        lost = wait_until("lost", link.lost)
+        assert (lost.status, lost.reason) == ("rank_died", "machine here is lost: its agent closed the line")
+
+
+def test_a_silent_agent_is_lost_after_its_lease(tmp_path):
+    with agent(tmp_path, lease_seconds=2.0) as (link, process):
+        process.send_signal(signal.SIGSTOP)
+        lost = wait_until("lost", link.lost, 5)
+        process.send_signal(signal.SIGCONT)
+    assert lost.reason.startswith("machine here is lost: silent for 2 s (launch.lease_seconds=2)")
+
+
+def test_what_cannot_be_done_is_said(tmp_path):
+    with agent(tmp_path) as (link, _):
+        begun(link)
+        with pytest.raises(ValueError, match="here: No such file or directory"):
+            link.call("start", name="worker-0", arguments=["/nowhere"], variables={})
+        with pytest.raises(ValueError, match="here: 1 is no worker here"):
+            link.call("stack", pid=1, number=int(signal.SIGUSR2))
+        with pytest.raises(ValueError, match="/nowhere: No such file or directory"):
+            link.call("ask", command=["/nowhere"], most_seconds=1.0, variables={})
+        with pytest.raises(ValueError, match=r"sleep does not answer within 0\.1 s"):
+            link.call("ask", command=["sleep", "5"], most_seconds=0.1, variables={})
+        assert link.call("ask", command=["echo", "yes"], most_seconds=5.0, variables={})["output"] == "yes\n"
+        assert link.call("read", path="/nowhere")["data"] is None
+        assert len(set(link.call("ports", count=3, address="127.0.0.1")["ports"])) == 3
+        there = link.call("route", to="localhost")
+        assert (there["peer"], there["address"], there["interface"]) == ("127.0.0.1", "127.0.0.1", "lo")
+
+
+def test_a_file_that_is_replaced_comes_again_from_its_start(tmp_path):
+    shipment = Shipment(tmp_path)
+    (tmp_path / "a.log").write_text("long text")
+    (tmp_path / ".a.log.1.tmp").write_text("never")
+    assert [unpacked(message["data"]) for message in shipment.new(1)] == [b"long text"]
+    assert list(shipment.new(1)) == []
+    (tmp_path / "b").write_text("other")
+    os.replace(tmp_path / "b", tmp_path / "a.log")
+    assert [(message["at"], unpacked(message["data"])) for message in shipment.new(1)] == [(0, b"other")]
+    (tmp_path / ".worker-3.json").write_text("{}")
+    (tmp_path / "c").write_text("waits")
+    assert [message["file"] for message in shipment.new(0)] == [".worker-3.json"]
+
+
+def test_which_addresses_are_of_one_machine_alone():
+    assert [
+        network.is_loopback(name) for name in ("127.0.0.1", "127.0.1.1", "::1", "localhost", "10.0.0.1", "node1")
+    ] == [*(True, True, True, True, False, False)]

@@ -1,0 +1,183 @@
+"""Which machines a command may take: host lists, hosts files, what launch=auto means, and who is one of several processes."""
+
+import random
+import shutil
+import subprocess
+
+import pytest
+
+from suite.control.machines import launchers
+from suite.control.machines.choose import fleet_of, submits
+from suite.control.machines.external import external_fleet, rank_here, refuse_ranks
+from suite.control.machines.submit import script
+from tests.helpers import composed
+
+LAUNCH = {
+    **{"by": "auto", "hosts": [], "hostfile": None, "interface": None, "port": None, "sbatch": []},
+    **{"wait_seconds": 5.0, "lease_seconds": 5.0},
+}
+ALLOCATION = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node[1-2,4]", "SLURM_JOB_CPUS_PER_NODE": "8(x2),4"}
+STEP = {"SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2"}
+MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "names"),
+    [
+        (["b", "a"], ["b", "a"]),
+        (["node[1-3]"], ["node1", "node2", "node3"]),
+        (["n[09-11]-ib", "x"], ["n09-ib", "n10-ib", "n11-ib", "x"]),
+        (["r[1-2]n[1-2]"], ["r1n1", "r1n2", "r2n1", "r2n2"]),
+    ],
+)
+def test_host_lists(texts, names):
+    assert launchers.expanded(texts) == names
+
+
+def test_host_lists_are_those_of_scontrol(tmp_path, monkeypatch):
+    """On generated lists, as SLURM writes them."""
+    program = shutil.which("scontrol")
+    if program is None:
+        pytest.skip("slurm-client is not installed")
+    (tmp_path / "slurm.conf").write_text("ClusterName=x\nSlurmctldHost=localhost\n")
+    monkeypatch.setenv(
+        "SLURM_CONF", str(tmp_path / "slurm.conf")
+    )  # it starts without one that can be read in no other way
+    draw = random.Random(5)
+    lists = []
+    for _ in range(20):
+        numbers = sorted(draw.sample(range(1, 120), draw.randint(1, 6)))
+        width = draw.choice([1, 3])
+        ranges = ",".join(
+            f"{number:0{width}d}{f'-{number + more:0{width}d}' if (more := draw.randint(0, 3)) else ''}"
+            for number in numbers
+        )
+        lists.append(f"{draw.choice(['node', 'gpu-a'])}[{ranges}]")
+    for text in lists:
+        said = subprocess.run(
+            [program, "show", "hostnames", text], capture_output=True, text=True, check=True
+        ).stdout.split()
+        assert launchers.expanded([text]) == list(dict.fromkeys(said)), text
+
+
+@pytest.mark.parametrize(
+    ("changes", "variables", "by"),
+    [
+        ({}, {}, "local"),
+        ({}, ALLOCATION, "slurm"),
+        ({"hosts": ["a"]}, {}, "ssh"),
+        ({"hosts": ["a"]}, ALLOCATION, "ssh"),
+        ({"hostfile": "f"}, {}, "ssh"),
+        ({"by": "local"}, ALLOCATION, "local"),
+        ({"by": "external"}, STEP, "external"),
+    ],
+)
+def test_what_auto_means(changes, variables, by):
+    assert launchers.way({**LAUNCH, **changes}, variables) == by
+
+
+def test_the_machines_of_a_hosts_file(tmp_path):
+    file = tmp_path / "hosts"
+    file.write_text("# ours\nb slots=8\n\na slots=8 # the old one\nnode[1-2]\n")
+    assert launchers.machine_names({**LAUNCH, "by": "ssh", "hostfile": str(file)}, {}) == ["b", "a", "node1", "node2"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "launch=ssh: which machines? type launch.hosts=[a,b] or launch.hostfile=FILE"),
+        ({"hosts": ["a", "b", "a"]}, "launch: machine a is named twice"),
+        ({"hosts": ["a[1-"]}, "a[1-: not a list of hosts"),
+        ({"hostfile": "/nowhere"}, "launch.hostfile=/nowhere: No such file or directory"),
+        ({"hostfile": "/dev/null"}, "launch.hostfile=/dev/null names no machine"),
+        ({"hosts": ["a"], "hostfile": "f"}, "launch.hosts and launch.hostfile name machines both"),
+    ],
+)
+def test_machines_that_cannot_be_read(changes, said):
+    with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
+        launchers.machine_names({**LAUNCH, "by": "ssh", **changes}, {})
+    assert said in str(error.value)
+
+
+def test_the_words_of_srun_and_ssh():
+    assert launchers.srun_words("node2", ALLOCATION) == [
+        *("srun", "--overlap", "-N1", "-n1", "--nodelist=node2", "--cpus-per-task=4", "--cpu-bind=none"),
+        *("--unbuffered", "--quiet"),
+    ]
+    assert launchers.ssh_words("me@b", 10.0) == ["ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=8", "me@b"]
+
+
+def test_more_machines_than_the_allocation_has():
+    configs = [composed("workload=ncf", "profile=demo", "gpus=4", "nodes=4")]
+    with pytest.raises(
+        ValueError, match=r"^nodes=4: the allocation has 3 \(node1, node2, node4\); type nodes=3 or less"
+    ):
+        fleet_of(configs, ALLOCATION)
+
+
+def test_one_machine_stays_as_it_was():
+    assert fleet_of([composed("workload=ncf", "profile=demo")], {}) is None
+    assert fleet_of([composed("workload=ncf", "profile=demo")], ALLOCATION) is None
+    with pytest.raises(ValueError, match="nodes=2: launch=local is this machine alone"):
+        fleet_of([composed("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "launch.by=local")], {})
+
+
+def test_one_launch_for_a_whole_command():
+    configs = [composed("workload=ncf", "profile=demo", f"launch.by={by}") for by in ("slurm", "ssh")]
+    with pytest.raises(ValueError, match="launch: one value of each of its keys"):
+        fleet_of(configs, {})
+
+
+def test_which_process_this_is():
+    assert rank_here({}) is None
+    step, mpi = rank_here(STEP), rank_here(MPI)
+    assert (step.number, step.local, step.count) == (1, 0, 2)
+    assert (mpi.number, mpi.local, mpi.count) == (1, 1, 4)
+    assert rank_here({"RANK": "0", "WORLD_SIZE": "2"}).local == 0
+    with pytest.raises(
+        ValueError, match=r"^launch: SLURM and OpenMPI both say .*SLURM_PROCID=1, OMPI_COMM_WORLD_RANK=1"
+    ):
+        rank_here({**STEP, **MPI})
+    with pytest.raises(ValueError, match="RANK=x is no number"):
+        rank_here({"RANK": "x", "WORLD_SIZE": "2"})
+
+
+def test_one_of_several_processes_does_not_start_the_whole_run():
+    with pytest.raises(ValueError, match=r"^this is process 1 of 2 that SLURM started; type launch=external"):
+        refuse_ranks(STEP)
+    refuse_ranks({**STEP, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"})
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, "launch=external: no variable says which process this is"),
+        (STEP, "launch=external needs a secret of all processes; type: export SUITE_LAUNCH_TOKEN="),
+        (
+            {**MPI, "OMPI_COMM_WORLD_LOCAL_RANK": "0", "SUITE_LAUNCH_TOKEN": "s"},
+            "set MASTER_ADDR to its machine's address",
+        ),
+    ],
+)
+def test_an_external_launcher_that_says_too_little(variables, said):
+    with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
+        external_fleet({**LAUNCH, "by": "external"}, 2, variables)
+    assert said in str(error.value)
+
+
+def test_what_is_submitted(tmp_path):
+    config = composed("workload=ncf", "profile=demo", "launch.by=slurm")
+    assert submits([config], {})
+    assert not submits([config], ALLOCATION)
+    arguments = [
+        "-m",
+        "workload=ncf",
+        "gpus=2,4",
+        "nodes=1,2",
+        "launch=slurm",
+        "launch.sbatch=[--partition=gpu]",
+        "output=x",
+    ]
+    last = script(arguments, tmp_path).splitlines()[-1]
+    assert last.startswith("exec ")
+    assert last.endswith(f"run_suite.py -m workload=ncf gpus=2,4 nodes=1,2 launch=slurm output={tmp_path} resume=true")

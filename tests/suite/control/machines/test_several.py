@@ -1,0 +1,364 @@
+"""Runs over two machines made of namespaces: ways to start them, equality with one machine, and what becomes of faults."""
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import signal
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.helpers import PROJECT, TOY, TOY_RUN, events, only, run_events, status, suite_here, wait_until
+
+SSH = ("launch=ssh", "launch.hosts=[node1,node2]")
+SLEEPING = (*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:1000")
+NAMED_SECONDS, CLEAN_SECONDS = 10, 15
+"""After a fault: until it stands in status.json, and until no process is left on any machine."""
+OURS = ("suite.agent", "suite.worker", "torch.distributed.run", "run_suite.py")
+
+
+@pytest.fixture(scope="module")
+def two(machines_of_module):
+    """A hub and two nodes with sshd and SLURM."""
+    return machines_of_module(2, ssh=True, slurm=True)
+
+
+@pytest.fixture
+def folder(two, tmp_path):
+    """What all of them see, for this test."""
+    folder = two.folder / tmp_path.name
+    folder.mkdir()
+    return folder
+
+
+def surroundings(folder, **others):
+    """Variables of a command on a machine."""
+    path = os.pathsep.join([str(TOY), str(PROJECT), os.environ.get("PYTHONPATH", "")])
+    own = {"PYTHONPATH": path, "SUITE_LOG_DIR": str(folder / "logs"), "COLUMNS": "200", "CUDA_VISIBLE_DEVICES": ""}
+    return {**own, **others}
+
+
+def command(*words):
+    """`run_suite.py …`."""
+    return [sys.executable, PROJECT / "run_suite.py", *words]
+
+
+def run(two, folder, *words, before=(), timeout=240, machine=None, **others):
+    """A command on the hub, or another machine, to its end."""
+    where = machine or two.hub
+    return where.run(
+        [*before, *command(*words)], folder, timeout=timeout, check=False, variables=surroundings(folder, **others)
+    )
+
+
+@contextlib.contextmanager
+def started(two, folder, *words, before=()):
+    """A run that trains on both machines: its folder, and the command on the hub."""
+    if before:  # after a cable was out
+        wait_until("SLURM", lambda: two.hub.run(["sinfo", "-hr", "-tidle", "-o%D"]).stdout.strip() == "2", 60)
+    controller = two.hub.start([*before, *command(*words)], folder / "out", folder, variables=surroundings(folder))
+
+    def trains():
+        assert controller.client.poll() is None, (folder / "out").read_text()
+        beats = [json.loads(path.read_text()) for path in folder.glob("logs/*/*/run_0/.worker-?.json")]
+        return len(beats) == 2 and all(beat["phase"] == "train" and beat["step"] > 2 for beat in beats)
+
+    try:
+        wait_until("training", trains, 60)
+        yield only(folder.glob("logs/*/*/run_0")), controller
+    finally:
+        controller.end()
+
+
+def ours(two):
+    """Ids and command lines of the suite's processes on all machines, of those that run."""
+    found = {}
+    for process in itertools.chain.from_iterable(two.processes().values()):
+        with contextlib.suppress(psutil.Error):
+            line = " ".join(process.cmdline())
+            if any(word in line for word in OURS) and process.status() != psutil.STATUS_STOPPED:
+                found[process.pid] = line[:200]
+    return found
+
+
+def clean(two, seconds=CLEAN_SECONDS):
+    """Wait until nothing is left; says what is."""
+    deadline = time.monotonic() + seconds
+    while left := ours(two):
+        assert time.monotonic() < deadline, f"left after {seconds:.0f} s: {list(left.values())}"
+        time.sleep(0.1)
+
+
+def process_on(machine, *words):
+    """The process whose command line begins with the first of these words and holds the others; of several the outermost."""
+    found = []
+    for process in machine.processes():
+        with contextlib.suppress(psutil.Error):
+            line = " ".join(process.cmdline())
+            if line.startswith(words[0]) and all(word in line for word in words):
+                found.append(process)
+    return min(found, key=lambda process: process.create_time())
+
+
+def ended(run_folder, seconds=NAMED_SECONDS):
+    """`status.json` once it says how the run ended."""
+    return wait_until("the end", lambda: (found := status(run_folder))["status"] != "running" and found, seconds)
+
+
+WAYS = {
+    "ssh": ((), SSH),
+    "slurm": (("salloc", "-N2", "--quiet"), ()),
+    "external": (("salloc", "-N2", "--quiet", "srun", "-N2", "--ntasks-per-node=1"), ("launch=external",)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_over_two_machines(two, folder, way):
+    """The folder that one machine leaves, with one log; nothing is left on the machines."""
+    before, words = WAYS[way]
+    done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words, before=before, SUITE_LAUNCH_TOKEN="secret")
+    assert done.returncode == 0, done.stdout + done.stderr
+    run_folder = only(folder.glob("logs/*/*/run_0"))
+    files = {path.name for path in run_folder.iterdir() if path.is_file()}
+    assert files == {"run.json", "result_0.txt", "metrics.jsonl", "status.json", "worker-0.log", "worker-1.log"}
+    assert status(run_folder)["status"] == "success"
+    recorded = json.loads((run_folder / "run.json").read_text())
+    assert [(host["name"], host["address"], host["interface"]) for host in recorded["hosts"]] == [
+        *(("node1", "10.77.0.1", "eth0"), ("node2", "10.77.0.2", "eth0"))
+    ]
+    assert [node["host"] for node in recorded["hardware"]["nodes"]] == ["node1", "node2"]
+    (identity,) = [value for key, value, _ in events(run_folder / "result_0.txt") if key == "suite_run"]
+    assert (identity["devices"], identity["nodes"]) == (2, 2)
+    assert [key for key, _, _ in run_events(run_folder / "result_0.txt")].count("run_stop") == 1
+    clean(two)
+    assert not any(list(node.tmp.glob("suite-run-*")) for node in two.nodes)
+
+
+def test_a_command_that_is_submitted(two, folder):
+    """From the login node, as one job that runs it on two machines."""
+    words = (*TOY_RUN, "gpus=2", "nodes=2", "launch=slurm", "launch.sbatch=[--time=5]", f"output={folder / 'out'}")
+    done = run(two, folder, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    number = re.search(r"submitted as job (\d+)", done.stdout).group(1)
+    for follow in (f"squeue -j {number}", f"tail -F {folder}/out/slurm-{number}.log", f"scancel {number}"):
+        assert follow in done.stdout
+    run_folder = wait_until("a run", lambda: list(folder.glob("out/*/run_0/status.json")), 60)[0].parent
+    assert ended(run_folder, 60)["status"] == "success"
+    assert {path.name for path in run_folder.glob("worker-*.log")} == {"worker-0.log", "worker-1.log"}
+    wait_until("the job", lambda: not two.hub.run(["squeue", "-h"]).stdout, 60)
+    clean(two)
+
+
+def test_logs_of_a_file_system_that_only_the_controller_sees(two, folder):
+    """Written on node1's own /tmp, while half of the workers run on node2."""
+    output = "output=/tmp/mine"
+    done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *SSH, output, machine=two["node1"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {"worker-0.log", "worker-1.log", "result_0.txt"} <= {
+        path.name for path in two["node1"].tmp.glob("mine/*/run_0/*")
+    }
+    assert not (two["node2"].tmp / "mine").exists()
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize(
+    ("framework", "ways"),
+    [("pytorch", ("slurm", "ssh", "external")), ("tensorflow", ("slurm",)), ("mxnet", ("slurm",))],
+)
+def test_two_machines_train_as_one_does(two, folder, framework, ways):
+    """NCF's demo: the loss of two machines is that of one to the last bit, since two gradients have one sum."""
+    whole = framework == "mxnet"  # the quickest goes on to the target, so that its log can be checked
+    ncf = ("workload=ncf", f"framework={framework}", "profile=demo", "gpus=2", "device=cpu", "seed=1")
+    ncf = ncf if whole else (*ncf, "stop=epochs:1")
+    done = run(two, folder, *ncf, "oversubscribe=true", f"output={folder / 'one'}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for way in ways:
+        before, words = WAYS[way]
+        words = (*words, "nodes=2", f"output={folder / way}")
+        done = run(two, folder, *ncf, *words, before=before, SUITE_LAUNCH_TOKEN="secret")
+        assert done.returncode == 0, done.stdout + done.stderr
+    first, *others = (blocks(only(folder.glob(f"{name}/*/run_0"))) for name in ("one", *ways))
+    assert others == [first] * len(ways)
+    run_folder = only(folder.glob(f"{ways[0]}/*/run_0"))
+    for node in ("node1", "node2"):  # what each machine says of itself
+        assert json.loads((run_folder / node / "topology.json").read_text())["kernel"] == os.uname().release
+        header, *samples = map(json.loads, (run_folder / node / "telemetry.jsonl").read_text().splitlines())
+        assert header["window"] == "run_start to run_stop"
+        assert samples
+        assert all(sample["run_processes"] > 0 for sample in samples)
+    if whole:
+        checked = suite_here(folder, "check", run_folder / "result_0.txt")
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def blocks(run_folder):
+    """Loss and quality of every block of a run."""
+    rows = map(json.loads, (run_folder / "metrics.jsonl").read_text().splitlines())
+    return [(row["loss"], row["quality"]) for row in rows]
+
+
+def agent_on(machine):
+    return process_on(machine, "", "-m suite.agent")
+
+
+FAULTS = {
+    "rank": (
+        lambda two: process_on(two["node2"], "", "suite.worker.main").kill(),
+        "rank_died",
+        "process 1 on node2 died",
+    ),
+    "agent": (lambda two: agent_on(two["node2"]).kill(), "rank_died", "machine node2 is lost"),
+    "silent agent": (
+        lambda two: agent_on(two["node2"]).suspend(),
+        "rank_died",
+        "machine node2 is lost: silent for 5 s",
+    ),
+    "cable": (lambda two: two.unplug(two["node2"]), "rank_died", "machine node2 is lost: silent for 5 s"),
+}
+
+
+@pytest.mark.parametrize("way", ["ssh", "slurm"])
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_is_named_and_nothing_is_left(two, folder, way, kind):
+    inflict, expected, reason = FAULTS[kind]
+    before, words = WAYS[way]
+    with started(two, folder, *SLEEPING, *words, before=before) as (run_folder, controller):
+        inflict(two)
+        begin = time.monotonic()
+        try:
+            found = ended(run_folder)
+            assert (found["status"], found["process"], found["node"]) == (expected, 1, "node2"), found
+            assert reason in found["reason"]
+            left = CLEAN_SECONDS - (time.monotonic() - begin)
+            clean(two, left)
+        finally:
+            two.plug(two["node2"])
+        assert controller.client.wait(30) == 1
+
+
+@pytest.mark.framework
+@pytest.mark.parametrize("kind", ["rank", "cable"])
+def test_a_survivor_that_fails_first_is_not_named(two, folder, kind):
+    """Gloo's processes fail of a peer that is gone; here the one on node1, in the midst of an epoch."""
+    inflict, expected, reason = FAULTS[kind]
+    words = ("workload=ncf", "profile=demo", "gpus=2", "nodes=2", "device=cpu", "stop=epochs:500")
+    with started(two, folder, *words, before=WAYS["slurm"][0]) as (run_folder, _):
+        inflict(two)
+        begin = time.monotonic()
+        try:
+            found = ended(run_folder)
+            assert (found["status"], found["process"], found["node"]) == (expected, 1, "node2"), found
+            assert reason in found["reason"]
+            clean(two, CLEAN_SECONDS - (time.monotonic() - begin))
+        finally:
+            two.plug(two["node2"])
+
+
+@pytest.mark.parametrize("way", ["ssh", "slurm"])
+def test_the_client_that_holds_the_line_is_killed(two, folder, way):
+    before, words = WAYS[way]
+    with started(two, folder, *SLEEPING, *words, before=before) as (run_folder, _):
+        begin = time.monotonic()
+        process_on(two.hub, {"ssh": "ssh -T", "slurm": "srun --overlap"}[way], "node2").kill()
+        found = ended(run_folder)
+        assert (found["status"], found["process"], found["node"]) == ("rank_died", 1, "node2"), found
+        assert f"{'ssh' if way == 'ssh' else 'srun'} ended with killed by SIGKILL" in found["reason"]
+        clean(two, CLEAN_SECONDS - (time.monotonic() - begin))
+
+
+@pytest.mark.parametrize("way", ["ssh", "slurm"])
+def test_no_process_outlives_a_controller_that_is_killed(two, folder, way):
+    before, words = WAYS[way]
+    with started(two, folder, *SLEEPING, *words, before=before):
+        process_on(two.hub, f"{sys.executable} {PROJECT / 'run_suite.py'}").kill()
+        clean(two)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2], ids=lambda number: number.name)
+def test_a_signal_interrupts_and_resuming_goes_on(two, folder, number):
+    with started(two, folder, *SLEEPING, *SSH) as (run_folder, controller):
+        process_on(two.hub, f"{sys.executable} {PROJECT / 'run_suite.py'}").send_signal(number)
+        assert controller.client.wait(30) == 130
+    assert status(run_folder)["status"] == "interrupted"
+    output = run_folder.parent.parent
+    assert f"output={output} resume=true" in (folder / "out").read_text()
+    done = run(two, folder, *SLEEPING[:-2], "stop=epochs:1", *SSH, f"output={output}", "resume=true")
+    assert "stop=epochs_1" in done.stdout
+    clean(two)
+
+
+def test_scancel_interrupts(two, folder):
+    with started(two, folder, *SLEEPING, before=WAYS["slurm"][0]) as (run_folder, _):
+        two.hub.run(["scancel", "--user", str(os.getuid())])
+        found = ended(run_folder)
+        assert found["status"] == "interrupted", found
+        clean(two)
+
+
+def test_two_runs_at_once_on_the_same_machines(two, folder):
+    both = []
+    for name in ("left", "right"):
+        words = command(*TOY_RUN, "gpus=2", "nodes=2", *SSH, f"output={folder / name}")
+        both.append(two.hub.start(words, folder / f"{name}.out", folder, variables=surroundings(folder)))
+    assert [one.client.wait(120) for one in both] == [0, 0]
+    assert len(list(folder.glob("*/*/run_0/result_0.txt"))) == 2
+
+
+REFUSED = {
+    "unreachable": (
+        ("launch=ssh", "launch.hosts=[node1,nowhere]"),
+        "machine nowhere is lost: ssh ended with exit code 255: ",
+    ),
+    "refused key": (("launch=ssh", "launch.hosts=[node1,nobody@node2]"), "nobody@node2: Permission denied"),
+    "loopback": (SSH, "machine node1: its name leads to 127.0.1.1 on node2"),
+    "too many": (("launch=slurm", "nodes=3", "gpus=3"), "nodes=3: the allocation has 2 (node1, node2)"),
+    "one of several": ((), "that SLURM started; type launch=external"),
+    "data": (SSH, "machine node2: data set toy-demo is not in /tmp/data/toy-demo; prepare it there"),
+    "silence": (("launch=ssh", "launch.hosts=[node1,node2]"), "node2"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_is_refused_before_anything_starts(two, folder, kind):
+    """In one line, within 10 s."""
+    words, said = REFUSED[kind]
+    others, before, machine = {}, (), two.hub
+    if kind == "loopback":
+        hosts = two["node2"].hosts_file
+        kept = hosts.read_text()
+        hosts.write_text(f"127.0.1.1 node1\n{kept}")
+    if kind == "data":  # /tmp is each machine's own, and node1 prepares what is missing there
+        others, machine = {"SUITE_DATA_DIR": "/tmp/data"}, two["node1"]
+    if kind in ("too many", "one of several"):
+        before = ("salloc", "-N2", "--quiet", *(("srun", "-N2") if kind == "one of several" else ()))
+    if kind == "silence":
+        two.unplug(two["node2"])
+    try:
+        begin = time.monotonic()
+        done = run(two, folder, *TOY_RUN, "gpus=2", "nodes=2", *words, before=before, machine=machine, **others)
+        seconds = time.monotonic() - begin
+    finally:
+        two.plug(two["node2"])
+        if kind == "loopback":
+            hosts.write_text(kept)
+    assert done.returncode != 0
+    lines = [line for line in done.stderr.splitlines() if line.startswith("run_suite.py: ")]
+    assert len(lines) == (2 if kind == "one of several" else 1), done.stderr
+    assert said in lines[0]
+    assert "Traceback" not in done.stderr
+    assert seconds < 10 + 3 * (os.getloadavg()[0] > os.cpu_count())
+    assert not list(folder.glob("logs/*/*/run_0"))
+
+
+def test_a_machine_that_loses_all_its_processes(machines, tmp_path):
+    """Its sshd too."""
+    two = machines(2, ssh=True)
+    with started(two, two.folder, *SLEEPING, *SSH) as (run_folder, _):
+        two["node2"].kill_all()
+        found = ended(run_folder)
+        assert (found["status"], found["process"], found["node"]) == ("rank_died", 1, "node2"), found
+        clean(two)

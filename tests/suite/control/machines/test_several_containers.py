@@ -1,0 +1,86 @@
+"""Runs over two machines in containers: a docker daemon on each, an agent outside of its container."""
+
+import contextlib
+import json
+import time
+
+import pytest
+
+from tests.helpers import TOY, TOY_RUN, only, status
+from tests.machines import needs
+from tests.machines.docker import IMAGE, daemon
+from tests.suite.control.machines.test_several import (
+    CLEAN_SECONDS,
+    SLEEPING,
+    SSH,
+    clean,
+    ended,
+    folder,  # noqa: F401, a fixture
+    process_on,
+    run,
+    started,
+)
+from tests.suite.environments.test_docker import words
+
+
+@pytest.fixture(scope="module")
+def two(machines_of_module, tmp_path_factory):
+    """A hub and two nodes with sshd and docker."""
+    if reason := needs.missing(needs.DOCKER):
+        pytest.skip(reason)
+    made = machines_of_module(2, ssh=True)
+    with contextlib.ExitStack() as stack:
+        for machine in made.all:
+            own = made.folder / f"docker-{machine.name}"
+            own.mkdir()
+            stack.enter_context(daemon(own, machine))
+        yield made
+
+
+IN_DOCKER = (*words(), f"environment.options=['--env=PYTHONPATH={TOY}']")
+
+
+def containers(two):
+    """Names of the containers on all machines."""
+    return [
+        name
+        for machine in two.all
+        for name in machine.run(["docker", "ps", "--all", "--format={{.Names}}"]).stdout.split()
+    ]
+
+
+def test_a_run(two, folder):  # noqa: F811
+    done = run(two, folder, *TOY_RUN, *IN_DOCKER, "gpus=2", "nodes=2", *SSH)
+    assert done.returncode == 0, done.stdout + done.stderr
+    run_folder = only(folder.glob("logs/*/*/run_0"))
+    assert status(run_folder)["status"] == "success"
+    assert json.loads((run_folder / "run.json").read_text())["environment"]["container"]["image"] == IMAGE
+    assert containers(two) == []
+
+
+@pytest.mark.parametrize("kind", ["rank", "client"])
+def test_a_fault_is_named_and_no_container_is_left(two, folder, kind):  # noqa: F811
+    with started(two, folder, *SLEEPING, *IN_DOCKER, *SSH) as (run_folder, _):
+        begin = time.monotonic()
+        found = {
+            "rank": lambda: [one for one in two["node2"].processes() if "suite.worker.main" in one.cmdline()][-1],
+            "client": lambda: process_on(two["node2"], "docker run", "suite.worker.main"),
+        }[kind]()
+        found.kill()
+        said = ended(run_folder)
+        assert (said["status"], said["process"], said["node"]) == ("rank_died", 1, "node2"), said
+        clean(two, CLEAN_SECONDS - (time.monotonic() - begin))
+    assert containers(two) == []
+
+
+def test_an_image_that_one_machine_lacks(two, folder):  # noqa: F811
+    two["node2"].run(["docker", "tag", IMAGE, "other:1"])
+    two["node2"].run(["docker", "rmi", IMAGE])
+    try:
+        done = run(two, folder, *TOY_RUN, *IN_DOCKER, "gpus=2", "nodes=2", *SSH)
+    finally:
+        two["node2"].run(["docker", "tag", "other:1", IMAGE])
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "node2" in done.stderr
+    assert IMAGE in done.stderr

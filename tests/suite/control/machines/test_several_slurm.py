@@ -1,0 +1,75 @@
+"""What SLURM and its users do to runs over two machines: no root, a time limit, a job that is put back into the queue."""
+
+import pwd
+import sys
+from pathlib import Path
+
+from tests.helpers import TOY_RUN, only, status, wait_until
+from tests.suite.control.machines.test_several import (  # noqa: F401, its fixtures too
+    SLEEPING,
+    clean,
+    command,
+    ended,
+    folder,
+    ours,
+    run,
+    started,
+    surroundings,
+    two,
+)
+
+USER = "nobody"
+LIMIT_SECONDS = 75
+"""slurmctld looks for jobs beyond their time every 30 s, and gives them KillWait's 5 s."""
+
+
+def test_a_plain_user(two, folder):  # noqa: F811
+    """All files of the run are his, and nothing of his is left."""
+    for machine in two.all:
+        machine.open_to_all(Path(sys.base_prefix))
+    folder.chmod(0o777)
+    own = {"HOME": "/tmp", "SUITE_DATA_DIR": str(folder / "data"), "PYTHONDONTWRITEBYTECODE": "1"}
+    words = ["salloc", "-N2", "--quiet", *command(*TOY_RUN, "gpus=2", "nodes=2")]
+    done = two.hub.run(words, folder, user=USER, check=False, timeout=120, variables=surroundings(folder, **own))
+    assert done.returncode == 0, done.stdout + done.stderr
+    run_folder = only(folder.glob("logs/*/*/run_0"))
+    assert status(run_folder)["status"] == "success"
+    assert {path.stat().st_uid for path in run_folder.rglob("*")} == {pwd.getpwnam(USER).pw_uid}
+    clean(two)
+    assert not any(list(node.tmp.glob("suite-run-*")) for node in two.nodes)
+
+
+def job(two):  # noqa: F811
+    """The id of the only job."""
+    return only(two.hub.run(["squeue", "--noheader", "--format=%i"]).stdout.split())
+
+
+def test_the_time_limit_interrupts(two, folder):  # noqa: F811
+    with started(two, folder, *SLEEPING, before=("salloc", "-N2", "--quiet")) as (run_folder, _):
+        two.hub.run(["scontrol", "update", f"JobId={job(two)}", "EndTime=now"])
+        found = ended(run_folder, LIMIT_SECONDS)
+        assert found["status"] == "interrupted", found
+        clean(two)
+
+
+def test_a_job_that_slurm_puts_back_into_the_queue_goes_on(two, folder):  # noqa: F811
+    """`launch=slurm` submits the command; a second start of the job takes up what the first had not finished."""
+    words = [*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:4", "launch=slurm"]
+    done = run(two, folder, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    number = job(two)
+    assert number in done.stdout
+    run_folder = wait_until("the run starts", lambda: list(folder.glob("logs/*/*/run_0")), 60)[0]
+    wait_until("it trains", lambda: len(list(run_folder.glob(".worker-?.json"))) == 2, 60)
+    two.hub.run(["scontrol", "requeue", number])
+    wait_until("it is interrupted", lambda: status(run_folder)["status"] == "interrupted", 30)
+    wait_until("it waits", lambda: "PENDING" in two.hub.run(["scontrol", "show", "job", number]).stdout, 30)
+    two.hub.run(["scontrol", "update", f"JobId={number}", "StartTime=now"])  # SLURM alone would wait two minutes
+
+    def finished():
+        folders = folder.glob("logs/*/*/run_0/status.json")
+        return [path for path in folders if status(path.parent)["status"] == "success"]
+
+    wait_until("the second attempt ends well", finished, 90)
+    wait_until("the job leaves", lambda: not two.hub.run(["squeue", "--noheader"]).stdout, 30)
+    assert not ours(two)
