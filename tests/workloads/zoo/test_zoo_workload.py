@@ -80,6 +80,7 @@ def test_log_names_the_network():
     [
         (("mxnet", "googlenet", 224, 224, "fp32"), "mxnet has no such googlenet"),
         (("tensorflow", "vgg16", 64, 224, "fp32"), "type workload.image_size=224"),
+        (("mxnet", "inception_v3", 107, 299, "fp32"), "type workload.image_size=299"),
         (("mxnet", "vgg16", 224, 224, "fp16"), "type precision=fp32"),
     ],
 )
@@ -88,6 +89,8 @@ def test_stock_networks_that_there_are_not(given, words):
         check(*given)
     assert words in str(error.value)
     check("pytorch", "resnet50", 64, 224, "bf16")
+    check("pytorch", "inception_v3", 107, 299, "fp32")
+    check("mxnet", "inception_v3", 299, 299, "fp32")
 
 
 def test_options_are_the_keys_of_conf():

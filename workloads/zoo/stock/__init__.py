@@ -32,5 +32,10 @@ def check(framework: str, model: str, image_size: int, own_size: int, precision:
             f"workload.implementation=stock: {model} has the suite's parameters at {own_size} pixels alone; "
             f"type workload.image_size={own_size}"
         )
+    if (framework, model) == ("mxnet", "inception_v3") and image_size != own_size:
+        raise ValueError(
+            f"workload.implementation=stock: Gluon's {model} ends with a pool of the map that {own_size} pixels leave; "
+            f"type workload.image_size={own_size}"
+        )
     if framework != "pytorch" and precision not in ("fp32", "tf32"):
         raise ValueError(f"workload.implementation=stock: in {framework} in fp32 alone; type precision=fp32")
