@@ -20,6 +20,8 @@ MARK = "/etc/image-of-the-suite"
 FOLDERS = ("usr", "etc", "tmp", "proc", "sys", "dev")
 LINKS = ("bin", "lib", "lib32", "lib64", "sbin")
 """Of those that are links into /usr here, too: all programs are seen through a mount of this machine's /usr."""
+EXEC_ROOT = "/run/docker"
+"""In the daemon's own /run: sockets lie there, whose paths have at most 107 letters."""
 UP_SECONDS = 20.0
 
 
@@ -43,7 +45,7 @@ def daemon(folder: Path, machine: Machine | None = None) -> Iterator[dict[str, s
         (folder / name).mkdir()
     words = [
         *(*inside, needs.program("unshare"), "--mount", "sh", "-ec", PRIVATE, str(folder)),
-        *(needs.program("dockerd"), f"--host={socket}", f"--data-root={folder}/data", f"--exec-root={folder}/exec"),
+        *(needs.program("dockerd"), f"--host={socket}", f"--data-root={folder}/data", f"--exec-root={EXEC_ROOT}"),
         *(f"--pidfile={folder}/pid", "--bridge=none", "--iptables=false", "--ip6tables=false", "--storage-driver=vfs"),
         *("--exec-opt=native.cgroupdriver=cgroupfs", "--log-level=warn"),
     ]

@@ -18,7 +18,7 @@ SlurmdUser=root
 AuthType=auth/none
 CredType=cred/none
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool/%n
+SlurmdSpoolDir={spool}/%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmctldLogFile={folder}/log/slurmctld.log
@@ -44,6 +44,8 @@ JobRequeue=1
 PartitionName=all Nodes=ALL Default=YES MaxTime=60 State=UP
 """
 NODE = "NodeName={name} NodeHostname={name} NodeAddr={address} CPUs={cpus} RealMemory=4000 State=UNKNOWN\n"
+SPOOL = "/etc/slurm/spool"
+"""By its name on the machines: sockets lie there, whose paths have at most 107 letters."""
 IDLE_SECONDS = 10.0
 
 
@@ -58,7 +60,9 @@ def start(machines: Machines, cpus: int = 8) -> Path:
     for name in ("state", "spool", "log"):
         (folder / name).mkdir(parents=True)
     nodes = [NODE.format(name=node.name, address=node.address, cpus=cpus) for node in machines.nodes]
-    (folder / "slurm.conf").write_text("".join([CONFIG.format(folder=folder, hub=machines.hub.address), *nodes]))
+    (folder / "slurm.conf").write_text(
+        "".join([CONFIG.format(folder=folder, spool=SPOOL, hub=machines.hub.address), *nodes])
+    )
     for machine in machines.all:
         machine.bind(folder, "/etc/slurm")
     machines.hub.run([needs.program("slurmctld"), "-c"])

@@ -35,7 +35,7 @@ def test_synthetic_steps_run(synthetic, framework):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (("gpus=1", "device=cpu"), r"; type: \S*suite data prepare wmt16-en-de --from FOLDER"),
+        (("gpus=1", "device=cpu"), r" and type: \S*suite data prepare wmt16-en-de --from FOLDER"),
         (("profile=demo", "gpus=3", "oversubscribe=true"), "32 cannot be shared equally by 3 devices"),
         (("profile=demo", "workload.hidden=100"), "workload.hidden=100: not a multiple of 8"),
         (("profile=demo", "precision=fp64"), "precision"),

@@ -83,7 +83,7 @@ def test_a_small_corpus_is_learned_and_scored(trained, framework):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (("gpus=1", "device=cpu"), r"; type: \S*suite data prepare wmt17-en-de --from FOLDER"),
+        (("gpus=1", "device=cpu"), r" and type: \S*suite data prepare wmt17-en-de --from FOLDER"),
         (("profile=demo", "workload.hidden=100"), "workload.hidden=100: not a multiple of 8"),
         (("profile=demo", "batch=global:8"), "batch"),
         (("profile=demo", "precision=fp64"), "precision"),

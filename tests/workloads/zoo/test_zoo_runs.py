@@ -84,7 +84,7 @@ def test_report_has_a_row_for_each(epoch, tmp_path):
     ("overrides", "words"),
     [
         (("profile=demo", "workload.image_size=64"), "images of cifar-demo have 32 pixels a side and are not resized"),
-        (("profile=synthetic", "workload.model=vgg61"), "did you mean 'vgg16'"),
+        (("profile=synthetic", "workload.model=vgg61"), "did you mean 'vgg19'"),
         (("profile=synthetic", "workload.model=vgg16", "workload.padding=valid"), "type workload.padding=same"),
         (("profile=synthetic", "workload.implementation=stock"), "pytorch has no such littlecnn"),
         (
