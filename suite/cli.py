@@ -66,7 +66,7 @@ def _main(arguments: list[str]) -> int:
             sub.set_defaults(run=module.run)
     parsed = parser.parse_args(arguments)
     try:
-        return int(parsed.run(parsed))
+        return _on_its_machines(parsed, arguments)
     except (ValueError, OSError) as error:
         print(f"suite {parsed.command}: {as_typed(str(error))}", file=sys.stderr)
         return 2
@@ -75,6 +75,22 @@ def _main(arguments: list[str]) -> int:
         return 130
     except BrokenPipeError:  # the reader of a pipe has gone: `suite report … | head`
         return 0
+
+
+def _on_its_machines(parsed: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Carry out a command here, or on the machines that it names."""
+    from suite.commands.arguments import launch_of, without_machines
+
+    launch = launch_of(parsed)
+    if launch is None:
+        return int(parsed.run(parsed))
+    from suite.control.machines.everywhere import everywhere
+
+    return everywhere(without_machines(arguments, parsed), launch, _say)
+
+
+def _say(line: str) -> None:
+    print(as_typed(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """One agent: obeys the controller, looks at its processes ten times a second, and ends with the line or its lease.
 
 Down: `{"do": …, "id": n, …}`; every one is answered by `{"answer": n, …}`, or `{"answer": n, "error": text}`. Up, unasked: the
-machine's facts (once), `exit` of a command, `gone` ids of workers, `file` contents, `oom_kills`, and `signal`, when the
-scheduler sends one.
+machine's facts (once), `exit` of a command, `gone` ids of workers, `file` contents, `oom_kills`, `exhausts` (why the run must
+end before this machine has no memory left), and `signal`, when the scheduler sends one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from suite.agent.shipment import Shipment
 from suite.agent.wire import Message, Wire, packed, unpacked
 from suite.common.run_folder import RUN_FILE, is_beat
 from suite.launch import children, network
-from suite.machine import cgroups
+from suite.machine import cgroups, exhaustion
 
 TICK_SECONDS = 0.1
 MOST_BYTES = 4 << 20
@@ -56,6 +56,7 @@ class Agent:
         self._watches_pids = True
         self._oom_kills = cgroups.oom_kills()
         self._told_kills = 0
+        self._told_exhausted = False
         self._signal = 0
         self._leaving = False
 
@@ -110,6 +111,9 @@ class Agent:
         if kills != self._told_kills:
             self._told_kills = kills
             self.wire.send(oom_kills=kills)
+        if not self._told_exhausted and (why := exhaustion.exhausts(set(self._pids.values()) - self._gone)):
+            self._told_exhausted = True
+            self.wire.send(exhausts=why)
 
     # -- what the controller asks ---------------------------------------------------------------------------------
 
@@ -142,7 +146,7 @@ class Agent:
         run["folder"] = str(self.folder)
         (self.folder / RUN_FILE).write_text(json.dumps(run, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         self._shipment, self._watches_pids = Shipment(self.folder), watches_pids
-        self._oom_kills, self._told_kills = cgroups.oom_kills(), 0
+        self._oom_kills, self._told_kills, self._told_exhausted = cgroups.oom_kills(), 0, False
         return {"folder": str(self.folder)}
 
     def _start(self, name: str, arguments: list[str], variables: Mapping[str, str]) -> dict[str, Any]:

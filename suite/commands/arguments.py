@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suite.control.machines.launchers import Launch
 
 _MOST_DEVICES = 1_000_000
 
@@ -30,6 +37,56 @@ def add_price(parser: argparse.ArgumentParser) -> None:
         metavar="PRICE",
         help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
     )
+
+
+def add_machines(parser: argparse.ArgumentParser) -> None:
+    """On which machines the command works: `--launch`, `--hosts`, `--hostfile`, as `launch.*` of a run."""
+    group = parser.add_argument_group("several machines (docs/several_machines.md)")
+    group.add_argument(
+        "--launch",
+        choices=("local", "ssh", "slurm"),
+        help="default: ssh with --hosts or --hostfile, else this machine alone; slurm: all of this allocation",
+    )
+    named = group.add_mutually_exclusive_group()
+    named.add_argument("--hosts", metavar="A,B", help="do it on these machines, over ssh: a,b or node[1-4]")
+    named.add_argument("--hostfile", metavar="FILE", help="the same from a file: one machine a line")
+
+
+def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.environ) -> Launch | None:
+    """The machines that a command line names; None for this one. Raises ValueError for a contradiction."""
+    if not hasattr(args, "hosts"):
+        return None
+    named = bool(args.hosts or args.hostfile)
+    by = args.launch or ("ssh" if named else "local")
+    if by != "ssh" and named:
+        raise ValueError(f"--launch {by}: --hosts and --hostfile are for --launch ssh; leave one of the two out")
+    if by == "ssh" and not named:
+        raise ValueError("--launch ssh: which machines? type --hosts a,b or --hostfile FILE")
+    if by == "local":
+        return None
+    if by == "slurm" and not (variables.get("SLURM_JOB_ID") and variables.get("SLURM_JOB_NODELIST")):
+        raise ValueError(
+            "--launch slurm: this is no allocation; type salloc -N2 first, or name machines with --hosts a,b"
+        )
+    from suite.config.options import LaunchConfig
+
+    hosts = [args.hosts] if args.hosts else []
+    return asdict(LaunchConfig(by=by, hosts=hosts, hostfile=args.hostfile))
+
+
+def without_machines(words: Sequence[str], args: argparse.Namespace) -> list[str]:
+    """A command line as the machines that it names get it: without them, and with the whole path of what is here."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_machines(parser)
+    _, kept = parser.parse_known_args(list(words))
+    paths = {str(value) for value in vars(args).values() if isinstance(value, Path)}
+    return [_whole(word, paths) for word in kept]
+
+
+def _whole(word: str, paths: set[str]) -> str:
+    """A path as it is meant where the command is typed."""
+    option, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
+    return f"{option}{sign}{os.path.abspath(value)}" if value in paths else word
 
 
 def counts(text: str) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from suite.commands.arguments import add_machines
 from suite.common.paths import data_root
 from suite.common.registry import DATASETS, load_dataset, names
 from workloads.api import Dataset
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     verify = subcommands.add_parser("verify", help="compare prepared files with the digests in their manifest")
     make_demo = subcommands.add_parser("make-demo", help="generate a demo data set and prepare it")
     make_vocabulary = subcommands.add_parser("make-vocabulary", help="learn a vocabulary from text, for open runs")
+    add_machines(verify)
     subcommands.add_parser("list", help="every data set and whether it is prepared")
     for subcommand_parser in (prepare, verify, make_demo, make_vocabulary):
         subcommand_parser.add_argument("name", metavar="NAME", help="name of the data set (see: suite data list)")

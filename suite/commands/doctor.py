@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suite.commands.arguments import add_machines
+
 if TYPE_CHECKING:
     from suite.preflight.doctor import Need
     from suite.preflight.findings import Finding
@@ -21,6 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--framework", default="pytorch", help="whose build is held against the GPUs (default: pytorch)"
     )
     parser.add_argument("--environment", default="auto", metavar="NAME", help="default: the framework's own")
+    add_machines(parser)
     parser.add_argument("--output", type=Path, metavar="DIR", help="where logs will go (default: the log folder)")
 
 

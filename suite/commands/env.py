@@ -5,6 +5,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+from suite.commands.arguments import add_machines
 from suite.common.paths import env_root
 from suite.common.registry import nearest
 from suite.common.typed import as_typed
@@ -23,6 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     subcommands.add_parser("list", help="every environment: state, Python, framework, tried or not")
     check = subcommands.add_parser("check", help="import the framework, compare versions, look for the trainers")
     check.add_argument("name", metavar="NAME")
+    for everywhere in (create, check):
+        add_machines(everywhere)
     remove = subcommands.add_parser("remove", help="delete an environment")
     remove.add_argument("name", metavar="NAME")
 

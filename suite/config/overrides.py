@@ -24,6 +24,11 @@ CONF = shipped("conf")
 _PLACE = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"
 UNUSED = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.output_subdir", "hydra.job.chdir")
 """Keys of Hydra's that would be ignored without a word."""
+NOT_OFFERED = {
+    "framework.kvstore": "MXNet's processes meet at a dist_sync store, and nothing else is offered (Horovod would be faster on "
+    "real networks: docs/several_machines.md); leave it out"
+}
+"""Keys that one may look for, and what there is instead."""
 SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind"}
 """Groups that may be typed with the value of one of their keys."""
 GROUPS = ("workload", "framework", "profile", "rules", "environment", "system")
@@ -104,6 +109,8 @@ def check(arguments: Sequence[str], multirun: bool) -> None:
         key = override.key_or_group
         if key in UNUSED:
             raise ValueError(f"{override.input_line}: {_PLACE}")
+        if key in NOT_OFFERED:
+            raise ValueError(f"{override.input_line}: {NOT_OFFERED[key]}")
         if key == "hydra" or key.startswith("hydra."):
             continue
         if override.is_add() or override.is_delete() or override.is_force_add():

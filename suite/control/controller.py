@@ -26,7 +26,8 @@ from suite.control.machines.fleet import Fleet
 from suite.control.machines.submit import submitted
 from suite.control.messages import said_once
 from suite.control.progress import Progress
-from suite.control.supervise import Status, Supervisor
+from suite.control.supervise import Supervisor
+from suite.control.watch import Status
 from suite.environments import environment
 from suite.launch.hosts import Node
 from suite.plan.jobs import Job, JobDraft, check_trainers, choose, make_job

@@ -1,44 +1,14 @@
-"""Out of memory: a run that would exhaust the machine is ended before it does, and told which batch would fit."""
+"""Out of memory: what is said of a run that ended for it; suite/machine/exhaustion.py says when one must."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 from pathlib import Path
-
-import psutil
 
 from suite.common import registry
 from suite.common.runspec import RunSpec
 from suite.machine.cgroups import limits
 from suite.plan.capacity import available_bytes, fitting_batch
-
-LEFT_BYTES = 512 << 20
-"""Memory that a run must leave the machine: a step takes a few hundred MB between two looks (0.1 s)."""
-LEFT_SHARE = 0.03
-"""The same as a share of the machine's memory, which counts where it is more."""
-OWN_SHARE = 0.5
-"""Share of the machine's memory that the run itself must hold to be ended: else others are to blame."""
-
-
-def exhausts(pids: Iterable[int]) -> str:
-    """Why a run with these processes must end now, or nothing. Only a glance while there is memory left."""
-    machine = psutil.virtual_memory()
-    if machine.available > max(LEFT_BYTES, LEFT_SHARE * machine.total):
-        return ""
-    taken = sum(map(_private_bytes, pids))
-    if taken < OWN_SHARE * machine.total:
-        return ""
-    return (
-        f"ended before the machine's memory was exhausted: {_gib(taken)} of {_gib(machine.total)} were taken by "
-        f"this run, {_gib(machine.available)} were left"
-    )
-
-
-def _private_bytes(pid: int) -> int:
-    with contextlib.suppress(psutil.Error):
-        return int(psutil.Process(pid).memory_info().rss)
-    return 0
 
 
 def batch_advice(run: RunSpec) -> str:
@@ -63,7 +33,3 @@ def log_to_read(folder: Path, name: str) -> str:
             if path.stat().st_size:
                 return path.name
     return f"{name}.log, which is empty"
-
-
-def _gib(count: float) -> str:
-    return f"{count / 2**30:.1f} GiB"

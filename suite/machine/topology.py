@@ -45,6 +45,7 @@ def topology(root: Path = ROOT) -> dict[str, Json]:
         "cpu": _cpu(root),
         "memory_bytes": _memory_bytes(root / "proc/meminfo"),
         "numa_nodes": _numa_nodes(root),
+        "network": _network(root),
         **_gpus(root),
     }
 
@@ -64,6 +65,33 @@ def _system(root: Path) -> dict[str, Json]:
         "cpu_quota_cores": allowed.cpu_quota_cores,
         "memory_limit_bytes": allowed.memory_limit_bytes,
     }
+
+
+def _network(root: Path) -> dict[str, Json]:
+    """Interfaces but the loopback, and ports of InfiniBand (RoCE's too). A virtual interface has no driver, maybe no speed."""
+    interfaces: list[Json] = []
+    for folder in sorted((root / "sys/class/net").glob("*")):
+        if folder.name == "lo" or not folder.is_dir():
+            continue
+        speed, driver = number(folder / "speed"), folder / "device/driver"
+        interfaces.append(
+            {
+                "name": folder.name,
+                "state": text(folder / "operstate"),
+                "megabits_per_second": speed if speed is not None and speed > 0 else None,
+                "driver": driver.resolve().name if driver.exists() else None,
+            }
+        )
+    ports: list[Json] = [
+        {
+            "device": port.parent.parent.name,
+            "port": port.name,
+            "link_layer": text(port / "link_layer"),
+            "rate": text(port / "rate"),
+        }
+        for port in sorted((root / "sys/class/infiniband").glob("*/ports/*"))
+    ]
+    return {"interfaces": interfaces, "infiniband": ports}
 
 
 def _cpu(root: Path) -> dict[str, Json]:

@@ -32,9 +32,16 @@ def csv_cell(text: str) -> str:
     return "'" + cell if cell.startswith(("=", "+", "-", "@")) else cell
 
 
-def devices_text(devices: int) -> str:
-    """A number of devices as text: `1 device`, `8 devices`."""
-    return f"{devices} device" if devices == 1 else f"{devices} devices"
+def devices_text(devices: int, nodes: int | None = None) -> str:
+    """A number of devices as text: `1 device`, `8 devices`; over several nodes `2 × 4 devices`."""
+    return f"{placed_text(devices, nodes)} device{'' if devices == 1 else 's'}"
+
+
+def placed_text(devices: int, nodes: int | None, several: bool = False) -> str:
+    """Devices with their nodes, `2 × 4`: nodes × devices per node; on one node only where `several` asks for it, else `4`."""
+    if not nodes or (nodes == 1 and not several) or devices % nodes:
+        return str(devices)
+    return f"{nodes} × {devices // nodes}"
 
 
 def time_text(seconds: float) -> str:

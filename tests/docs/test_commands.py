@@ -11,6 +11,7 @@ from suite.cli import COMMANDS
 from suite.cli import main as suite
 from suite.common import registry
 from suite.config.compose import compose
+from suite.control.machines import everywhere
 from tests.docs.commands import NOT_RUN, PAGES, UNMARKED, Command, commands_of
 from tests.helpers import PROJECT, run_suite_here, suite_here
 from tests.suite.results.fake_logs import write_run
@@ -69,10 +70,12 @@ def test_a_command_is_read_by_its_program(command, monkeypatch):
         if "--help" not in command.words:
             assert compose(command.arguments).jobs
     elif command.program == "suite":
-        called = mock.Mock(return_value=0)
-        monkeypatch.setattr(importlib.import_module(f"suite.commands.{command.arguments[0]}"), "run", called)
+        here, elsewhere = mock.Mock(return_value=0), mock.Mock(return_value=0)
+        monkeypatch.setattr(importlib.import_module(f"suite.commands.{command.arguments[0]}"), "run", here)
+        monkeypatch.setattr(everywhere, "everywhere", elsewhere)
         assert suite(command.arguments) == 0
-        assert called.called
+        assert elsewhere.called == bool({"--hosts", "--hostfile"}.intersection(command.arguments))
+        assert here.called != elsewhere.called
     elif command.program == "make":
         assert set(command.arguments) <= MAKE_TARGETS
     elif command.program.endswith(".py"):

@@ -102,11 +102,7 @@ class Fleet:
                 if loss := link.lost():
                     raise ValueError(loss.reason)
                 link.listen(0.2)
-            if link.facts["suite"] != __version__:
-                raise ValueError(
-                    f"machine {link.name} has version {link.facts['suite']} of the suite, this one {__version__}; "
-                    f"install the same everywhere"
-                )
+            refuse_other_version(link)
 
     def _described(self) -> tuple[Node, ...]:
         places = _addressed(self._links, self._launch["interface"])
@@ -137,6 +133,16 @@ def open_fleet(launch: Launch, count: int, variables: Mapping[str, str] = os.env
         return launchers.started(name, by, launch)
 
     return Fleet([start(name) for name in names[:count]], launch, start)
+
+
+def refuse_other_version(link: Link) -> None:
+    """Raise ValueError unless a machine that has said its first word has this version of the suite."""
+    assert link.facts is not None
+    if link.facts["suite"] != __version__:
+        raise ValueError(
+            f"machine {link.name} has version {link.facts['suite']} of the suite, this one {__version__}; "
+            f"install the same everywhere"
+        )
 
 
 def _addressed(links: Sequence[Link], interface: str | None) -> list[tuple[str, str]]:

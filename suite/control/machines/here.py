@@ -8,12 +8,11 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from suite.control import memory
 from suite.control.machines.base import ENDING_SECONDS, Loss
 from suite.launch import children, processes
 from suite.launch.base import ports_here
 from suite.launch.hosts import Host
-from suite.machine import cgroups
+from suite.machine import cgroups, exhaustion
 from suite.worker.heartbeat import STACK_SIGNAL
 
 
@@ -55,7 +54,7 @@ class Here:
 
     def exhausts(self, pids: Iterable[int]) -> str:
         """By the memory that is left."""
-        return memory.exhausts(pid for pid in pids if self.host.shows_processes)
+        return exhaustion.exhausts(pid for pid in pids if self.host.shows_processes)
 
     def lost(self) -> Loss | None:
         """Never."""

@@ -87,6 +87,11 @@ class Link:
             raise ValueError(f"{self.name}: {found['error']}")
         return found
 
+    def has_answered(self, number: int) -> bool:
+        """Whether `answer` would return at once."""
+        self.listen()
+        return number in self._answers
+
     def call(self, do: str, seconds: float = 20.0, **order: Any) -> Message:
         """`ask` and `answer`."""
         return self.answer(self.ask(do, **order), seconds)

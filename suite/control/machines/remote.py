@@ -81,6 +81,7 @@ class RemoteMachine:
         self.exits: dict[str, int] = {}
         self._gone: set[int] = set()
         self._oom_kills = 0
+        self._exhausts = ""
         self._ending: int | None = None
         link.tell = self._take
         assert host.environment is not None
@@ -126,8 +127,8 @@ class RemoteMachine:
         return self._oom_kills > 0
 
     def exhausts(self, pids: Iterable[int]) -> str:
-        """Not watched on other machines: the kernel's own end is told by `oom_killed`."""
-        return ""
+        """What the agent told, which looks at the workers that it knows."""
+        return self._exhausts
 
     def lost(self) -> Loss | None:
         """What the link says."""
@@ -167,6 +168,8 @@ class RemoteMachine:
             self._gone |= set(message["gone"])
         elif "oom_kills" in message:
             self._oom_kills = int(message["oom_kills"])
+        elif "exhausts" in message:
+            self._exhausts = f"machine {self.host.name}: {message['exhausts']}"
 
     def _write(self, message: Message) -> None:
         name: Any = message["file"]

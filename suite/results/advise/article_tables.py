@@ -300,4 +300,4 @@ def _pair_cells(pair: ScalingPair, footnotes: Footnotes) -> list[str]:
 
 def _devices(pair: ScalingPair) -> str:
     """Device counts of a pair, `1 → 8`, and its own settings if there are several results on one count."""
-    return f"{pair.devices_from} → {pair.devices_to}" + (f", {pair.settings}" if pair.settings else "")
+    return pair.places + (f", {pair.settings}" if pair.settings else "")

@@ -14,6 +14,7 @@ _PREFERRED_FIELDS = (
     "rules",
     "framework",
     "devices",
+    "nodes",
     "batch_size_global",
     "precision",
     "lr_scaling",
@@ -56,6 +57,8 @@ def _label(values: Mapping[str, object], names: Sequence[str]) -> str:
 def _value_text(name: str, value: object) -> str:
     if name == "devices" and isinstance(value, int):
         return devices_text(value)
+    if name == "nodes" and isinstance(value, int):
+        return f"{value} node{'' if value == 1 else 's'}"
     if name == "batch_size_global":
         return f"batch {value:,}"
     if name.startswith(("opt_", "model_")):

@@ -66,7 +66,7 @@ def _facts(settings: RunSettings | None, record: RunRecord | None) -> Iterator[s
     if settings is not None:
         yield from (clean(text, 40) for text in (settings.workload, settings.framework) if text)
         if settings.devices is not None:
-            yield devices_text(settings.devices)
+            yield devices_text(settings.devices, settings.nodes)
     if record is None:
         return
     if record.seconds is not None:

@@ -19,7 +19,7 @@ from suite.results.score.measurement import Measurement, measurements
 from suite.results.score.price import Prices
 from suite.results.score.scaling import ScalingPair, scaling_pairs
 from suite.results.targets import targets_text
-from suite.results.text import clean, devices_text, time_text
+from suite.results.text import clean, devices_text, placed_text, time_text
 
 MAX_PAIRS = 60
 """Most rows of a table of speedups."""
@@ -139,7 +139,7 @@ def _best_time_text(best: Row) -> str:
 def _setup_text(row: Row) -> str:
     group = row.group
     parts = [
-        f"on {devices_text(group.devices)}" if group.devices is not None else "",
+        f"on {devices_text(group.devices, group.nodes)}" if group.devices is not None else "",
         f"with {clean(group.framework, 30)}" if group.framework else "",
         f"on {clean(group.system, 50)}" if group.system else "",
     ]
@@ -147,13 +147,12 @@ def _setup_text(row: Row) -> str:
 
 
 def _speedup_text(row: Row) -> str:
-    speedup = row.speedup
-    if speedup is None or speedup.baseline_devices == row.group.devices:
+    speedup = row.compared
+    if speedup is None:
         return ""
     ratio = speedup.total if row.group.to_target else speedup.throughput
-    return (
-        "" if ratio is None else f", {two_decimals(ratio)} times the speed of {devices_text(speedup.baseline_devices)}"
-    )
+    base = devices_text(speedup.baseline_devices, speedup.baseline_nodes)
+    return "" if ratio is None else f", {two_decimals(ratio)} times the speed of {base}"
 
 
 # --- speedups -----------------------------------------------------------------------------------------------------------
@@ -196,7 +195,7 @@ def _pair(pair: ScalingPair, footnotes: Footnotes) -> Iterator[str]:
     yield clean(pair.series + (f", {pair.settings}" if pair.settings else ""), 160) + "".join(
         f" {footnotes.mark(clean(text, 160))}" for text in marks
     )
-    yield f"{pair.devices_from} → {pair.devices_to}"
+    yield pair.places
     yield _ratio(pair.total, pair.interval if pair.total is not None else None)
     yield _ratio(pair.throughput, pair.interval_throughput)
     yield _ratio(pair.efficiency, pair.interval_efficiency)
@@ -246,7 +245,7 @@ def _published_row(item: Measurement, mark: str) -> tuple[str, ...]:
     return (
         clean(item.workload, 40),
         f"{clean(whose, 120)} {mark}".strip(),
-        str(item.devices),
+        placed_text(item.devices, item.nodes),
         DASH if item.score.seconds is None else time_text(item.score.seconds),
         DASH if item.score.epochs is None else f"{item.score.epochs:.3g}",
         clean(targets_text(item.targets, item.workload), 60) or DASH,

@@ -29,7 +29,7 @@ def further_units_line(table: Sequence[Row]) -> str:
     texts = []
     for unit in units:
         rates = ", ".join(
-            f"{rates[unit]:,.0f} ({clean(group.framework, 30)} on {devices_text(group.devices or 0)})"
+            f"{rates[unit]:,.0f} ({clean(group.framework, 30)} on {devices_text(group.devices or 0, group.nodes)})"
             for group, rates in rows
             if unit in rates
         )

@@ -18,7 +18,7 @@ from suite.results.report.tables import DASH, Footnotes, rate_text, runs_text
 from suite.results.score.groups import Row
 from suite.results.score.measurement import Measurement, by_family, measurements
 from suite.results.score.price import Prices, cost_text
-from suite.results.text import clean, devices_text, markdown_escape, time_text
+from suite.results.text import clean, devices_text, markdown_escape, placed_text, time_text
 
 _PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 _USUAL_COUNT = 8
@@ -106,10 +106,10 @@ def overview(rows: Sequence[Row], prices: Prices | None = None) -> list[Matrix]:
 
 
 def _our_result(row: Row, item: Measurement) -> Result:
-    speedup = row.speedup
-    compared = speedup is not None and speedup.baseline_devices != item.devices
-    ratio = (speedup.total if item.to_target else speedup.throughput) if speedup is not None and compared else None
-    return Result(item, ratio, (*row.labels, *_incomplete(row)))
+    speedup = row.compared
+    ratio = (speedup.total if item.to_target else speedup.throughput) if speedup is not None else None
+    across = ("across nodes",) if speedup is not None and speedup.baseline_nodes != item.nodes else ()
+    return Result(item, ratio, (*row.labels, *across, *_incomplete(row)))
 
 
 def _incomplete(row: Row) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def _ours_matrix(title: str, results: Sequence[Result], prices: Prices | None) -
 
 
 def _our_names(item: Measurement) -> tuple[str, ...]:
-    return item.framework, item.system, item.hardware, str(item.devices)
+    return item.framework, item.system, item.hardware, placed_text(item.devices, item.nodes)
 
 
 def _system_names(item: Measurement) -> tuple[str, ...]:
@@ -256,11 +256,11 @@ def _matrix(
     names = [tuple(clean(text, 80) or DASH for text in namer(one.measurement)) for one in results]
     kept = [i for i in range(len(headings)) if len({name[i] for name in names}) > 1] or [0]
     places: dict[tuple[tuple[str, ...], str], list[Result]] = {}
-    columns: dict[str, tuple[int, str]] = {}
+    columns: dict[str, tuple[int, int, str]] = {}
     for one, name in zip(results, names, strict=True):
         item = one.measurement
-        column = devices_text(item.devices) if by_devices else clean(item.workload, 40) or DASH
-        columns[column] = (item.devices if by_devices else 0, column)
+        column = devices_text(item.devices, item.nodes) if by_devices else clean(item.workload, 40) or DASH
+        columns[column] = (item.devices, item.nodes, column) if by_devices else (0, 0, column)
         places.setdefault((tuple(name[i] for i in kept), column), []).append(one)
     ordered = sorted(columns, key=lambda column: columns[column])
     shared = _shared_labels(results)
@@ -289,7 +289,10 @@ def _matrix(
 
 
 def _numeric_key(text: str) -> tuple[int, str]:
-    return (int(text), "") if text.isascii() and text.isdigit() else (0, text.lower())
+    """Numbers by their size, `2 × 4` as eight; all else by its letters."""
+    factors = text.split(" × ")
+    numeric = all(factor.isascii() and factor.isdigit() for factor in factors)
+    return (math.prod(map(int, factors)), text) if numeric else (0, text.lower())
 
 
 def _shared_labels(results: Sequence[Result]) -> tuple[str, ...]:

@@ -127,14 +127,16 @@ def table_verdicts(table: Sequence[Row]) -> list[str]:
     lines, reasons = [], []
     for row in table:
         base = baseline(row, table)
-        if base is None or base.group.devices == row.group.devices:
+        if base is None or base.place == row.place:
             continue
         before, after = measurements([base])[0], measurements([row])[0]
         pair = scaling_pair(before, after)
         several = sum(_framework_devices(other) == _framework_devices(row) for other in table) > 1
         batch = f", batch {after.batch_size_global:,}" if several and after.batch_size_global else ""
-        labels = f" ({clean(', '.join(pair.labels), 80)})" if pair.labels else ""
-        name = f"{clean(row.group.framework, 80)}, {pair.devices_from} → {pair.devices_to} devices{batch}{labels}"
+        across = ("across nodes",) if base.place[1] != row.place[1] else ()
+        shown = (*across, *pair.labels)
+        labels = f" ({clean(', '.join(shown), 80)})" if shown else ""
+        name = f"{clean(row.group.framework, 80)}, {pair.places} devices{batch}{labels}"
         lines.append(f"{name}: {pair.verdict}{interval_suffix(pair)}")
         if pair.no_interval and pair.no_interval not in reasons:
             reasons.append(pair.no_interval)
@@ -142,7 +144,7 @@ def table_verdicts(table: Sequence[Row]) -> list[str]:
 
 
 def _framework_devices(row: Row) -> tuple[object, ...]:
-    return (row.group.framework, row.group.devices)
+    return (row.group.framework, row.place)
 
 
 def table_constants(table: Sequence[Row]) -> list[str]:
@@ -210,7 +212,7 @@ _MEASURE_COLUMNS = (
     *("train_minutes", "minutes_minimum", "minutes_maximum", "minutes_standard_deviation"),
     *("epochs_to_target", "seconds_per_epoch", "samples_per_second", "further_rates"),
     *("data_wait_share", "evaluation_share"),
-    *("speedup_total", "speedup_throughput", "statistical_efficiency", "baseline_devices"),
+    *("speedup_total", "speedup_throughput", "statistical_efficiency", "baseline_devices", "baseline_nodes"),
     "cost_per_result",
 )
 _RECORDED: Mapping[str, str] = {
@@ -258,6 +260,7 @@ def _csv_row(row: Row, prices: Prices | None) -> dict[str, object]:
         "speedup_throughput": speedup.throughput if speedup else None,
         "statistical_efficiency": speedup.efficiency if speedup else None,
         "baseline_devices": speedup.baseline_devices if speedup else None,
+        "baseline_nodes": speedup.baseline_nodes if speedup else None,
         "cost_per_result": row_cost(row, prices),
         **{csv_name: row_value(row, name, prices) for csv_name, name in _RECORDED.items()},
     }

@@ -12,13 +12,13 @@ from suite.results.score.groups import Group, Row
 from suite.results.score.measurement import measurements
 from suite.results.score.price import Prices, cost_text
 from suite.results.targets import targets_text
-from suite.results.text import clean, devices_text, markdown_escape, time_range_text, time_text
+from suite.results.text import clean, devices_text, markdown_escape, placed_text, time_range_text, time_text
 from workloads.api import LoggedSettings, field_names
 
 DASH = EMPTY
 _FIELDS_IN_ORDER = (
     *("system", "device_name", "sample_unit"),
-    *("framework_version", "nodes", "cores_per_device", "batch_rule", "batch_size_global", "lr_scaling"),
+    *("framework_version", "cores_per_device", "batch_rule", "batch_size_global", "lr_scaling"),
     *(
         "precision",
         "hyperparameter_set",
@@ -32,7 +32,7 @@ _FIELDS_IN_ORDER = (
         "targets",
     ),
 )
-_SHOWN_ELSEWHERE = ("profile", "workload", "framework", "device", "devices")
+_SHOWN_ELSEWHERE = ("profile", "workload", "framework", "device", "devices", "nodes")
 """In the heading, or in columns of their own."""
 _OTHER_SETTINGS = tuple(
     name for name in field_names(LoggedSettings, row=True) if name not in (*_FIELDS_IN_ORDER, *_SHOWN_ELSEWHERE)
@@ -42,7 +42,7 @@ _CONSTANT_FIELDS = (*_FIELDS_IN_ORDER, *_OTHER_SETTINGS)
 """Fields listed above a table if equal in all its rows; a field that differs becomes a column."""
 _OF_FRAMEWORK = ("framework_version", "thread_waiting")
 """Fields that follow from the framework: listed above a table also where frameworks differ in them."""
-_NUMERIC_FIELDS = ("nodes", "cores_per_device", "batch_size_global")
+_NUMERIC_FIELDS = ("cores_per_device", "batch_size_global")
 _FIELD_LABELS = {
     "device_name": "device",
     "sample_unit": "samples are",
@@ -107,7 +107,7 @@ def _is_redundant(group: Group, name: str) -> bool:
         return True  # in the heading; `samples are …`
     if name in _OTHER_SETTINGS:
         return bool(getattr(group, name) == getattr(Group(), name))
-    return (name == "nodes" and group.nodes == 1) or (name == "cores_per_device" and group.device != "cpu")
+    return name == "cores_per_device" and group.device != "cpu"
 
 
 def _differs(rows: Sequence[Row], name: str) -> bool:
@@ -194,7 +194,8 @@ def results_table(rows: Sequence[Row], prices: Prices | None = None) -> Table:
     first = [name for name in fields if name == "system"]  # names the rows, so it stands before them
 
     def devices(row: Row) -> str:
-        count = DASH if row.group.devices is None else str(row.group.devices)
+        group = row.group
+        count = DASH if group.devices is None else placed_text(group.devices, group.nodes, _several_nodes(rows))
         return count + "".join(f" {footnotes.mark(text)}" for text in _row_footnotes(row, rows))
 
     columns = [_field_column(name) for name in first]
@@ -241,7 +242,11 @@ def _measured_columns(rows: Sequence[Row], prices: Prices | None) -> list[_Colum
 
 def _scaled(rows: Sequence[Row]) -> bool:
     """True if a row has a speedup over other devices: a table of ratios to oneself says nothing."""
-    return any(row.speedup is not None and row.speedup.baseline_devices != row.group.devices for row in rows)
+    return any(row.compared is not None for row in rows)
+
+
+def _several_nodes(rows: Sequence[Row]) -> bool:
+    return any((row.group.nodes or 1) > 1 for row in rows)
 
 
 def _rate(row: Row) -> str:
@@ -292,7 +297,8 @@ def _differ_only_in_hyperparameters(one: Group, other: Group) -> bool:
 
 
 def _footer(rows: Sequence[Row], prices: Prices | None) -> list[str]:
-    lines = _speedup_footer(rows) if _scaled(rows) else []
+    lines = ["devices: nodes × devices per node."] if _several_nodes(rows) else []
+    lines += _speedup_footer(rows) if _scaled(rows) else []
     methods = _methods(rows)
     if methods:
         mean = f"time: {next(iter(methods))} runs, where there are several; " if len(methods) == 1 else ""
@@ -309,15 +315,18 @@ def _methods(rows: Sequence[Row]) -> set[str]:
 
 
 def _speedup_footer(rows: Sequence[Row]) -> list[str]:
-    counts = sorted({row.speedup.baseline_devices for row in rows if row.speedup})
-    if not counts:
+    bases = sorted({(row.speedup.baseline_devices, row.speedup.baseline_nodes) for row in rows if row.speedup})
+    if not bases:
         return []
-    base = devices_text(counts[0]) if len(counts) == 1 else "its fewest devices"
+    base = devices_text(*bases[0]) if len(bases) == 1 else "its fewest devices"
+    across = any(row.compared is not None and row.compared.baseline_nodes != row.place[1] for row in rows)
+    network = ["A speedup from one number of nodes to another counts the network between them."] if across else []
     if not rows[0].group.to_target:
-        return [f"Throughput scaling: samples/s against the same framework on {base}."]
+        return [f"Throughput scaling: samples/s against the same framework on {base}.", *network]
     return [
         f"speedup against the same framework on {base} = throughput scaling (time per epoch) "
-        "× statistical efficiency (epochs to target)."
+        "× statistical efficiency (epochs to target).",
+        *network,
     ]
 
 

@@ -44,9 +44,10 @@ class Group(RunSettings):
 
 @dataclass(frozen=True)
 class Speedup:
-    """Speedup of a row over the one with the fewest devices in its family: total = throughput x efficiency."""
+    """Speedup of a row over the fewest devices of its family, on the fewest nodes: total = throughput x efficiency."""
 
     baseline_devices: int
+    baseline_nodes: int
     total: float | None
     """Ratio of times to train; None for runs of fixed length."""
     throughput: float | None
@@ -67,6 +68,17 @@ class Row:
     """The successful runs of the score, in order of start."""
     attempts: tuple[Run, ...] = ()
     """All runs that count here, also those that failed."""
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """(devices, nodes); a log that does not name nodes had one."""
+        return self.group.devices or 0, self.group.nodes or 1
+
+    @property
+    def compared(self) -> Speedup | None:
+        """The speedup of a row that is not its own baseline."""
+        one = self.speedup
+        return None if one is None or (one.baseline_devices, one.baseline_nodes) == self.place else one
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -168,12 +180,13 @@ def _timed(record: RunRecord) -> TimedRun:
 
 
 def baseline(row: Row, table: Iterable[Row]) -> Row | None:
-    """The row that a speedup refers to: the fewest devices of the family; None if that is not exactly one row."""
+    """The row that a speedup refers to: the fewest devices of the family, and of these the fewest nodes; None if that is not
+    exactly one row."""
     measured = [other for other in table if other.group.family == row.group.family and _measured(other)]
-    counts = [other.group.devices for other in measured if other.group.devices is not None]
-    if not counts or not _measured(row) or row.group.devices is None:
+    places = [other.place for other in measured if other.group.devices is not None]
+    if not places or not _measured(row) or row.group.devices is None:
         return None
-    base = [other for other in measured if other.group.devices == min(counts)]
+    base = [other for other in measured if other.place == min(places)]
     if len(base) > 1:  # several settings on as many devices: only the same settings compare
         base = [other for other in base if other.group.hyperparameters == row.group.hyperparameters]
     return base[0] if len(base) == 1 else None
@@ -186,9 +199,9 @@ def _speedup(row: Row, table: Sequence[Row]) -> Speedup | None:
         return None
     one, this = base.score, row.score
     if not row.group.to_target:
-        return Speedup(base.group.devices, None, _ratio(this.samples_per_second, one.samples_per_second), None)
+        return Speedup(*base.place, None, _ratio(this.samples_per_second, one.samples_per_second), None)
     return Speedup(
-        baseline_devices=base.group.devices,
+        *base.place,
         total=_ratio(one.seconds, this.seconds),
         throughput=_ratio(one.seconds_per_epoch, this.seconds_per_epoch),
         efficiency=_ratio(one.epochs, this.epochs),
@@ -210,5 +223,5 @@ def _order(row: Row) -> tuple[object, ...]:
     group = row.group
     place = _PROFILES.get(group.profile, 3)
     kind = (group.batch_rule, not group.to_target, group.stop, group.mode, group.update == "async")
-    settings = (*kind, group.framework, group.devices or 0)
+    settings = (*kind, group.framework, *row.place)
     return (place, group.profile, group.workload, group.system, group.device_name, *settings, repr(group))

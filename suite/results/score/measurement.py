@@ -33,6 +33,7 @@ class Measurement:
     hardware: str
     """Name of the device or accelerator."""
     devices: int
+    """Over all nodes."""
     batch_size_global: int | None
     batch_unit: str
     batch_rule: str
@@ -53,6 +54,8 @@ class Measurement:
     note: str = ""
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     """Ours: logged `opt_*` and `model_*` keys with their values as JSON; they distinguish settings on one device count."""
+    nodes: int = 1
+    """1 also where it is not known."""
     gradients: GradientTraffic | None = None
     """Ours: what the all-reduce of a step moves."""
 
@@ -82,6 +85,7 @@ def _measurement(row: Row) -> Measurement:
         system=group.system,
         hardware=group.device_name or group.device,
         devices=group.devices,
+        nodes=group.nodes or 1,
         batch_size_global=group.batch_size_global,
         batch_unit=group.sample_unit or "samples",
         batch_rule=group.batch_rule,

@@ -9,10 +9,12 @@ from itertools import combinations
 from suite.results.score.bootstrap import CONFIDENCE_LEVEL, Bootstrap, Interval, RatioIntervals
 from suite.results.score.family_labels import differing_values
 from suite.results.score.measurement import Measurement, by_family
-from suite.results.text import devices_text
+from suite.results.text import devices_text, placed_text
 
 PRINTED_TOLERANCE = 0.003
 """Relative difference allowed between a printed speedup and its own tables: the article's figures are rounded."""
+ACROSS_NODES = "across nodes: the network between them counts"
+"""The flag of a speedup from one number of nodes to another."""
 SAME_EPOCHS = 0.005
 """Epochs ratios nearer to 1 than this print as 1.00 and are called the same."""
 _ROUNDING = 1e-6
@@ -63,6 +65,17 @@ class ScalingPair:
     def devices_to(self) -> int:
         """The larger number of devices."""
         return self.after.devices
+
+    @property
+    def places(self) -> str:
+        """From where to where: `1 → 8`; over several nodes `1 × 1 → 2 × 4`, nodes × devices per node."""
+        return " → ".join(
+            placed_text(item.devices, item.nodes, self._several_nodes) for item in (self.before, self.after)
+        )
+
+    @property
+    def _several_nodes(self) -> bool:
+        return max(self.before.nodes, self.after.nodes) > 1
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -128,7 +141,8 @@ def _own_settings(item: Measurement, twins: Sequence[Measurement]) -> str:
 
 
 def _setting_values(item: Measurement) -> Mapping[str, str]:
-    return {**item.hyperparameters, "system": item.system or "none", "batch": str(item.batch_size_global or "unknown")}
+    settings = {"system": item.system or "none", "batch": str(item.batch_size_global or "unknown")}
+    return {**item.hyperparameters, **settings, "nodes": str(item.nodes)}
 
 
 def _ambiguity_flag(item: Measurement, twins: Sequence[Measurement]) -> str:
@@ -189,6 +203,8 @@ def _difference_flags(before: Measurement, after: Measurement) -> Iterator[str]:
         one, other = getattr(before, name), getattr(after, name)
         if one != other:
             yield f"{label} differs: {one or 'unknown'} and {other or 'unknown'}"
+    if before.nodes != after.nodes:
+        yield ACROSS_NODES
     if dict(before.targets) != dict(after.targets):
         yield f"target differs: {_targets(before)} and {_targets(after)}"
 

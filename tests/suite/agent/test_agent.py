@@ -5,13 +5,16 @@ import platform
 import signal
 import socket
 import sys
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from suite.agent.agent import Agent
 from suite.agent.shipment import CHUNK_BYTES, Shipment
 from suite.agent.wire import unpacked
 from suite.launch import network
+from suite.machine import exhaustion
 from tests.helpers import wait_until
 from tests.suite.agent.agents import agent
 
@@ -168,3 +171,21 @@ def test_which_addresses_are_of_one_machine_alone():
     assert [
         network.is_loopback(name) for name in ("127.0.0.1", "127.0.1.1", "::1", "localhost", "10.0.0.1", "node1")
     ] == [*(True, True, True, True, False, False)]
+
+
+def test_a_run_that_exhausts_the_machine_is_told_once(monkeypatch, tmp_path):
+    """By the rule of suite/machine/exhaustion.py, of the workers that live."""
+    asked, sent = [], []
+
+    def exhausts(pids):
+        asked.append(set(pids))
+        return "no memory" if pids else ""
+
+    monkeypatch.setattr(exhaustion, "exhausts", exhausts)
+    served = Agent(SimpleNamespace(send=lambda **message: sent.append(message)), 5.0)
+    served.tick()
+    served._pids = {".worker-0.json": os.getpid(), ".worker-1.json": 1 << 30}
+    served.tick()
+    served.tick()
+    assert asked == [set(), {os.getpid()}]
+    assert [message for message in sent if "exhausts" in message] == [{"exhausts": "no memory"}]

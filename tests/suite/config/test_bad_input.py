@@ -29,6 +29,11 @@ CASES = {
     ),
     "rules": ((*NCF, "rules=v9"), "rules=v9: allowed: auto, v0.5, v0.7"),
     "key": ((*NCF, "gpuz=1"), "(did you mean 'gpus'?)"),
+    "store of MXNet": (
+        (*NCF, "framework=mxnet", "framework.kvstore=horovod"),
+        "framework.kvstore=horovod: MXNet's processes meet at a dist_sync store, and nothing else is offered (Horovod would be "
+        "faster on real networks: docs/several_machines.md); leave it out",
+    ),
     "key of a group": ((*NCF, "cpu.cores=1"), "cpu.cores: there is no such key; allowed: cpu.cores_per_device"),
     "key of a workload": ((*NCF, "workload.learning_rat=1"), "(did you mean 'learning_rate'?)"),
     "added key": ((*NCF, "+gpus=1"), "keys can be neither added nor removed; type gpus=VALUE"),

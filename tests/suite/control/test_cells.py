@@ -122,9 +122,9 @@ def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link
     machine = SimpleNamespace(folder=tmp_path, start=lambda name, words, given: started.append(given))
     monkeypatch.setattr(supervise, "meet", lambda hosts, ports: SimpleNamespace(hosts=[host]))
     one = supervise.Supervisor.__new__(supervise.Supervisor)
-    one.run_spec, one.hosts, one.machines = SimpleNamespace(settings=SimpleNamespace(link=link)), [host], [machine]
-    one.framework, one.children, one._servers = SimpleNamespace(commands=lambda *_: [command]), {}, set()
-    one._command_hosts = {}
+    one.run_spec, one.hosts = SimpleNamespace(settings=SimpleNamespace(link=link)), [host]
+    one.framework = SimpleNamespace(commands=lambda *_: [command])
+    one.watch = SimpleNamespace(machines=[machine], children={}, servers=set(), command_hosts={})
     one._start()
     (given,) = started
     assert given["OWN"] == "1"

@@ -42,7 +42,7 @@ def test_machine_facts_of_a_single_host_lie_in_the_run_folder(tmp_path):
 @pytest.mark.parametrize(("process", "prefix", "dead"), [(0, (), True), (0, ("docker", "run"), False), (1, (), False)])
 def test_only_process_ids_of_this_machine_are_looked_for(tmp_path, process, prefix, dead):
     """A worker in a container or on another host has an id of its own there; here it may be nobody's."""
-    watch = supervisor(tmp_path, MXNET, prefix)
+    one = supervisor(tmp_path, MXNET, prefix)
     beat_path(tmp_path, process).write_text(json.dumps(asdict(Beat(process, PID_MAXIMUM + 1))))
-    ended = watch._died(watch._beats())
+    ended = one.watch.died(one.watch.beats())
     assert (ended.status, ended.process) == ("rank_died", process) if dead else ended is None

@@ -1,15 +1,15 @@
-"""A run that takes all memory is ended before the machine has none; what it is told; and lines of a long epoch."""
+"""A run that takes all memory ends as such; what it is told; and lines of a long epoch."""
 
 import io
 from types import SimpleNamespace
 
-import psutil
 import pytest
 from rich.console import Console
 
 from suite.common import registry
 from suite.control import memory, progress
 from suite.control.progress import Progress
+from suite.machine import exhaustion
 from suite.plan import capacity
 from suite.plan.capacity import check_inputs, fitting_batch
 from suite.plan.settings import resolve_settings
@@ -19,32 +19,9 @@ from tests.helpers import TOY_RUN, composed, only, run_suite_here, status
 GIB = 1 << 30
 
 
-@pytest.fixture
-def machine(monkeypatch):
-    """A machine of 16 GiB: sets what is left and what each process holds."""
-
-    def is_left(left_gib, process_gib):
-        machine = SimpleNamespace(total=16 * GIB, available=int(left_gib * GIB))
-        monkeypatch.setattr(psutil, "virtual_memory", lambda: machine)
-        monkeypatch.setattr(memory, "_private_bytes", lambda pid: int(process_gib * GIB))
-
-    return is_left
-
-
-def test_only_a_run_that_exhausts_the_machine_itself_is_ended(machine):
-    machine(1, 14)
-    assert not memory.exhausts([1])  # there is memory left
-    machine(0.4, 3)
-    assert not memory.exhausts([1, 2])  # others hold it
-    machine(0.4, 7)
-    assert memory.exhausts([1, 2]) == (
-        "ended before the machine's memory was exhausted: 14.0 GiB of 16.0 GiB were taken by this run, 0.4 GiB were left"
-    )
-
-
 def test_such_a_run_ends_as_oom_with_the_batch_that_fits(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "LEFT_SHARE", 1.0)
-    monkeypatch.setattr(memory, "OWN_SHARE", 0.0)
+    monkeypatch.setattr(exhaustion, "LEFT_SHARE", 1.0)
+    monkeypatch.setattr(exhaustion, "OWN_SHARE", 0.0)
     done = run_suite_here(tmp_path, *TOY_RUN, "workload.misbehave=sleep", "stop=epochs:1000", toy=True)
     assert done.returncode == 1
     ended = status(only((tmp_path / "logs").glob("*/*/run_0")))

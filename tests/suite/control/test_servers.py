@@ -15,13 +15,6 @@ from tests.helpers import wait_until
 from tests.suite.two_hosts import make_run
 
 
-class Silent:
-    """No console."""
-
-    def update(self, beats):
-        pass
-
-
 def ended(code):
     """A process that has ended so: by a signal if negative."""
     way = f"os.kill(os.getpid(), {-code})" if code < 0 else f"os._exit({code})"
@@ -40,60 +33,64 @@ def lasting():
 
 
 @pytest.fixture
-def watch(tmp_path, lasting):
+def supervisor(tmp_path, lasting):
     """The supervisor of a run whose two workers are alive."""
     run = make_run(devices=2, update="async", folder=str(tmp_path))
     run = replace(run, watchdog_seconds=300.0, setup_watchdog_seconds=300.0)
-    found = Supervisor(run, MXNET, Environment("mxnet-cpu", (), sys.executable), Silent())
-    found._servers = {"scheduler", "server"}
-    found.children = {}
+    found = Supervisor(run, MXNET, Environment("mxnet-cpu", (), sys.executable), None)
+    found.watch.servers = {"scheduler", "server"}
     found.worker_pid = lasting.pid
     say(found)
     return found
 
 
-def say(watch, status="", reason="", phase="train"):
+def look(supervisor):
+    """Without a console."""
+    return supervisor.watch.look(lambda beats: None)
+
+
+def say(supervisor, status="", reason="", phase="train"):
     for process in range(2):
-        beat = Beat(process, watch.worker_pid, phase, status=status, reason=reason)
-        beat_path(watch.folder, process).write_text(json.dumps(asdict(beat)))
+        beat = Beat(process, supervisor.worker_pid, phase, status=status, reason=reason)
+        beat_path(supervisor.folder, process).write_text(json.dumps(asdict(beat)))
 
 
 @pytest.mark.parametrize("failed", ["", "failed"])
-def test_a_server_that_is_killed_is_named_whether_or_not_workers_have_failed_of_it(watch, lasting, failed):
-    watch.children = {"scheduler": lasting, "server": ended(-9)}
-    (watch.folder / "server.log").write_text("its last words\n")
-    say(watch, failed, "RuntimeError: connection closed by peer")
-    status = watch._look()
+def test_a_server_that_is_killed_is_named_whether_or_not_workers_have_failed_of_it(supervisor, lasting, failed):
+    supervisor.watch.children = {"scheduler": lasting, "server": ended(-9)}
+    (supervisor.folder / "server.log").write_text("its last words\n")
+    say(supervisor, failed, "RuntimeError: connection closed by peer")
+    status = look(supervisor)
     assert (status.status, status.process) == ("rank_died", None)
     assert status.reason == "the server died (killed by SIGKILL): its last words (see server.log)"
 
 
-def test_a_server_that_fails_is_named(watch, lasting):
-    watch.children = {"server": lasting, "scheduler": ended(3)}
-    status = watch._look()
+def test_a_server_that_fails_is_named(supervisor, lasting):
+    supervisor.watch.children = {"server": lasting, "scheduler": ended(3)}
+    status = look(supervisor)
     assert (status.status, status.reason) == (
         "failed",
         "the scheduler died (exit code 3): see scheduler.log, which is empty",
     )
 
 
-def test_a_server_that_dies_after_its_workers_have_failed_is_not_their_reason(watch, lasting):
+def test_a_server_that_dies_after_its_workers_have_failed_is_not_their_reason(supervisor, lasting):
     """It ends well, since it has lost its workers."""
-    watch.children = {"scheduler": lasting, "server": ended(0)}
-    say(watch, "failed", "ValueError: theirs")
-    status = watch._look()
+    supervisor.watch.children = {"scheduler": lasting, "server": ended(0)}
+    say(supervisor, "failed", "ValueError: theirs")
+    status = look(supervisor)
     assert (status.status, status.reason) == ("failed", "process 0: ValueError: theirs")
 
 
-def test_a_run_is_over_when_its_workers_are(watch, lasting):
-    watch.children = {"server": lasting, "worker-0": ended(0), "worker-1": ended(0)}
-    say(watch, "success", phase="done")
-    assert watch._look().status == "success"
-    watch._end_tree()
+def test_a_run_is_over_when_its_workers_are(supervisor, lasting):
+    supervisor.watch.children = {"server": lasting, "worker-0": ended(0), "worker-1": ended(0)}
+    say(supervisor, "success", phase="done")
+    assert look(supervisor).status == "success"
+    supervisor._end_tree()
     assert wait_until("the server has ended", lambda: lasting.poll() is not None)
 
 
-def test_a_server_that_ends_after_the_last_worker_is_done_changes_nothing(watch, lasting):
-    watch.children = {"server": ended(1), "worker-0": lasting}
-    say(watch, "success", phase="done")
-    assert watch._look() is None  # a worker is about to leave
+def test_a_server_that_ends_after_the_last_worker_is_done_changes_nothing(supervisor, lasting):
+    supervisor.watch.children = {"server": ended(1), "worker-0": lasting}
+    say(supervisor, "success", phase="done")
+    assert look(supervisor) is None  # a worker is about to leave

@@ -76,6 +76,7 @@ def test_nothing_to_be_seen_is_null(tmp_path, monkeypatch):
             **dict.fromkeys(("model", "sockets", "cores", "threads", "governor", "clock_max_mhz")),
             "caches": [],
         },
+        "network": {"interfaces": [], "infiniband": []},
         **{"driver_version": None, "cuda_driver_version": None, "gpus": [], "gpu_pcie": None, "gpu_nvlink": None},
     }
 
@@ -163,6 +164,22 @@ def test_the_kind_of_container(tmp_path, monkeypatch, file, variable, kind):
     if variable:
         monkeypatch.setenv(variable, "x")
     assert container(tmp_path) == kind
+
+
+def test_interfaces_and_infiniband(tmp_path):
+    net, ib = "sys/class/net", "sys/class/infiniband/mlx5_0/ports/1"
+    tree(tmp_path, {f"{net}/lo/speed": "1", f"{net}/eth0/speed": "25000", f"{net}/eth0/operstate": "up",
+                    f"{net}/veth1/speed": "-1", f"{net}/veth1/operstate": "down", "sys/drivers/mlx5_core/x": "",
+                    f"{ib}/rate": "200 Gb/sec (4X HDR)", f"{ib}/link_layer": "InfiniBand"})  # fmt: skip
+    (tmp_path / net / "eth0/device").mkdir()
+    (tmp_path / net / "eth0/device/driver").symlink_to(tmp_path / "sys/drivers/mlx5_core")
+    assert topology.topology(tmp_path)["network"] == {
+        "interfaces": [
+            {"name": "eth0", "state": "up", "megabits_per_second": 25000, "driver": "mlx5_core"},
+            {"name": "veth1", "state": "down", "megabits_per_second": None, "driver": None},
+        ],
+        "infiniband": [{"device": "mlx5_0", "port": "1", "link_layer": "InfiniBand", "rate": "200 Gb/sec (4X HDR)"}],
+    }
 
 
 def test_this_machine():

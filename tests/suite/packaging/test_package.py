@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from suite.common import registry
 from suite.common.git_state import git_state
-from suite.common.runspec import RunSpec
+from suite.common.runspec import RunSpec, safe_name
 from suite.packaging.choose import choose
 from suite.packaging.description import FIELDS
 from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
@@ -472,6 +472,52 @@ def test_different_machines_are_refused(tmp_path):
     other = our_run(tmp_path / "job", 1, machine={**MACHINE, "cpu": {**MACHINE["cpu"], "model": "Other CPU"}})
     with pytest.raises(ValueError, match="one system differ: host_processor_model_name is 'Test CPU 9000'"):
         description_fields([read(one).record, read(other).record])
+
+
+def over_nodes(job, *nodes, index=0):
+    """A run over several nodes: (name, topology, hardware) of each."""
+    log = our_run(job, index, {**SUITE_RUN, "nodes": len(nodes), "devices": 2 * len(nodes)})
+    path = log.parent / "run.json"
+    run = json.loads(path.read_text())
+    run["hosts"] = [{"name": name, "address": "10.0.0.1", "interface": "eth0"} for name, _, _ in nodes]
+    run["hardware"] = {"os": "Linux", "nodes": [hardware for _, _, hardware in nodes]}
+    path.write_text(json.dumps(run))
+    (log.parent / "topology.json").unlink()
+    for name, topology, _ in nodes:
+        folder = log.parent / safe_name(name)
+        folder.mkdir()
+        (folder / "topology.json").write_text(json.dumps(topology))
+    return read(log).record
+
+
+WIRED = {**MACHINE, "network": {
+    "interfaces": [{"name": "eth0", "state": "up", "megabits_per_second": 25000, "driver": "mlx5_core"}],
+    "infiniband": [{"device": "mlx5_0", "port": "1", "link_layer": "InfiniBand", "rate": "200 Gb/sec (4X HDR)"}],
+}}  # fmt: skip
+HARDWARE = {"os": "Linux-6.8", "cpu_model": "Test CPU 9000", "cpu_cores": 40, "memory_bytes": 512 << 30,
+            "gpus": [{"name": "NVIDIA Test 80GB"}] * 4}  # fmt: skip
+
+
+def test_the_nodes_of_a_run_stand_in_its_description(tmp_path):
+    fields = description_fields([over_nodes(tmp_path, ("left", WIRED, HARDWARE), ("right", WIRED, HARDWARE))])
+    network = "eth0, 25000 Mbit/s, driver mlx5_core, mlx5_0 InfiniBand 200 Gb/sec (4X HDR)"
+    assert (fields["number_of_nodes"], fields["accelerators_per_node"]) == ("2", "2")
+    assert fields["host_processor_model_name"] == "Test CPU 9000"
+    assert fields["operating_system"] == "Linux-6.8"
+    assert fields["host_networking"] == network
+    assert fields["hw_notes"] == (
+        "2 NUMA node(s), power limit 700 W per device; "
+        f"2 nodes (Test CPU 9000, 40 cores, 512 GiB, 4 x NVIDIA Test 80GB, {network}): left, right"
+    )
+
+
+def test_fields_in_which_nodes_differ_are_empty_and_told_of_each(tmp_path):
+    other = {**HARDWARE, "memory_bytes": 256 << 30}
+    smaller = {**MACHINE, "memory_bytes": 256 << 30}
+    fields = description_fields([over_nodes(tmp_path, ("left", MACHINE, HARDWARE), ("../right", smaller, other))])
+    assert (fields["host_memory_capacity"], fields["host_processors_per_node"]) == ("", "2")
+    told = "Test CPU 9000, 40 cores, {} GiB, 4 x NVIDIA Test 80GB, eth0"
+    assert str(fields["hw_notes"]).endswith(f"; 2 nodes: left ({told.format(512)}), ../right ({told.format(256)})")
 
 
 JSON = st.recursive(

@@ -1,0 +1,248 @@
+"""Watching one run: what its beats, processes and machines say, how it ended, and who of them failed first."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from suite.common.runspec import RunSpec
+from suite.control import memory
+from suite.control.machines.base import Child, Machine
+from suite.launch.children import exit_text
+from suite.launch.hosts import Host
+from suite.worker.heartbeat import Beat, read_beat, was_told
+
+POLL_SECONDS = 0.1
+STACK_SECONDS = 5.0
+"""How long a hung worker may take to write its stacks: a machine that is busy lets it wait."""
+EXIT_SECONDS = 20.0
+"""How long processes may take to leave after the last one said that it is done."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """`status.json`: how a run ended."""
+
+    status: str
+    """running | success | target_missed | oom | rank_died | hung | interrupted | failed"""
+    reason: str = ""
+    process: int | None = None
+    node: str = ""
+    """Machine of that process in a run over several; empty: of none, or of the only one."""
+
+
+class Watch:
+    """The processes of one run on its machines; whoever starts them enters them here."""
+
+    def __init__(self, run: RunSpec, hosts: Sequence[Host], process_hosts: Sequence[Host], has_agents: bool) -> None:
+        """`process_hosts`: the host of each worker. `has_agents`: what happens on a machine is known here a little later."""
+        self.run_spec = run
+        self.folder = Path(run.folder)
+        self.hosts, self.process_hosts = list(hosts), list(process_hosts)
+        self.machines: list[Machine] = []
+        """In the order of the hosts."""
+        self.children: dict[str, Child] = {}
+        self.command_hosts: dict[str, Host] = {}
+        """Name of each child to the host that it was started on."""
+        self.servers: set[str] = set()
+        """Names of the children that serve the workers."""
+        self._has_agents = has_agents
+        self._last_count = [-1] * len(process_hosts)
+        self._last_change = [time.monotonic()] * len(process_hosts)
+        self._done_since: float | None = None
+
+    def look(self, show: Callable[[list[Beat | None]], None]) -> Status | None:
+        """One look at everything, of which `show` gets the beats; None while the run goes on."""
+        exits = self._exits()  # before the beats: a last word counts
+        beats = self.beats()
+        show(beats)
+        all_done = all(beat is not None and beat.status for beat in beats)
+        lost = None if all_done else self.lost()
+        ended = (
+            lost or self._exhausts(beats) or self.died(beats) or self._server_died(beats, exits) or self._failed(beats)
+        )
+        if ended is not None:
+            # When a process dies, its peers fail of that, maybe before the kernel is done with it: name the one that died.
+            time.sleep(POLL_SECONDS)
+            return self._first_of_all(ended)
+        workers = [code for name, code in exits.items() if name not in self.servers]
+        if all_done and (all(code is not None for code in workers) or self._left_late()):
+            first = beats[0]
+            assert first is not None
+            return Status(first.status, first.reason)
+        left = None if all_done else self._left(beats, exits)
+        if left is not None and self._has_agents:  # a launcher may leave before what it left of is known here
+            return self._first_of_all(self._failed(self.beats()) or left)
+        return None if all_done else left or self._hung(beats)
+
+    def _first_of_all(self, ended: Status) -> Status:
+        """Who failed first: a machine that is lost, a process that died, and only then who failed, maybe of that.
+
+        A machine is lost after a silence of its lease; until then its peers have failed of it. So each is asked, and either
+        answers with all that has happened there by now, or turns out to be lost.
+        """
+        for machine in self.machines:
+            machine.settle()
+        beats = self.beats()
+        return self.lost() or self.died(beats) or self._server_died(beats, self._exits()) or ended
+
+    def lost(self) -> Status | None:
+        """A machine of which nothing is to be expected any more."""
+        losses = [(loss, machine.host) for machine in self.machines if (loss := machine.lost())]
+        for loss, host in sorted(losses, key=lambda item: item[0].status != "interrupted"):
+            return Status(loss.status, loss.reason, self.process_hosts.index(host), self._node(host))
+        return None
+
+    def _exits(self) -> dict[str, int | None]:
+        """Exit codes of what was started; None while it runs."""
+        return {name: child.poll() for name, child in self.children.items()}
+
+    def _server_died(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
+        """A server that ended, and not well, while a worker was still going to need it. One ends well that lost its workers."""
+        if all(beat is not None and beat.status in ("success", "target_missed") for beat in beats):
+            return None
+        for name in sorted(self.servers):
+            if code := exits[name]:
+                how = f"the {name} died ({exit_text(code)}): {self._last_line(name)}"
+                return Status("rank_died" if code < 0 else "failed", how)
+        return None
+
+    def _exhausts(self, beats: list[Beat | None]) -> Status | None:
+        """The end of a run that would take all of a machine's memory, other programs with it."""
+        for machine in self.machines:
+            why = machine.exhausts(self.pids(machine, beats))
+            if why:
+                return Status("oom", why, node=self._node(machine.host))
+        return None
+
+    def pids(self, machine: Machine, beats: list[Beat | None]) -> list[int]:
+        """Ids of a machine's workers."""
+        return [beat.pid for beat in beats if beat is not None and self._machine(beat.process) is machine]
+
+    def _machine(self, process: int) -> Machine:
+        """The machine of a process."""
+        return self.machines[self.hosts.index(self.process_hosts[process])]
+
+    def _node(self, host: Host) -> str:
+        """A host's name where there are several, as `status.json` holds it."""
+        return host.name if len(self.hosts) > 1 else ""
+
+    def _left_late(self) -> bool:
+        """True if the processes have had EXIT_SECONDS to leave after the last one was done: the result stands."""
+        self._done_since = self._done_since or time.monotonic()
+        return time.monotonic() - self._done_since > EXIT_SECONDS
+
+    def died(self, beats: list[Beat | None]) -> Status | None:
+        """A worker that is gone without having said how it ended; first one that no launcher had told to leave."""
+        silent = [
+            beat
+            for beat in beats
+            if beat is not None and not beat.status and not self._machine(beat.process).alive(beat.pid)
+        ]
+        for beat in sorted(silent, key=lambda beat: was_told(self.folder, beat.process)):
+            # A worker that failed writes its reason last: look once more before calling it dead.
+            again = read_beat(self.folder, beat.process)
+            if again is None or not again.status:
+                log = memory.log_to_read(self.folder, f"worker-{beat.process}")
+                where = f"in phase '{beat.phase}' at step {beat.step}; see {log}"
+                how = self._how(f"worker-{beat.process}")
+                if self._machine(beat.process).oom_killed():
+                    return self._of(beat.process, "oom", f" was killed by the kernel {where}")
+                return self._of(beat.process, "rank_died", f" died{how} {where}")
+        return None
+
+    def _of(self, process: int, status: str, what: str) -> Status:
+        """A status of one process, which `what` goes on to say something of, with its machine where there are several."""
+        node = self._node(self.process_hosts[process])
+        return Status(status, f"process {process}{f' on {node}' if node else ''}{what}", process, node)
+
+    def _failed(self, beats: list[Beat | None]) -> Status | None:
+        """The reason of a worker that said that it failed."""
+        for beat in beats:
+            if beat is not None and beat.status not in ("", "success", "target_missed"):
+                log = f"worker-{beat.process}"
+                see = f"; see {memory.log_to_read(self.folder, log)}" if beat.status == "oom" else ""
+                return self._of(beat.process, beat.status, f": {beat.reason}{see}")
+        return None
+
+    def beats(self) -> list[Beat | None]:
+        """The last word of each worker."""
+        return [read_beat(self.folder, process) for process in range(len(self.process_hosts))]
+
+    def _left(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:
+        """A started command that ended before its workers were done, or badly before all were."""
+        if all(beat is not None and beat.status for beat in beats):
+            return None
+        done = {beat.process for beat in beats if beat is not None and beat.status}
+        for name, code in exits.items():
+            if code is not None and not (code == 0 and done.issuperset(self._processes_of(name))):
+                number = int(name.rpartition("-")[2]) if name.startswith("worker-") else None
+                text = f"{name} ended with {exit_text(code)}: {self._last_line(name)}"
+                node = self._node(self.process_hosts[number]) if number is not None else ""
+                return Status("rank_died" if code < 0 else "failed", text, number, node)
+        return None
+
+    def _processes_of(self, name: str) -> list[int]:
+        """The workers of a command: one, or all of its host."""
+        if name.startswith("worker-"):
+            return [int(name.rpartition("-")[2])]
+        return [number for number, host in enumerate(self.process_hosts) if host is self.command_hosts[name]]
+
+    def _how(self, name: str) -> str:
+        child = self.children.get(name)
+        code = child.poll() if child is not None else None
+        return f" ({exit_text(code)})" if code is not None else ""
+
+    def _last_line(self, name: str) -> str:
+        """The last line of a process's text log, for the reason."""
+        try:
+            lines = (self.folder / f"{name}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return (
+            f"{lines[-1].strip()[:300]} (see {name}.log)" if lines else f"see {memory.log_to_read(self.folder, name)}"
+        )
+
+    def _hung(self, beats: list[Beat | None]) -> Status | None:
+        now = time.monotonic()
+        for process, beat in enumerate(beats):
+            count = -1 if beat is None else beat.count
+            if count != self._last_count[process] or (beat is not None and beat.status):
+                self._last_count[process], self._last_change[process] = count, now
+            phase = "start" if beat is None else beat.phase
+            in_setup = phase in ("start", "setup", "open data")
+            allowed = self.run_spec.setup_watchdog_seconds if in_setup else self.run_spec.watchdog_seconds
+            silent = now - self._last_change[process]
+            if silent > allowed:
+                since = datetime.datetime.now() - datetime.timedelta(seconds=silent)
+                reason = (
+                    f": no progress since {since:%H:%M:%S} ({silent:.0f} s, allowed {allowed:.0f} s) "
+                    f"in phase '{phase}'{self._stack(beat)}"
+                )
+                return self._of(process, "hung", reason)
+        return None
+
+    def _stack(self, beat: Beat | None) -> str:
+        """Where a hung worker stands: its innermost Python line; all stacks go to its text log."""
+        log = self.folder / f"worker-{beat.process}.log" if beat is not None else None
+        if beat is None or log is None or not log.exists():
+            return ""
+        before = log.stat().st_size
+        if not self._machine(beat.process).stack(beat.pid):
+            return ""
+        frame, size, deadline = "", before, time.monotonic() + STACK_SECONDS
+        while time.monotonic() < deadline and not (frame and log.stat().st_size == size):  # until no more is written
+            size = log.stat().st_size
+            time.sleep(POLL_SECONDS)
+            self._machine(beat.process).lost()  # takes in what has arrived
+            frame = _innermost(log.read_bytes()[before:].decode(errors="replace").splitlines())
+        return f", at {frame or 'no Python line'}; stacks in {log.name}"
+
+
+def _innermost(lines: list[str]) -> str:
+    """The main thread's innermost line; faulthandler writes that thread last, innermost line on top. Empty: not there."""
+    start = max((number for number, line in enumerate(lines) if line.endswith("(most recent call first):")), default=-1)
+    return lines[start + 1].strip() if 0 <= start < len(lines) - 1 else ""

@@ -1,0 +1,160 @@
+"""A `suite` command on several machines: agents of their own processes here, then machines made of namespaces."""
+
+import argparse
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from suite.cli import main
+from suite.commands.arguments import add_machines, launch_of, without_machines
+from suite.config.options import LaunchConfig
+from suite.control.machines import launchers
+from suite.control.machines.everywhere import everywhere
+from tests.helpers import PROJECT
+
+LAUNCH = asdict(LaunchConfig(by="ssh", hosts=["a,b"], wait_seconds=20.0))
+
+
+def agents(monkeypatch, **others):
+    """Machines are agents here; `others`: name to the argv that stands for ssh to it."""
+
+    def started(name, by, launch):
+        assert by == "ssh"
+        return launchers.line_of(name, others.get(name) or launchers.agent_words(launch["lease_seconds"]), launch)
+
+    monkeypatch.setattr(launchers, "started", started)
+
+
+def said_by(capsys, *words):
+    code = main([str(word) for word in words])
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return code, captured.out.splitlines()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core: no machine here can have fewer")
+def test_every_machine_answers_for_itself_and_the_worst_code_counts(monkeypatch, capsys):
+    """The second machine has a core less than the run needs."""
+    cores = sorted(os.sched_getaffinity(0))
+    fewer = ["taskset", "-c", ",".join(map(str, cores[1:])), *launchers.agent_words(5.0)]
+    agents(monkeypatch, b=fewer)
+    code, lines = said_by(capsys, "doctor", "--device", "cpu", "--gpus", len(cores), "--hosts", "a,b")
+    impossible = [line for line in lines if f"this machine has {len(cores) - 1}" in line]
+    assert code == 1
+    assert [line.partition("devices")[0] for line in impossible] == ["b: impossible  "]
+    assert sorted(lines, key=lambda line: line[:3]) == lines
+    assert {line[:3] for line in lines} == {"a: ", "b: "}
+
+
+def test_paths_are_those_of_where_the_command_is_typed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert main(["data", "make-demo", "ml-demo", "--to", "made"]) == 0
+    capsys.readouterr()
+    words = ("data", "verify", "ml-demo", "--to", "made", "--hosts", "a,b", "--launch", "ssh")
+    agents(monkeypatch)
+    code, lines = said_by(capsys, *words)
+    assert code == 0
+    assert {line[:3] for line in lines} == {"a: ", "b: "}
+    (tmp_path / "made" / "manifest.json").unlink()
+    code, lines = said_by(capsys, *words)
+    assert code == 2
+    assert [line.startswith(f"{name}: suite data: ") for name, line in zip("ab", lines, strict=True)] == [True, True]
+
+
+def test_a_python_that_a_machine_lacks(monkeypatch, capsys):
+    agents(monkeypatch)
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    code, lines = said_by(capsys, "doctor", "--hosts", "a,b")
+    assert code == 2
+    assert lines == [f"{name}: /no/python: No such file or directory" for name in "ab"]
+
+
+def test_a_machine_that_cannot_be_reached_is_one_line(monkeypatch):
+    agents(monkeypatch, a=["sh", "-c", "echo 'ssh: connect to host a: No route to host' >&2; exit 255"])
+    lines = []
+    assert everywhere(["--version"], LAUNCH, lines.append, {}) == 2
+    assert lines[0].startswith("a: machine a is lost: sh ended with exit code 255: ssh: connect to host a: No route")
+    assert [line[:9] for line in lines[1:]] == ["b: suite "]
+
+
+def test_a_silent_machine_is_one_line(monkeypatch):
+    agents(monkeypatch, b=["sleep", "60"])
+    lines = []
+    assert everywhere(["--version"], {**LAUNCH, "wait_seconds": 2.0}, lines.append, {}) == 2
+    assert lines[0].startswith("a: suite ")
+    assert lines[1].startswith("b: machine b is lost: silent for 2 s (launch.wait_seconds=2)")
+    assert len(lines) == 2
+
+
+ALLOCATION = {"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "node[1-2]"}
+
+
+def typed(*words):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--gpus")
+    add_machines(parser)
+    return parser.parse_args(words)
+
+
+def test_which_machines_are_meant():
+    assert launch_of(typed(), ALLOCATION) is None
+    assert launch_of(typed("--launch", "local"), {}) is None
+    assert launch_of(argparse.Namespace(), {}) is None
+    assert launchers.machine_names(launch_of(typed("--hosts", "a,node[1-2]"), ALLOCATION)) == ["a", "node1", "node2"]
+    slurm = launch_of(typed("--launch", "slurm"), ALLOCATION)
+    assert launchers.machine_names(slurm, ALLOCATION) == ["node1", "node2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--launch", "ssh"), "--launch ssh: which machines? type --hosts a,b or --hostfile FILE"),
+        (("--launch", "slurm"), "--launch slurm: this is no allocation; type salloc -N2 first"),
+        (("--launch", "slurm", "--hosts", "a"), "--launch slurm: --hosts and --hostfile are for --launch ssh"),
+        (("--launch", "local", "--hosts", "a"), "--launch local: --hosts and --hostfile are for --launch ssh"),
+    ],
+)
+def test_contradictions_are_one_line(words, said):
+    with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
+        launch_of(typed(*words), {})
+    assert str(error.value).startswith(said)
+
+
+def test_what_the_machines_get_names_no_machines_and_whole_paths(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    parsed = argparse.Namespace(to=Path("made"), name="ml-demo")
+    words = ["data", "verify", "ml-demo", "--hosts=a,b", "--to", "made", "--to=made", "--launch", "ssh", "--gpus", "2"]
+    whole = f"{tmp_path}/made"
+    assert without_machines(words, parsed) == [
+        "data",
+        "verify",
+        "ml-demo",
+        "--to",
+        whole,
+        f"--to={whole}",
+        "--gpus",
+        "2",
+    ]
+
+
+@pytest.mark.slow
+def test_doctor_over_ssh_and_in_an_allocation(machines):
+    two = machines(2, ssh=True, slurm=True)
+    variables = {"PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])}
+    doctor = [sys.executable, "-m", "suite.cli", "doctor", "--device", "cpu"]
+
+    def lines(*words):
+        done = two.hub.run(list(words), two.folder, timeout=120, check=False, variables=variables)
+        return done.returncode, done.stdout.splitlines()
+
+    code, over_ssh = lines(*doctor, "--hosts", "node[1-2],nowhere")
+    assert code == 2
+    assert {line.partition(": ")[0] for line in over_ssh} == {"node1", "node2", "nowhere"}
+    assert sum(line.startswith("nowhere: ") for line in over_ssh) == 1
+    code, allocated = lines("salloc", "-N2", *doctor, "--launch", "slurm")
+    assert code in (0, 1), allocated
+    assert {line.partition(": ")[0] for line in allocated if line.startswith("node")} == {"node1", "node2"}

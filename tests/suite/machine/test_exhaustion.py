@@ -1,0 +1,50 @@
+"""Who is ended before a machine has no memory left: /proc of a pretended machine, and this one."""
+
+import os
+import re
+
+import psutil
+import pytest
+
+from suite.machine import exhaustion
+
+KIB_OF_GIB = 1 << 20
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A machine of 16 GiB: says what is left and what each of two processes holds."""
+
+    def is_left(left_gib, process_gib):
+        meminfo = {"MemTotal": 16, "MemFree": 0, "MemAvailable": left_gib}
+        lines = [f"{name}: {int(size * KIB_OF_GIB):>15} kB" for name, size in meminfo.items()]
+        pages = int(process_gib * (1 << 30)) // os.sysconf("SC_PAGE_SIZE")
+        for pid in (1, 2):
+            (tmp_path / f"proc/{pid}").mkdir(parents=True, exist_ok=True)
+            (tmp_path / f"proc/{pid}/statm").write_text(f"{2 * pages} {pages} 7 1 0 9 0\n")
+        (tmp_path / "proc/meminfo").write_text("\n".join([*lines, "HugePages_Total:       0"]))
+        return tmp_path
+
+    return is_left
+
+
+def test_only_a_run_that_exhausts_the_machine_itself_is_ended(machine):
+    assert not exhaustion.exhausts([1], machine(1, 14))  # there is memory left
+    assert not exhaustion.exhausts([1, 2, 3], machine(0.4, 3))  # others hold it
+    assert exhaustion.exhausts([1, 2, 3], machine(0.4, 7)) == (  # 3 is gone
+        "ended before the machine's memory was exhausted: 14.0 GiB of 16.0 GiB were taken by this run, 0.4 GiB were left"
+    )
+
+
+def test_where_proc_does_not_tell_nothing_is_ended(tmp_path):
+    assert not exhaustion.exhausts([1], tmp_path)
+
+
+def test_the_figures_of_this_machine_are_psutils(monkeypatch):
+    monkeypatch.setattr(exhaustion, "LEFT_SHARE", 1.0)
+    monkeypatch.setattr(exhaustion, "OWN_SHARE", 0.0)
+    found = re.findall(r"([0-9.]+) GiB", exhaustion.exhausts([os.getpid()]))
+    memory, own = psutil.virtual_memory(), psutil.Process().memory_info().rss
+    expected = [own / 2**30, memory.total / 2**30, memory.available / 2**30]
+    assert list(map(float, found)) == pytest.approx(expected, abs=1.0)
+    assert float(found[1]) == pytest.approx(memory.total / 2**30, abs=0.06)
