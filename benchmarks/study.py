@@ -56,6 +56,7 @@ def draw(runs: Path, folder: Path, name: str) -> list[str]:
             str(figures),
         ]
         subprocess.run(command, check=True, cwd=PROJECT, stdout=subprocess.DEVNULL)
+        folder.mkdir(parents=True, exist_ok=True)
         pictures = sorted(figures.glob("study-*.svg"))
         numbers = [""] if len(pictures) == 1 else [f"_{number}" for number in range(1, len(pictures) + 1)]
         written = [folder / f"study_{name}{number}.svg" for number in numbers]
