@@ -64,7 +64,7 @@ class Runs:
         return found
 
     def records(self, devices: int, prefixes: Sequence[Sequence[str]], *words: str) -> list[RunRecord]:
-        """What the logs of runs say that go side by side, each started behind a prefix of its own."""
+        """What the logs of runs say that go side by side, each started with a prefix of its own."""
         started, outputs = [], []
         for prefix in prefixes:
             self.count += 1
