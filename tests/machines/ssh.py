@@ -27,6 +27,8 @@ Host *
   UserKnownHostsFile {folder}/known
   LogLevel ERROR
 """
+SHELL_FILES = (".bashrc", ".zshenv")
+"""The user's own, empty on machines: what they start would run at every command, and may leave a lock when a test kills it."""
 
 
 def start(machines: Machines) -> Path:
@@ -42,8 +44,12 @@ def start(machines: Machines) -> Path:
     (folder / "known").write_text("".join(f"{machine.name} {host_key}" for machine in machines.all))
     (folder / "sshd_config").write_text(SERVER.format(folder=folder))
     (folder / "config").write_text(CLIENT.format(folder=folder))
+    (folder / "empty").touch()
     for machine in machines.all:
         machine.bind(folder / "config", "/etc/ssh/ssh_config")
+        for own in (Path.home() / name for name in SHELL_FILES):
+            if own.is_file():
+                machine.bind(folder / "empty", str(own))
         serve(machine, folder)
     return folder
 
