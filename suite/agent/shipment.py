@@ -50,6 +50,9 @@ class Shipment:
             yield {"file": name, "whole": data.decode(errors="replace")}
 
     def _appended(self, name: str) -> Iterator[dict[str, Any]]:
+        found = os.stat(self.folder / name)
+        if self._sent.get(name) == (found.st_ino, found.st_size):
+            return
         with open(self.folder / name, "rb") as stream:
             found = os.fstat(stream.fileno())
             inode, sent = self._sent.get(name, (None, 0))

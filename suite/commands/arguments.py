@@ -64,7 +64,9 @@ def launch_of(args: argparse.Namespace, variables: Mapping[str, str] = os.enviro
         raise ValueError("--launch ssh: which machines? type --hosts a,b or --hostfile FILE")
     if by == "local":
         return None
-    if by == "slurm" and not (variables.get("SLURM_JOB_ID") and variables.get("SLURM_JOB_NODELIST")):
+    from suite.control.machines.launchers import in_allocation
+
+    if by == "slurm" and not in_allocation(variables):
         raise ValueError(
             "--launch slurm: this is no allocation; type salloc -N2 first, or name machines with --hosts a,b"
         )

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import psutil
 
+from suite.launch.base import TUNING_VARIABLES
+
 LOG = logging.getLogger(__name__)
 
 PROGRAMS = ("docker", "podman", "apptainer", "enroot")
@@ -30,10 +32,7 @@ WITH_DAEMON = ("docker", "podman")
 ANSWER_SECONDS = 8.0
 """How long a program may take to say whether it works: a user waits for that before any clock starts."""
 RUN_LABEL, OWNER_LABEL = "suite.run", "suite.owner"
-PASSED_VARIABLES = (
-    *("CUDA_", "NVIDIA_", "NCCL_", "GLOO_", "UCX_", "TORCH_", "PYTORCH_", "TF_", "XLA_", "MXNET_", "DMLC_", "HOROVOD_"),
-    *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GLIBC_TUNABLES"),
-)
+PASSED_VARIABLES = ("CUDA_", "NVIDIA_", "DMLC_", *TUNING_VARIABLES)
 """Starts of the names of variables that reach a container from outside: what tunes devices, collectives and threads."""
 OWN_VARIABLES = {"HOME": "/tmp", "USER": "suite", "LOGNAME": "suite", "PYTHONNOUSERSITE": "1"}
 """The user's id may have no name inside, and its home is not there: libraries ask for both."""

@@ -49,11 +49,6 @@ class AllReduceTrainer(TimedSums, MXNetTrainer):
         """Enqueued, in place."""
         self.sum.reduce()
 
-    def wait(self) -> None:
-        """Until every context is done."""
-        with memory_errors():
-            mx.nd.waitall()
-
     def wrong(self, numbers: bool) -> int:
         """Compared on each context."""
         differ = (

@@ -42,11 +42,6 @@ class AllReduceTrainer(TimedSums, PyTorchTrainer):
         """In place."""
         dist.all_reduce(self.part)
 
-    def wait(self) -> None:
-        """On CPU cores the call itself waits."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-
     def wrong(self, numbers: bool) -> int:
         """Compared on the device."""
         return int((self.part.view(-1, PERIOD) != (self.expected if numbers else 0)).sum())

@@ -37,11 +37,6 @@ class AllReduceTrainer(TimedSums, TensorFlowTrainer):
         """Into a new tensor."""
         (self.result,) = self.collective([self.operand])
 
-    def wait(self) -> None:
-        """On CPU cores the call itself waits."""
-        if self.on_gpu:
-            tf.test.experimental.sync_devices()
-
     def wrong(self, numbers: bool) -> int:
         """Compared on the device."""
         rows = tf.reshape(self.result, [-1, PERIOD])

@@ -32,10 +32,6 @@ class TimedSums(Trainer):
         """Collective: sum the buffers, by what sums gradients in training."""
 
     @abstractmethod
-    def wait(self) -> None:
-        """Return when the local devices are done."""
-
-    @abstractmethod
     def wrong(self, numbers: bool) -> int:
         """Values of the local buffers that are not what the sum must be."""
 

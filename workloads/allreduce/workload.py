@@ -190,7 +190,7 @@ def _statistics(microseconds: Sequence[float]) -> dict[str, Json]:
 
 
 class Steps:
-    """Steps in order, the same on every device; no data behind them."""
+    """Steps in order, the same on every device; no data are read."""
 
     def __init__(self, workload: AllReduce, place: Place) -> None:
         self.workload, self.replicas = workload, len(place.replicas)

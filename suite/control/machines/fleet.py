@@ -19,7 +19,7 @@ from suite.environments.containers import last_line
 from suite.environments.environment import VERSIONS_SCRIPT, Environment
 from suite.environments.venvs import MARKER
 from suite.launch.hosts import Node
-from suite.launch.network import is_loopback
+from suite.launch.network import LOOPBACK, is_loopback
 from suite.plan.jobs import Job
 
 ASK_SECONDS = 120.0
@@ -150,7 +150,7 @@ def _addressed(links: Sequence[Link], interface: str | None) -> list[tuple[str, 
     if interface:
         return [(_address_of(link, interface), interface) for link in links]
     if len(links) == 1:
-        return [("127.0.0.1", "")]
+        return [(LOOPBACK, "")]
     first, second, *_ = links
     assert first.facts is not None
     own: Mapping[str, str] = {address: name for name, address in first.facts["addresses"].items()}

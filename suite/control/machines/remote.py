@@ -17,26 +17,12 @@ from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import write_atomically
 from suite.control.machines.base import ENDING_SECONDS, Loss
 from suite.control.machines.link import Gone, Link, nobody
+from suite.launch.base import TUNING_VARIABLES
 from suite.launch.children import GRACE_SECONDS
 from suite.launch.hosts import Host
 from suite.worker.heartbeat import STACK_SIGNAL
 
-CARRIED = (
-    *(
-        "SUITE_",
-        "PYTHONPATH",
-        "OMP_",
-        "GOMP_",
-        "KMP_",
-        "MKL_",
-        "OPENBLAS_",
-        "GLIBC_TUNABLES",
-        "TORCH_",
-        "PYTORCH_",
-        "TF_",
-    ),
-    *("XLA_", "MXNET_", "NCCL_", "GLOO_", "UCX_", "HOROVOD_", "NVIDIA_TF32_OVERRIDE"),
-)
+CARRIED = ("SUITE_", "PYTHONPATH", *TUNING_VARIABLES, "NVIDIA_TF32_OVERRIDE")
 """Beginnings of the variables that a user sets for workers where the command is typed. All others are the machine's own."""
 BEGIN_SECONDS = 60.0
 END_SECONDS = 2 * GRACE_SECONDS + 4.0

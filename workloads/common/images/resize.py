@@ -33,7 +33,7 @@ UInt8s = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 
 PRECISION = 22
-"""Bits behind the point of Pillow's weights (Resample.c: 32 - 8 - 2)."""
+"""Fractional bits of Pillow's fixed-point weights (Resample.c: 32 - 8 - 2)."""
 MIXES_MOST = 100
 """More calls than this for an image, and Pillow is as fast, and lets other threads of Python run."""
 FLOAT_ERROR = 6e-5

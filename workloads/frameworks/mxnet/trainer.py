@@ -108,7 +108,8 @@ class MXNetTrainer(Trainer):
 
     def wait(self) -> None:
         """Return when the engine has nothing left to do."""
-        mx.nd.waitall()
+        with memory_errors():
+            mx.nd.waitall()
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
         """There is one process on each machine, but under `update=async`."""

@@ -121,7 +121,7 @@ class TensorFlowTrainer(Trainer):
     def wait(self) -> None:
         """Return when the device has done what it was given."""
         if self.on_gpu:
-            tf.experimental.sync_devices()
+            tf.test.experimental.sync_devices()
 
     def forward_backward(self, steps: Iterable[list[Batch]]) -> TrainStats:
         """Loss and summed gradients of each item."""

@@ -258,7 +258,7 @@ def test_ranges():
 
 
 def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
-    """On CPU cores nothing hides behind the backward pass: predicted = t0 + c·b + all-reduce, with the logged gradients."""
+    """On CPU cores nothing overlaps with the backward pass: predicted = t0 + c·b + all-reduce, with the logged gradients."""
     write_sums(batch_study / "logs", framework="pytorch")
     table = rows_below([batch_study / "logs"])
     (link,) = measured_links(table)
