@@ -79,7 +79,9 @@ class Watch:
         return None if all_done else left or self._hung(beats)
 
     def _first_of_all(self, ended: Status) -> Status:
-        """Who failed first: a machine that is lost, a process that died, and only then who failed, maybe of that.
+        """Who failed first: a machine that is lost, a server, a worker that died, and only then who failed, maybe of that.
+
+        A server that was killed comes before workers, which may die of that; one that failed, after those of which it may have.
 
         A machine is lost after a silence of its lease; until then its peers have failed of it. So each is asked, and either
         answers with all that has happened there by now, or turns out to be lost.
@@ -87,7 +89,9 @@ class Watch:
         for machine in self.machines:
             machine.settle()
         beats = self.beats()
-        return self.lost() or self.died(beats) or self._server_died(beats, self._exits()) or ended
+        server = self._server_died(beats, self._exits())
+        killed = server if server is not None and server.status == "rank_died" else None
+        return self.lost() or killed or self.died(beats) or server or ended
 
     def lost(self) -> Status | None:
         """A machine of which nothing is to be expected any more."""

@@ -65,6 +65,18 @@ def test_a_server_that_is_killed_is_named_whether_or_not_workers_have_failed_of_
     assert status.reason == "the server died (killed by SIGKILL): its last words (see server.log)"
 
 
+@pytest.mark.parametrize(("code", "process"), [(-9, None), (1, 0)])
+def test_of_a_server_and_a_worker_that_are_gone_the_killed_server_is_named_else_the_worker(
+    supervisor, lasting, code, process
+):
+    """The worker died of a server that was killed; a server that failed may have failed of the worker's death."""
+    supervisor.watch.children = {"scheduler": lasting, "server": ended(code), "worker-0": ended(-6)}
+    supervisor.worker_pid = supervisor.watch.children["worker-0"].pid
+    say(supervisor)
+    status = look(supervisor)
+    assert (status.status, status.process) == ("rank_died", process)
+
+
 def test_a_server_that_fails_is_named(supervisor, lasting):
     supervisor.watch.children = {"server": lasting, "scheduler": ended(3)}
     status = look(supervisor)
