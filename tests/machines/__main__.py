@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from pathlib import Path
+
+import psutil
 
 from tests.machines import Machines, needs, slurm, ssh
 
@@ -27,7 +30,8 @@ def main() -> int:
     elif arguments.word == "processes":
         for name, processes in machines.processes().items():
             for process in processes:
-                print(name, process.pid, " ".join(process.cmdline())[:150])
+                with contextlib.suppress(psutil.Error):
+                    print(name, process.pid, " ".join(process.cmdline())[:150])
     else:
         getattr(machines, arguments.word)(machines[arguments.machine])
     return 0

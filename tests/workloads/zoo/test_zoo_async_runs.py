@@ -1,5 +1,6 @@
 """`update=async` as whole runs in the three frameworks: paces and staleness in the log, and a server that is killed."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -82,8 +83,13 @@ def test_a_server_that_is_killed_is_named(tmp_path, framework):
 
 def serving(output):
     """The run's servers; MXNet's scheduler is none."""
-    found = [process for process in left_of(output) if "suite.worker.server" in process.cmdline()]
-    return [process for process in found if process.environ().get("SUITE_STORE_ROLE", "server") == "server"]
+    found = []
+    for process in left_of(output):
+        with contextlib.suppress(psutil.Error):
+            roles = process.environ() if "suite.worker.server" in process.cmdline() else {"SUITE_STORE_ROLE": "none"}
+            if roles.get("SUITE_STORE_ROLE", "server") == "server":
+                found.append(process)
+    return found
 
 
 def training(output):

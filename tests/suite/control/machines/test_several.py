@@ -93,15 +93,20 @@ def clean(two, seconds=CLEAN_SECONDS):
         time.sleep(0.1)
 
 
-def process_on(machine, *words):
-    """The process whose command line begins with the first of these words and holds the others; of several the outermost."""
+def processes_on(machine, *words):
+    """The processes whose command line begins with the first of these words and holds the others."""
     found = []
     for process in machine.processes():
         with contextlib.suppress(psutil.Error):
             line = " ".join(process.cmdline())
             if line.startswith(words[0]) and all(word in line for word in words):
                 found.append(process)
-    return min(found, key=lambda process: process.create_time())
+    return found
+
+
+def process_on(machine, *words):
+    """Of `processes_on` the outermost."""
+    return min(processes_on(machine, *words), key=lambda process: process.create_time())
 
 
 def ended(run_folder, seconds=NAMED_SECONDS):

@@ -17,6 +17,7 @@ from tests.suite.control.machines.test_several import (
     ended,
     folder,  # noqa: F401, a fixture
     process_on,
+    processes_on,
     run,
     started,
 )
@@ -63,7 +64,7 @@ def test_a_fault_is_named_and_no_container_is_left(two, folder, kind):  # noqa: 
     with started(two, folder, *SLEEPING, *IN_DOCKER, *SSH) as (run_folder, _):
         begin = time.monotonic()
         found = {
-            "rank": lambda: [one for one in two["node2"].processes() if "suite.worker.main" in one.cmdline()][-1],
+            "rank": lambda: processes_on(two["node2"], "", "suite.worker.main")[-1],
             "client": lambda: process_on(two["node2"], "docker run", "suite.worker.main"),
         }[kind]()
         found.kill()
