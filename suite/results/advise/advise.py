@@ -211,6 +211,8 @@ def _advice(
         notes.append(
             f"{devices_text(machine)} were not measured for one job; only measured counts are used ({measured})"
         )
+    placed = [devices_text(item.devices, item.nodes) for item in best if item.nodes > 1]
+    notes += [f"over several nodes (nodes × devices of each): {', '.join(placed)}"] if placed else []
     if pair is not None:
         notes += pair.flags
         notes += filter(None, [_traffic_note(family)])

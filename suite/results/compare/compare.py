@@ -151,7 +151,7 @@ def _group_by_partner(candidates: Iterable[Entry], theirs: ResultSet) -> list[li
 
 
 def _least_different(entry: Entry, candidates: Sequence[Entry]) -> Entry:
-    """The candidate that differs least: in what is timed, target, data, framework, system, batch, then in number."""
+    """The candidate that differs least: in what is timed, target, data, framework, system, nodes, batch, then in number."""
 
     def distance(other: Entry) -> tuple[object, ...]:
         item, theirs = entry.measurement, other.measurement
@@ -159,7 +159,7 @@ def _least_different(entry: Entry, candidates: Sequence[Entry]) -> Entry:
         kind = (item.to_target != theirs.to_target, entry.mode != other.mode, target, entry.dataset != other.dataset)
         setting = [
             getattr(item, name) != getattr(theirs, name)
-            for name in ("framework", "system", "batch_rule", "batch_size_global", "precision")
+            for name in ("framework", "system", "nodes", "batch_rule", "batch_size_global", "precision")
         ]
         return (*kind, *setting, len(differences(entry, other).known))
 

@@ -44,7 +44,7 @@ class Entry:
     def description(self) -> str:
         """Workload, devices and name: `ncf on 2 devices (pytorch on dgx1)`."""
         item = self.measurement
-        return f"{item.workload} on {devices_text(item.devices)} ({self.name})"
+        return f"{item.workload} on {devices_text(item.devices, item.nodes)} ({self.name})"
 
 
 @dataclass(frozen=True)

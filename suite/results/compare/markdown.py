@@ -67,9 +67,8 @@ def _section(match: Match) -> list[str]:
     profile = "" if item.profile in ("reference", "published") else f" ({item.profile})"
     of_ours = f"{ours} ({match.ours.name})"
     of_theirs = theirs if theirs == match.theirs.name else f"{theirs} ({match.theirs.name})"
-    parts = [
-        f"## {_cell(item.workload)} on {devices_text(item.devices)}{profile}: {_cell(of_ours)} against {_cell(of_theirs)}"
-    ]
+    where = f"{_cell(item.workload)} on {devices_text(item.devices, item.nodes)}"
+    parts = [f"## {where}{profile}: {_cell(of_ours)} against {_cell(of_theirs)}"]
     if item.profile in _PROFILE_NOTICES:
         parts.append(_wrapped(_PROFILE_NOTICES[item.profile]))
     parts.append(_wrapped(f"Verdict: {match_verdict(match)}."))

@@ -6,11 +6,12 @@ Bandwidths are those of nccl-tests (doc/PERFORMANCE.md): the algorithm's is byte
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from suite.results.logs.events import number
-from suite.results.logs.recorded_telemetry import json_object
+from suite.results.logs.recorded_telemetry import json_object, machine_folders
 from workloads.api import GradientTraffic, Json
 
 EVENT, TRAFFIC_EVENT = "suite_all_reduce", "suite_gradients"
@@ -79,12 +80,24 @@ def gradient_traffic(value: Json) -> GradientTraffic | None:
 
 
 def shown_link(folder: Path, device: str, devices: int) -> str:
-    """What topology.json in a run's folder shows between its devices: `NVLink`, `PIX, SYS`; empty where it does not tell."""
-    topology = json_object(folder / "topology.json")
+    """What topology.json in a run's folder shows between its devices: `NVLink`, `PIX, SYS`; empty where it does not tell.
+
+    Of several machines what each shows, and their number: `2 machines, each NVLink`.
+    """
+    machines = machine_folders(folder)
+    shown = [_shown_by(json_object(one / "topology.json"), device, devices // len(machines)) for one in machines]
+    if len(machines) == 1:
+        return f"one machine, {shown[0]}" if shown[0] and device == "cpu" else shown[0]
+    return f"{len(machines)} machines, each {' or '.join(dict.fromkeys(text or 'unknown' for text in shown))}"
+
+
+def _shown_by(topology: Mapping[str, Json], device: str, devices: int) -> str:
     if device == "cpu":
         cpu = topology.get("cpu")
         sockets = number(cpu.get("sockets")) if isinstance(cpu, dict) else None
-        return "" if sockets is None else f"one machine, {int(sockets)} socket{'' if sockets == 1 else 's'}"
+        return "" if sockets is None else f"{int(sockets)} socket{'' if sockets == 1 else 's'}"
+    if devices == 1:
+        return "one device"
     pairs = [(row, column) for row in range(devices) for column in range(row)]
     linked = [_entry(topology.get("gpu_nvlink"), *pair) is True for pair in pairs]
     if linked and all(linked):

@@ -1,28 +1,34 @@
-"""Reads `telemetry.jsonl` beside a log. Such files are not trusted: sizes are bounded, and no content raises."""
+"""Reads `telemetry.jsonl` beside a log, of a run on several machines those of all machines. Such files are not trusted: sizes
+are bounded, and no content raises."""
 
 from __future__ import annotations
 
+import bisect
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.common.runspec import safe_name
 from suite.results.logs.events import number
 from workloads.api import Json
 
 MAX_BYTES = 64 << 20
 """A file longer than this is not read: 64 MiB are three days of telemetry of eight devices."""
+APART_SECONDS = 1.5
+"""Samples of two machines that are further apart in time are not put together; each machine has one a second."""
+_MACHINES_LIMIT = 10_000
 
 
 @dataclass(frozen=True)
 class Telemetry:
-    """`telemetry.jsonl` of one run, cut to its run window; one number per sample, None where a sensor had no value."""
+    """What was sampled in the run window; one number per sample, None where a sensor had no value on one of the machines."""
 
     seconds: tuple[float, ...]
     """Since `run_start`."""
     series: Mapping[str, tuple[float | None, ...]]
-    """Sensor name (docs/telemetry.md) to values; of GPUs the mean over devices, for memory and power the sum."""
+    """Sensor name (docs/telemetry.md) to values; of GPUs and of machines the mean, for memory, power and processes the sum."""
 
     @property
     def energy_joules(self) -> float | None:
@@ -35,30 +41,86 @@ class Telemetry:
         return math.fsum((end - start) * (first + second) / 2 for start, end, first, second in pairs)
 
 
-_SUMMED_OVER_DEVICES = ("gpu_power_watts", "gpu_memory_bytes")
+_SUMMED = (
+    *("gpu_power_watts", "gpu_memory_bytes", "gpu_other_processes"),
+    *("run_memory_bytes", "run_processes", "memory_available_bytes"),
+)
+"""Sensors of which devices and machines are added up."""
 
 
 def telemetry(folder: Path) -> Telemetry | None:
-    """The telemetry in a run's folder; None if there is none, or nothing in it can be read."""
-    rows = [row for row in json_lines(folder / "telemetry.jsonl") if number(row.get("seconds")) is not None]
+    """The telemetry of a run in its folder; None if a machine of the run has none, or nothing in it can be read.
+
+    Of several machines: at the times of the first, with the sample of the others that is nearest.
+    """
+    found = [_of_machine(file) for file in telemetry_files(folder)]
+    machines = [one for one in found if one is not None]
+    if not machines or len(machines) < len(found):
+        return None
+    first, *others = machines
+    if not others:
+        return first
+    series = {}
+    for name, values in first.series.items():
+        columns = [values, *(_at(first.seconds, other.seconds, other.series.get(name, ())) for other in others)]
+        series[name] = tuple(_combined(name, sample) for sample in zip(*columns, strict=True))
+    return Telemetry(first.seconds, _measured(series))
+
+
+def telemetry_files(folder: Path) -> list[Path]:
+    """Where a run's folder keeps the telemetry of its machines, in their order; not all of these files need be there."""
+    return [machine / "telemetry.jsonl" for machine in machine_folders(folder)]
+
+
+def machine_folders(folder: Path) -> list[Path]:
+    """Where a run's folder keeps what each of its machines says of itself; the folder itself for one machine."""
+    hosts = json_object(folder / "run.json").get("hosts")
+    names = (
+        [host.get("name") for host in hosts[:_MACHINES_LIMIT] if isinstance(host, dict)]
+        if isinstance(hosts, list)
+        else []
+    )
+    return [folder / safe_name(str(name)) for name in names] if len(names) > 1 else [folder]
+
+
+def _of_machine(file: Path) -> Telemetry | None:
+    rows = [row for row in json_lines(file) if number(row.get("seconds")) is not None]
     rows.sort(key=lambda row: number(row["seconds"]) or 0.0)
     if not rows:
         return None
     names = sorted({name for row in rows for name in row} - {"seconds", "time_ms"})
     series = {name: tuple(_sample_value(name, row.get(name)) for row in rows) for name in names}
-    measured = {name: values for name, values in series.items() if any(value is not None for value in values)}
-    return Telemetry(tuple(number(row["seconds"]) or 0.0 for row in rows), measured)
+    return Telemetry(tuple(number(row["seconds"]) or 0.0 for row in rows), _measured(series))
+
+
+def _measured(series: Mapping[str, tuple[float | None, ...]]) -> dict[str, tuple[float | None, ...]]:
+    return {name: values for name, values in series.items() if any(value is not None for value in values)}
+
+
+def _at(wanted: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]) -> tuple[float | None, ...]:
+    """The values nearest in time to each of `wanted`, both ascending; None where none is near, or there are no values."""
+    found = []
+    for second in wanted:
+        after = bisect.bisect_left(seconds, second)
+        near = min(
+            range(max(0, after - 1), min(after + 1, len(seconds))), key=lambda place: abs(seconds[place] - second)
+        )
+        found.append(values[near] if values and abs(seconds[near] - second) <= APART_SECONDS else None)
+    return tuple(found)
 
 
 def _sample_value(name: str, value: Json) -> float | None:
     """A sample as one number: of a list with a value per device the sum or the mean, None if one is missing."""
     if not isinstance(value, list):
         return number(value)
-    numbers = [number(item) for item in value]
-    known = [item for item in numbers if item is not None]
-    if not known or len(known) < len(numbers):
+    return _combined(name, [number(item) for item in value])
+
+
+def _combined(name: str, values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
         return None
-    return math.fsum(known) if name in _SUMMED_OVER_DEVICES else math.fsum(known) / len(known)
+    return math.fsum(known) if name in _SUMMED else math.fsum(known) / len(known)
 
 
 def json_object(path: Path, limit_bytes: int = 1 << 20) -> Mapping[str, Json]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from suite.results.logs.all_reduce import bus_bandwidth
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord
-from suite.results.logs.recorded_telemetry import Telemetry, json_lines, telemetry
+from suite.results.logs.recorded_telemetry import Telemetry, json_lines, telemetry, telemetry_files
 from suite.results.names import workload_name
 from suite.results.published.csv_files import ARTICLE, load_published_results
 from suite.results.report.study_lines import Line
@@ -95,12 +95,12 @@ def _sensor(row: Row, name: str, of: Callable[[list[float]], float] = statistics
 
 def _recorded(folder: Path) -> Telemetry | None:
     """A run's telemetry, which several columns ask for one after the other."""
-    path = folder / "telemetry.jsonl"
-    return _read_once(folder, path.stat().st_mtime_ns) if path.is_file() else None
+    files = [path for path in telemetry_files(folder) if path.is_file()]
+    return _read_once(folder, tuple(path.stat().st_mtime_ns for path in files)) if files else None
 
 
 @functools.lru_cache(maxsize=8)
-def _read_once(folder: Path, changed_ns: int) -> Telemetry | None:
+def _read_once(folder: Path, changed_ns: tuple[int, ...]) -> Telemetry | None:
     return telemetry(folder)
 
 

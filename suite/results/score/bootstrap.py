@@ -96,15 +96,17 @@ def scored_runs(item: Measurement) -> tuple[list[TimedRun], int, int] | None:
 def _why_no_interval(item: Measurement) -> str:
     """Why the runs of `item` are not enough for an interval; empty if they are."""
     if not item.runs:
-        return f"no single runs are known on {devices_text(item.devices)}"
+        return f"no single runs are known on {devices_text(item.devices, item.nodes)}"
     if len(item.runs) < MINIMUM_RUNS:
-        return f"too few runs on {devices_text(item.devices)}: {len(item.runs)}, and {MINIMUM_RUNS} are needed"
+        return (
+            f"too few runs on {devices_text(item.devices, item.nodes)}: {len(item.runs)}, and {MINIMUM_RUNS} are needed"
+        )
     if any(run.seconds <= 0.0 for run in item.runs):
-        return f"a run on {devices_text(item.devices)} took no time"
+        return f"a run on {devices_text(item.devices, item.nodes)} took no time"
     if item.to_target and scored_runs(item) is None:
-        return f"the score on {devices_text(item.devices)} does not come out of its single runs"
+        return f"the score on {devices_text(item.devices, item.nodes)} does not come out of its single runs"
     if not item.to_target and not any(run.samples and run.train_seconds for run in item.runs):
-        return f"no run on {devices_text(item.devices)} has its samples counted"
+        return f"no run on {devices_text(item.devices, item.nodes)} has its samples counted"
     return ""
 
 

@@ -147,7 +147,7 @@ def _setting_values(item: Measurement) -> Mapping[str, str]:
 
 def _ambiguity_flag(item: Measurement, twins: Sequence[Measurement]) -> str:
     own = _own_settings(item, twins)
-    return f"one of {len(twins)} results on {devices_text(item.devices)}{f': {own}' if own else ''}"
+    return f"one of {len(twins)} results on {devices_text(item.devices, item.nodes)}{f': {own}' if own else ''}"
 
 
 def _make_pair(

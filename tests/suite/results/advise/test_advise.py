@@ -124,6 +124,13 @@ def test_a_machine_of_another_size_uses_measured_counts_only():
     assert wide.belongs is Placement.SPREAD
 
 
+def test_devices_over_several_nodes_are_said():
+    one, eight = times(n1=100.0, n8=20.0)
+    (said,) = advise([one, replace(eight, nodes=2)])
+    assert "over several nodes (nodes × devices of each): 2 × 4 devices" in said.notes
+    assert not any("nodes" in note for note in advise([one, eight])[0].notes)
+
+
 def test_too_small_a_machine_is_one_line():
     with pytest.raises(ValueError, match=r"--devices 2: the fewest devices that were measured are 8; give 8 or more"):
         advise(times(n8=10.0), devices=2)

@@ -227,6 +227,18 @@ def test_difference_larger_than_run_to_run_variation(tmp_path):
     assert not match.differences.known
 
 
+def test_nodes_stand_in_the_heading_and_among_the_differences(tmp_path):
+    """Of two candidates the one on as many nodes is compared with."""
+    runs(tmp_path / "a", [10.0], devices=2, nodes=2)
+    for nodes in (1, 2):
+        runs(tmp_path / "b", [9.0], job=f"{nodes}-nodes", devices=2, nodes=nodes)
+    (match,) = two_sets(tmp_path / "a", tmp_path / "b").matches
+    assert "nodes" not in known(match)
+    assert "on 2 × 1 devices" in comparison_markdown(two_sets(tmp_path / "a", tmp_path / "b"))
+    (match,) = two_sets(tmp_path / "a", tmp_path / "b" / "1-nodes").matches
+    assert known(match)["nodes"] == ("2", "1")
+
+
 def test_few_runs_can_show_nothing(tmp_path):
     runs(tmp_path / "a", [12.0, 12.1, 12.2])
     runs(tmp_path / "b", [6.0, 6.1, 6.2])

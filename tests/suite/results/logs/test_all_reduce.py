@@ -66,3 +66,16 @@ def test_gradients_of_the_wrong_form_are_not_known(value):
 def test_what_the_topology_shows(tmp_path, topology, device, text):
     (tmp_path / "topology.json").write_text(json.dumps(topology))
     assert shown_link(tmp_path, device, 2) == text
+
+
+@pytest.mark.parametrize(
+    ("device", "text"), [("cuda", "2 machines, each NVLink or PIX"), ("cpu", "2 machines, each 1 socket")]
+)
+def test_what_the_topologies_of_two_machines_show(tmp_path, device, text):
+    of_machine = {"a": {"gpu_nvlink": [[None, True], [True, None]]}, "b/": {"gpu_pcie": [[None, "PIX"], ["PIX", None]]}}
+    (tmp_path / "run.json").write_text(json.dumps({"hosts": [{"name": name} for name in of_machine]}))
+    for name, topology in of_machine.items():
+        folder = tmp_path / name.strip("/")
+        folder.mkdir()
+        (folder / "topology.json").write_text(json.dumps({"cpu": {"sockets": 1}, **topology}))
+    assert shown_link(tmp_path, device, 4) == text

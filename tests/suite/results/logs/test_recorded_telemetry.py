@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results.logs.recorded_telemetry import json_object, telemetry
+from suite.results.logs.recorded_telemetry import json_object, machine_folders, telemetry
 
 
 def lines(folder, *rows):
@@ -37,6 +37,56 @@ def test_a_device_without_a_value_leaves_a_gap_and_no_energy(tmp_path):
 def test_no_file_or_nothing_in_it_is_none(tmp_path):
     assert telemetry(tmp_path) is None
     assert lines(tmp_path, {"sensors": {}}, [1], "text", 3, None) is None
+
+
+def of_machines(folder, **rows):
+    """Telemetry of a run on several machines: name to rows; None: the machine left no file."""
+    (folder / "run.json").write_text(json.dumps({"hosts": [{"name": name} for name in rows]}))
+    for name, samples in rows.items():
+        (folder / name).mkdir(exist_ok=True)
+        if samples is not None:
+            (folder / name / "telemetry.jsonl").write_text("\n".join(json.dumps(row) for row in samples))
+    return telemetry(folder)
+
+
+def row(seconds, percent, watts=None, **more):
+    return {"seconds": seconds, "run_cpu_percent": percent, "gpu_power_watts": watts, **more}
+
+
+def test_machines_are_put_together_at_the_times_of_the_first(tmp_path):
+    """Shares are means, memory and power sums; energy is that of all machines."""
+    found = of_machines(
+        tmp_path,
+        b=[row(second, 80, [100, 100], run_memory_bytes=2) for second in (0.5, 1.5, 2.5)],
+        a=[row(second, 40, [200, None if second > 2 else 100], run_memory_bytes=3) for second in (0.1, 1.2, 2.1)],
+    )
+    assert found.seconds == (0.5, 1.5, 2.5)
+    assert found.series["run_cpu_percent"] == (60, 60, 60)
+    assert found.series["run_memory_bytes"] == (5, 5, 5)
+    assert found.series["gpu_power_watts"] == (500, 500, None)
+    assert found.energy_joules is None
+    steady = [row(second, 1, [100]) for second in range(3)]
+    assert of_machines(tmp_path, b=steady, a=steady).energy_joules == 400
+
+
+def test_a_machine_without_telemetry_or_without_a_sample_at_the_time(tmp_path):
+    """A sum over some of the machines would be taken for one over all."""
+    samples = [row(second, 50) for second in range(6)]
+    assert of_machines(tmp_path, a=samples, b=None) is None
+    found = of_machines(tmp_path, a=samples, b=samples[:3])
+    assert found.series["run_cpu_percent"] == (50, 50, 50, 50, None, None)
+    assert of_machines(tmp_path, a=samples, b=[{"seconds": 1, "x": 1}]).series == {}
+
+
+@pytest.mark.parametrize("hosts", [None, 3, [], ["a", "b"], [{"name": "a"}], [{}, 3]])
+def test_one_machine_or_no_list_of_them_reads_the_run_s_own_file(tmp_path, hosts):
+    (tmp_path / "run.json").write_text(json.dumps({"hosts": hosts}))
+    assert lines(tmp_path, row(1, 50)).series == {"run_cpu_percent": (50,)}
+
+
+def test_a_name_of_a_machine_leads_out_of_no_folder(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"hosts": [{"name": "../../etc"}, {"name": "/b"}]}))
+    assert machine_folders(tmp_path) == [tmp_path / "etc", tmp_path / "b"]
 
 
 def test_a_file_that_is_too_long_is_not_read(tmp_path, monkeypatch):
