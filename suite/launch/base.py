@@ -125,7 +125,7 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
 
 def server_variables(run: RunSpec, cluster: Cluster) -> dict[str, str]:
     """Where the parameter server is met; nothing under `update=sync`."""
-    return {SERVER_VARIABLE: cluster.server_endpoint} if run.settings.update == "async" else {}
+    return {SERVER_VARIABLE: cluster.server_endpoint} if run.settings.asynchronous else {}
 
 
 def server_commands(
@@ -135,7 +135,7 @@ def server_commands(
 
     `roles`: the name of each with the variables that it has beside the common ones; default: one called `server`.
     """
-    if run.settings.update != "async" or host is not cluster.hosts[0]:
+    if not run.settings.asynchronous or host is not cluster.hosts[0]:
         return []
     common = {**thread_variables(1), **server_variables(run, cluster)}
     return [

@@ -68,7 +68,7 @@ def store_commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host, wo
 
 def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
     """A worker for the host, or under `update=async` one for each of its devices."""
-    if run.settings.update != "async":
+    if not run.settings.asynchronous:
         (worker,) = single_process(run, run_file, cluster, host)
         return [worker] if len(cluster.hosts) == 1 else joined(run, run_file, cluster, host, worker)
     workers = run.settings.devices

@@ -181,7 +181,7 @@ def _labels(settings: Settings, facts: Facts, nodes: Sequence[Node] = ()) -> tup
         least = min((len(node.cores) for node in nodes), default=len(cores))
         if settings.devices * settings.cores_per_device > least * max(1, len(nodes)):
             labels.append("oversubscribed")
-    if settings.update == "async":
+    if settings.asynchronous:
         labels.append("async")
     if settings.straggler_ms:
         labels.append(f"straggler {settings.straggler_ms} ms")

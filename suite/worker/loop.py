@@ -92,7 +92,7 @@ class Loop:
         self.stop = stop_rule(workload, run.settings)
         self.contention = Contention(place.cores)
         self.step_times = StepTimes()
-        self.asynchronous = Asynchronous(trainer, place) if run.settings.update == "async" else None
+        self.asynchronous = Asynchronous(trainer, place) if run.settings.asynchronous else None
         self.straggler_seconds = run.settings.straggler_ms / 1e3 if place.replicas_total - 1 in place.replicas else 0.0
         self.train_seconds = 0.0
 

@@ -175,6 +175,11 @@ class LoggedSettings:
     """Metric name to the value that must be reached."""
 
     @property
+    def asynchronous(self) -> bool:
+        """Whether each device updates by its own gradients, on a server."""
+        return self.update == "async"
+
+    @property
     def to_target(self) -> bool:
         """True if the run was to end at the target; False for fixed-length runs and those that do not train."""
         return self.stop == "target" and self.mode == "train"

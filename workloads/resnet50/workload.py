@@ -34,11 +34,6 @@ class ResNet50(ClassifierWorkload):
     name = "resnet50"
     log_name = "resnet"
     default_rules = "v0.7"
-    precisions = {
-        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
-        "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
-        "mxnet": ("fp32", "fp16"),
-    }
     rules = ROUNDS
     official_runs = 5
     Options = ResNet50Options

@@ -53,11 +53,6 @@ class SSD(ImageWorkload):
     name = "ssd"
     log_name = "ssd"
     default_rules = "v0.7"
-    precisions = {
-        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
-        "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
-        "mxnet": ("fp32", "fp16"),
-    }
     rules = ROUNDS
     official_runs = 5
     measure_threads = 1

@@ -40,11 +40,6 @@ class Zoo(ClassifierWorkload):
     name = "zoo"
     log_name = "zoo"
     default_rules = "v0.7"
-    precisions = {
-        "pytorch": ("fp32", "tf32", "bf16", "fp16"),
-        "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
-        "mxnet": ("fp32", "fp16"),
-    }
     asynchronous = ("pytorch", "tensorflow", "mxnet")
     Options = ZooOptions
     Hyperparameters = ZooHyperparameters
@@ -76,7 +71,7 @@ class Zoo(ClassifierWorkload):
         facts = published.for_settings(settings)
         model, size = settings.model["name"], int(settings.model["image_size"])
         network = _network(settings.model, facts.sizes["classes"])
-        if settings.update == "async" and layer_lists.statistics(network):
+        if settings.asynchronous and layer_lists.statistics(network):
             raise ValueError(
                 f"update=async: {model} has batch norm, whose running statistics no server holds; "
                 f"type update=sync, or workload.model=littlecnn"

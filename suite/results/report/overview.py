@@ -90,7 +90,7 @@ def overview(rows: Sequence[Row], prices: Prices | None = None) -> list[Matrix]:
     for row, item in kept:
         if row.group.profile and (item.to_target or item.score.samples_per_second):
             mode = "" if item.to_target else row.group.mode
-            key = (_PROFILES.get(item.profile, 3), item.profile, not item.to_target, mode, row.group.update == "async")
+            key = (_PROFILES.get(item.profile, 3), item.profile, not item.to_target, mode, row.group.asynchronous)
             ours.setdefault(key, []).append(_our_result(row, item))
     foreign = [Result(item, None, _incomplete(row)) for row, item in kept if not row.group.profile]
     matrices = []

@@ -119,7 +119,7 @@ def table_title(table: Sequence[Row]) -> str:
         title += f" ({clean(group.profile, 80)})"
     if not group.to_target:
         title += f": throughput, {clean(group.mode, 80)}, {clean(group.stop, 80)}"
-    return f"{title}, asynchronous updates" if group.update == "async" else title
+    return f"{title}, asynchronous updates" if group.asynchronous else title
 
 
 def table_verdicts(table: Sequence[Row]) -> list[str]:

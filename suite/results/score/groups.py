@@ -222,6 +222,6 @@ _PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 def _order(row: Row) -> tuple[object, ...]:
     group = row.group
     place = _PROFILES.get(group.profile, 3)
-    kind = (group.batch_rule, not group.to_target, group.stop, group.mode, group.update == "async")
+    kind = (group.batch_rule, not group.to_target, group.stop, group.mode, group.asynchronous)
     settings = (*kind, group.framework, *row.place)
     return (place, group.profile, group.workload, group.system, group.device_name, *settings, repr(group))

@@ -98,7 +98,7 @@ class ModelTrainer(MXNetTrainer):
             self.load_weights(weights)
             self.optimizer.reset()
             mx.nd.waitall()
-            self.exchange = self._exchange() if self.settings.update == "async" else None
+            self.exchange = self._exchange() if self.settings.asynchronous else None
 
     def _exchange(self) -> Exchange:
         """The way to the server, which takes part from now on."""
@@ -120,7 +120,7 @@ class ModelTrainer(MXNetTrainer):
         self.replicas: Sequence[Replica] = [self.build_replica(context) for context in self.contexts]
         flats, gradients = ([getattr(one, name) for one in self.replicas] for name in ("flat", "gradient"))
         self.optimizer = build_optimizer(self.update_settings, self.layout, flats, gradients)
-        if self.settings.update != "async" and self.place.processes > 1:
+        if not self.settings.asynchronous and self.place.processes > 1:
             self.store = SyncStore(self.place.process, self.place.processes)
             self.optimizer.sum.join(self.store.sums)
 

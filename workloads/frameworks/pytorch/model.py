@@ -37,7 +37,6 @@ class ModelTrainer(PyTorchTrainer):
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
         self.updates = workload.update_settings()
-        self.asynchronous = self.settings.update == "async"
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
@@ -69,7 +68,7 @@ class ModelTrainer(PyTorchTrainer):
         self.optimizer: Optimizer | None = self.build_optimizer() if trains else None
         self.scaler = LossScaler(self.updates.loss_scaling, self.device)
         with_gradients = self.settings.mode in ("train", "forward_backward")
-        together = with_gradients and self.place.processes > 1 and not self.asynchronous
+        together = with_gradients and self.place.processes > 1 and not self.settings.asynchronous
         self.distributed = self.distribute() if together else None
         called = self.distributed or self.model
         self.called = torch.compile(called) if self.settings.options.get("compile") == "on" else called
@@ -78,7 +77,7 @@ class ModelTrainer(PyTorchTrainer):
         self._load(weights)
         # Masks of dropout: others on every replica, the same with and without a warm-up.
         torch.manual_seed(int(stream(self.settings.seed, "pytorch", self.place.replicas[0])))
-        self.exchange = self._exchange() if self.asynchronous else None
+        self.exchange = self._exchange() if self.settings.asynchronous else None
 
     def _exchange(self) -> Exchange:
         """The way to the server, which takes part from now on; the trained parameters travel."""
@@ -206,7 +205,7 @@ class ModelTrainer(PyTorchTrainer):
     def _backward(self, piece: Batch) -> torch.Tensor:
         loss = self.loss(piece)
         # DistributedDataParallel averages gradients where a sum is wanted.
-        self.scaler.scaled(loss, 1 if self.asynchronous else self.place.processes).backward()
+        self.scaler.scaled(loss, 1 if self.settings.asynchronous else self.place.processes).backward()
         return loss.detach()
 
     def pieces(self, batch: Batch) -> list[Batch]:

@@ -53,7 +53,6 @@ class ModelTrainer(TensorFlowTrainer):
         self.dtype = NARROW.get(self.settings.precision, tf.float32)
         """Of the activations."""
         self.updates = workload.update_settings()
-        self.asynchronous = self.settings.update == "async"
         self.model: Any = None
         """What `build_model` gave, once it is built."""
         self.traces = 0
@@ -109,7 +108,7 @@ class ModelTrainer(TensorFlowTrainer):
         self.model.load(weights)
         self.optimizer.reset()
         self.loss_scale.reset()
-        self.exchange = self._exchange() if self.asynchronous else None
+        self.exchange = self._exchange() if self.settings.asynchronous else None
 
     def _exchange(self) -> Exchange:
         """The way to the server, which takes part from now on; process 0 gives it the weights."""
@@ -132,7 +131,7 @@ class ModelTrainer(TensorFlowTrainer):
         self.model = self.build_model()
         self.optimizer = build_optimizer(self.model, self.workload)
         self.loss_scale = LossScale(self.updates.loss_scaling)
-        alone = self.strategy is None and not self.asynchronous
+        alone = self.strategy is None and not self.settings.asynchronous
         # Alone a step is one function of three parts; with others the parts are functions, and XLA does not see the sum.
         part: Any = (lambda python: python) if alone else self._function
         whole: Any = self._function if alone else functools.partial(tf.function, autograph=False)
@@ -161,7 +160,7 @@ class ModelTrainer(TensorFlowTrainer):
     def step(self, batch: Batch, learning_rate: float) -> None:
         """Forward, backward, sum over replicas, update; or forward, backward, and the gradients to the server."""
         batch = self.training_batch(batch)
-        if self.asynchronous:
+        if self.settings.asynchronous:
             self._push_gradients(batch)
             return
         scalars = np.array([1 / batch.weight_global, *self.optimizer.scalars(learning_rate)], np.float32)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import ClassVar
 
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Array, Arrays, OptimizerSettings
-from workloads.frameworks.mxnet.flat import Layout
+from workloads.api import Array, Arrays
 from workloads.frameworks.mxnet.optimizers.base import Optimizer
 
 SMALLEST_BETA = 1e-30
@@ -28,19 +26,13 @@ class Adam(Optimizer):
 
     sharded: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        settings: OptimizerSettings,
-        layout: Layout,
-        weights: Sequence[mx.nd.NDArray],
-        gradients: Sequence[mx.nd.NDArray],
-    ) -> None:
-        super().__init__(settings, layout, weights, gradients)
-        self.betas, self.steps = (settings.beta1, settings.beta2), 0
+    def allocate(self) -> None:
+        """Segments of the weights, and moments beside them."""
+        self.betas, self.steps = (self.settings.beta1, self.settings.beta2), 0
         segments = self.sum.segments
-        self.segments = [[vector[segment] for vector in weights] for segment in segments]
+        self.segments = [[vector[segment] for vector in self.weights] for segment in segments]
         """Per owner its segment of every context's weights."""
-        self.stretches = [layout.stretches(segment) for segment in segments]
+        self.stretches = [self.layout.stretches(segment) for segment in segments]
         owned = [parts[owner] for owner, parts in enumerate(self.segments)]
         moments = [[mx.nd.zeros_like(weight) for weight in owned] for _ in range(2)]
         self.vectors = list(zip(owned, self.gradients, *moments, strict=True))
@@ -114,15 +106,10 @@ class SkippingAdam(Adam):
     The moments are those of Adam above; the weights are updated by a rate that lies on the device.
     """
 
-    def __init__(
-        self,
-        settings: OptimizerSettings,
-        layout: Layout,
-        weights: Sequence[mx.nd.NDArray],
-        gradients: Sequence[mx.nd.NDArray],
-    ) -> None:
-        super().__init__(settings, layout, weights, gradients)
-        self.counts = [mx.nd.zeros((1,), ctx=vector.context) for vector in weights]
+    def allocate(self) -> None:
+        """The same, and a count of steps on every context."""
+        super().allocate()
+        self.counts = [mx.nd.zeros((1,), ctx=vector.context) for vector in self.weights]
         self.no_decay = [mx.nd.zeros_like(count) for count in self.counts]
 
     def mutable(self) -> list[list[mx.nd.NDArray]]:

@@ -18,7 +18,7 @@ class Optimizer:
 
     `weights` and `gradients` hold one flat vector per context, arranged by `layout`. Copies of the weights stay equal: every
     context computes the same from the same numbers, or gets them from the one that did. After a step the gradients are
-    undefined. Subclasses give `apply`, `mutable` and their state.
+    undefined. Subclasses give `allocate`, `apply`, `mutable` and their state.
     """
 
     sharded: ClassVar[bool] = False
@@ -35,6 +35,7 @@ class Optimizer:
         self.sum = GradientSum(gradients, self.sharded)
         self.gradients = self.sum.own
         self.loss_scale = LossScale(settings.loss_scaling, [vector.context for vector in weights])
+        self.allocate()
 
     # -- a step ---------------------------------------------------------------------------------------------------
 
@@ -77,6 +78,10 @@ class Optimizer:
         self.loss_scale.advance()
 
     # -- for subclasses -------------------------------------------------------------------------------------------
+
+    def allocate(self) -> None:
+        """Make the optimizer's arrays, as they are before the first step."""
+        raise NotImplementedError
 
     def apply(self, rate: float) -> None:
         """Update weights and optimizer state from `self.gradients` times `self.loss_scale.rescale`."""

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import mxnet as mx
 import numpy as np
 
-from workloads.api import Array, Arrays, OptimizerSettings, ParameterRule
-from workloads.frameworks.mxnet.flat import Layout, views
+from workloads.api import Array, Arrays, ParameterRule
+from workloads.frameworks.mxnet.flat import views
 from workloads.frameworks.mxnet.optimizers.base import Optimizer
 
 
 class Momentum(Optimizer):
     """Buffers of velocities, with the opposite sign, as MXNet's operators want them. Velocities start at 0."""
 
-    def __init__(
-        self,
-        settings: OptimizerSettings,
-        layout: Layout,
-        weights: Sequence[mx.nd.NDArray],
-        gradients: Sequence[mx.nd.NDArray],
-    ) -> None:
-        super().__init__(settings, layout, weights, gradients)
-        self.buffers = [mx.nd.zeros_like(vector) for vector in weights]
-        self.vectors = list(zip(weights, self.gradients, self.buffers, strict=True))
+    def allocate(self) -> None:
+        """A buffer for each vector of weights."""
+        self.buffers = [mx.nd.zeros_like(vector) for vector in self.weights]
+        self.vectors = list(zip(self.weights, self.gradients, self.buffers, strict=True))
 
     def mutable(self) -> list[list[mx.nd.NDArray]]:
         """Weights and buffers."""
@@ -108,23 +100,18 @@ class Lars(Momentum):
     trust ratio this is MXNet's own SGD.
     """
 
-    def __init__(
-        self,
-        settings: OptimizerSettings,
-        layout: Layout,
-        weights: Sequence[mx.nd.NDArray],
-        gradients: Sequence[mx.nd.NDArray],
-    ) -> None:
-        super().__init__(settings, layout, weights, gradients)
-        rules = {name: rule for name, rule in layout.rules.items() if rule.adapt and not rule.frozen}
-        adapted = [name for name in layout.shapes if name in rules]
+    def allocate(self) -> None:
+        """The same, and views of the parameters that have a trust ratio."""
+        super().allocate()
+        rules = {name: rule for name, rule in self.layout.rules.items() if rule.adapt and not rule.frozen}
+        adapted = [name for name in self.layout.shapes if name in rules]
         self.adapted = [
-            [tuple(views(vector, layout.shapes)[name] for vector in vectors) for name in adapted]
+            [tuple(views(vector, self.layout.shapes)[name] for vector in vectors) for name in adapted]
             for vectors in self.vectors
         ]
         decays, multiples = ([getattr(rules[name], kind) for name in adapted] for kind in ("decay", "rate_multiple"))
         self.decays, self.multiples = (
-            [mx.nd.array(values, ctx=vector.context) for vector in weights] if adapted else []
+            [mx.nd.array(values, ctx=vector.context) for vector in self.weights] if adapted else []
             for values in (decays, multiples)
         )
 

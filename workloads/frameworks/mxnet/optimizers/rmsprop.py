@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import mxnet as mx
 
-from workloads.api import Array, Arrays, OptimizerSettings, ParameterRule
-from workloads.frameworks.mxnet.flat import Layout, views
+from workloads.api import Array, Arrays, ParameterRule
+from workloads.frameworks.mxnet.flat import views
 from workloads.frameworks.mxnet.optimizers.base import Optimizer
 
 
 class RmsProp(Optimizer):
     """s ← ρ·s + (1 - ρ)·g², w ← w - rate · g / (√s + ε), with s from 0."""
 
-    def __init__(
-        self,
-        settings: OptimizerSettings,
-        layout: Layout,
-        weights: Sequence[mx.nd.NDArray],
-        gradients: Sequence[mx.nd.NDArray],
-    ) -> None:
-        super().__init__(settings, layout, weights, gradients)
-        self.squares = [mx.nd.zeros_like(vector) for vector in weights]
+    def allocate(self) -> None:
+        """A mean of squares for each weight."""
+        self.squares = [mx.nd.zeros_like(vector) for vector in self.weights]
 
     def mutable(self) -> list[list[mx.nd.NDArray]]:
         """Weights and means of squares."""
