@@ -17,6 +17,7 @@ import warnings
 from pathlib import Path
 from unittest import mock
 
+import psutil
 import pytest
 from hypothesis import settings
 
@@ -163,6 +164,14 @@ def wait_until(what, condition, seconds=240):
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
         time.sleep(0.05)
     return found
+
+
+def alive(process):
+    """Whether a process runs: one that ended, or whose id another one has, does not, and neither does a zombie."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def status(folder):

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from suite.control.interrupts import SIGNALS, WholeLines, held, listen, resuming_command
-from tests.helpers import PROJECT, TOY_RUN, only, status, suite_here, variables, wait_until
+from tests.helpers import PROJECT, TOY_RUN, alive, only, status, suite_here, variables, wait_until
 
 
 def started(tmp_path, *words, **streams):
@@ -50,7 +50,7 @@ def test_signals_in_quick_succession_leave_interrupted(tmp_path, numbers):
     assert controller.returncode == 130
     assert b"Traceback" not in output
     assert status(folder)["status"] == "interrupted"
-    assert not [worker for worker in workers if worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE]
+    assert not any(map(alive, workers))
 
 
 def test_a_terminal_that_closes_leaves_interrupted(tmp_path):

@@ -16,6 +16,7 @@ import pytest
 from tests.helpers import (
     PROJECT,
     TOY_RUN,
+    alive,
     events,
     only,
     run_events,
@@ -133,7 +134,7 @@ def test_a_signal_ends_the_tree_and_is_filed(tmp_path, number):
     controller.send_signal(number)
     output, _ = controller.communicate(timeout=240)
     assert controller.returncode == 130
-    assert not _alive(worker)
+    assert not alive(worker)
     assert status(run_folder(tmp_path))["status"] == "interrupted"
     assert b"Traceback" not in output
 
@@ -142,7 +143,7 @@ def test_no_orphan_when_the_controller_is_killed(tmp_path):
     controller, worker = _slow_run(tmp_path)
     controller.kill()
     controller.wait()
-    wait_until("the worker's end", lambda: not _alive(worker), 60)
+    wait_until("the worker's end", lambda: not alive(worker), 60)
 
 
 def test_two_sweeps_into_one_folder_never_mix(tmp_path):
@@ -214,13 +215,6 @@ def _slow_run(tmp_path):
     except BaseException:
         controller.kill()
         raise
-
-
-def _alive(process):
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def test_resume_runs_exactly_what_is_missing(tmp_path):

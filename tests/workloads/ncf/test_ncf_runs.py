@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from suite.worker.heartbeat import read_beat
-from tests.helpers import PROJECT, events, only, run_events, run_suite, status, suite, variables, wait_until
+from tests.helpers import PROJECT, alive, events, only, run_events, run_suite, status, suite, variables, wait_until
 
 FRAMEWORKS = ("pytorch", "tensorflow", "mxnet")
 DEMO = ("workload=ncf", "profile=demo")
@@ -131,7 +131,7 @@ def test_a_killed_process_ends_the_run_within_ten_seconds_and_is_named(tmp_path,
     assert time.monotonic() - begin < 10
     assert controller.returncode == 1
     assert b"process 1" in output, output.decode()
-    assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in workers)
+    assert not any(map(alive, workers))
     folder = only(run_folders(tmp_path))
     assert status(folder)["status"] == "rank_died"
     assert status(folder)["process"] == 1
