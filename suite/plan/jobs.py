@@ -205,6 +205,7 @@ def _identity(
     return {
         "benchmark": workload.log_name,
         "sample_unit": workload.sample_unit,
+        "batch_unit": workload.batch_unit,
         "submission_org": config["profile"]["submission_org"],
         "submission_status": config["profile"]["submission_status"],
         "submission_platform": f"{settings.devices}x {device_name}" if platform == "auto" else platform,

@@ -35,6 +35,7 @@ def log_identity(
             "framework_version": run.identity["framework_version"],
             "thread_waiting": waiting_in(os.environ),
             "sample_unit": run.identity["sample_unit"],
+            "batch_unit": run.identity["batch_unit"],
             **({"measured_by": dict(measured_by)} if measured_by else {}),
             "data_fingerprint": run.facts.fingerprint,
             "repeated_samples_per_epoch": repeated_samples_per_epoch,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from suite.results.compare.convergence import Convergence, convergence, run_keys
-from suite.results.compare.differences import Differences, differences, in_tokens, same_target, target_text
+from suite.results.compare.differences import Differences, differences, same_target, target_text
 from suite.results.compare.entries import Entry, ResultSet
 from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, Ratio, ratios
 from suite.results.published.csv_files import PublishedResult
@@ -216,8 +216,8 @@ def _refusal_reasons(ours: Entry, theirs: Entry) -> Iterator[tuple[tuple[str, ..
         yield training, other_data
     if item.to_target and other.to_target and same_target(item, other) is False:
         yield (TIME, EPOCHS), f"trained to another target: {target_text(item)} against {target_text(other)}"
-    if in_tokens(item) != in_tokens(other):
-        yield (THROUGHPUT,), f"samples are {item.batch_unit} against {other.batch_unit}"
+    if ("token" in item.rate_unit) != ("token" in other.rate_unit):
+        yield (THROUGHPUT,), f"samples are {item.rate_unit} against {other.rate_unit}"
 
 
 def _data_set_refusal(ours: Entry, theirs: Entry) -> str:

@@ -24,6 +24,8 @@ class RunSettings(LoggedSettings):
     """`GOMP_SPINCOUNT=1000`: how threads on CPU cores wait for each other; empty: as their runtime chooses."""
     data_fingerprint: str = ""
     sample_unit: str = ""
+    batch_unit: str = ""
+    """What `batch_size_global` counts: `samples`, `tokens`; empty: samples, or nobody says."""
     labels: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
     run_index: int | None = setting(None, row=False)
@@ -145,6 +147,12 @@ class RunRecord:
     """What the all-reduce of a step moves; None where the log does not tell."""
     staleness: Mapping[str, float] = field(default_factory=dict)
     """Of runs with `update=async` (`suite_staleness`, docs/logs.md): `updates`, `mean`, `most`; empty for others."""
+
+    @property
+    def timed_steps(self) -> int:
+        """Optimizer steps in the blocks' training seconds: those after the warm-up."""
+        blocks = [block for block in self.throughput if block.step is not None and block.train_seconds is not None]
+        return max(0, max((block.step or 0 for block in blocks), default=0) - self.settings.timing_warmup_steps)
 
     @property
     def best_quality(self) -> Mapping[str, float]:

@@ -241,18 +241,18 @@ def _by_step(
         abs(math.log(step_time(cost, batch, devices, gradients, system, overlap).seconds / seconds))
         for devices, batch, seconds in steps
     )
-    predicted = []
+    predicted, each = [], first.samples_per_batch_unit or 1.0
     for devices, batch in wanted.batches(items):
         low, middle, high = (
             step_time(cost, batch / devices, devices, gradients, system, share) for share in (most, overlap, 0.0)
         )
         step = Range(middle.seconds, low.seconds / math.exp(misfit), high.seconds * math.exp(misfit))
-        per_epoch = _epoch_from_rate(items, step, batch)
+        per_epoch = _epoch_from_rate(items, step, batch * each)
         predicted.append(
-            Point(devices, batch, False, per_epoch, step.inverse(batch), epochs_at(batch, items), middle.binds)
+            Point(devices, batch, False, per_epoch, step.inverse(batch * each), epochs_at(batch, items), middle.binds)
         )
     origin = "from measured steps on several devices" if several else "assumed"
-    method = f"parts of a step on {system.name} ({system.title}): {_cost_text(cost)}, {traffic_text(gradients)}"
+    method = f"parts of a step on {system.name} ({system.title}): {_cost_text(cost, first)}, {traffic_text(gradients)}"
     hidden = (
         "gradients beside none of the backward pass, since the cores that compute also carry them"
         if together
@@ -286,22 +286,28 @@ def _link_notes(link: MeasuredLink, predicted: Sequence[int]) -> list[str]:
 def _steps(items: Sequence[Measurement]) -> list[tuple[int, float, float]]:
     """(devices, samples a device, seconds of a step) of each measured rate, evaluation not counted."""
     return [
-        (item.devices, item.batch_size_global / item.devices, item.batch_size_global / item.score.samples_per_second)
+        (item.devices, item.batch_size_global / item.devices, _samples(item) / item.score.samples_per_second)
         for item in items
         if item.batch_size_global and item.score.samples_per_second
     ]
 
 
-def _cost_text(cost: StepCost) -> str:
-    return f"t0 {cost.fixed_seconds * 1e3:.3g} ms, c {cost.seconds_per_sample * 1e3:.3g} ms a sample"
+def _samples(item: Measurement) -> float:
+    """Of a step."""
+    return (item.batch_size_global or 0) * (item.samples_per_batch_unit or 1.0)
 
 
-def _epoch_from_rate(items: Sequence[Measurement], step: Range, batch: float) -> Range | None:
+def _cost_text(cost: StepCost, item: Measurement) -> str:
+    unit = "token" if item.batch_unit.startswith("token") else "sample"
+    return f"t0 {cost.fixed_seconds * 1e3:.3g} ms, c {cost.seconds_per_sample * 1e3:.3g} ms a {unit}"
+
+
+def _epoch_from_rate(items: Sequence[Measurement], step: Range, samples: float) -> Range | None:
     """Time per epoch where a measured one and its rate give the samples of an epoch."""
     for item in reversed(items):
         per_epoch, rate = item.score.seconds_per_epoch, item.score.samples_per_second
         if per_epoch and rate:
-            return step.times(per_epoch * rate / batch)
+            return step.times(per_epoch * rate / samples)
     return None
 
 

@@ -63,11 +63,11 @@ def observation(item: Measurement, name: str = "") -> Observation | None:
     per_epoch, batch = item.score.seconds_per_epoch, item.batch_size_global
     if not per_epoch or not batch or item.devices < 1:
         return None
-    samples = batch / (TOKENS_PER_SENTENCE if item.batch_unit.startswith("tokens") else 1.0)
+    each = item.samples_per_batch_unit or (1 / TOKENS_PER_SENTENCE if item.batch_unit.startswith("tokens") else 1.0)
     return Observation(
         workload=item.workload,
         devices=item.devices,
-        batch_per_device=samples / item.devices,
+        batch_per_device=batch * each / item.devices,
         seconds_per_epoch=per_epoch,
         samples_per_second=item.score.samples_per_second,
         round=item.origin,

@@ -310,7 +310,7 @@ def _cell(
         return None
     best = min(members, key=lambda one: one.rank)
     item, cost = best.measurement, prices.cost(best.measurement) if prices is not None else None
-    unit = clean(item.batch_unit or "samples", 30)
+    unit = clean(item.rate_unit, 30)
     rate = f"{rate_text(item.score.samples_per_second or 0.0)} {unit}/s"
     own = tuple(dict.fromkeys(clean(label, 80) for label in best.labels))
     return Cell(

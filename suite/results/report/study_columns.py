@@ -18,7 +18,7 @@ from suite.results.report.study_lines import Line
 from suite.results.report.time_fractions import row_time_fractions
 from suite.results.score.groups import Row
 from suite.results.score.link_fit import LinkFit, fit_link
-from suite.results.score.measurement import measurements
+from suite.results.score.measurement import measurements, samples_per_batch_unit
 from suite.results.score.price import Prices, cost_of
 
 _BYTES_OF_A_GRADIENT = 4
@@ -54,16 +54,15 @@ def step_seconds(row: Row) -> float | None:
     each = _step_times(row, "mean_ms")
     if each is not None:
         return each / 1e3
-    seconds, steps = 0.0, 0
-    for record in records(row):
-        blocks = [block for block in record.throughput if block.step is not None and block.train_seconds is not None]
-        seconds += sum(block.train_seconds or 0.0 for block in blocks)
-        steps += max((block.step or 0 for block in blocks), default=0) - record.settings.timing_warmup_steps
-    return seconds / steps if steps > 0 and seconds > 0 else None
+    seconds = sum(
+        block.train_seconds or 0.0 for one in records(row) for block in one.throughput if block.step is not None
+    )
+    steps = sum(record.timed_steps for record in records(row))
+    return seconds / steps if steps and seconds > 0 else None
 
 
 def device_batch(row: Row) -> float | None:
-    """Samples of a step on one device."""
+    """Of a step on one device, in the batch's unit."""
     group = row.group
     return group.batch_size_global / group.devices if group.batch_size_global and group.devices else None
 
@@ -251,8 +250,8 @@ def _times(value: float | None, factor: float) -> float | None:
 
 
 def _per_sample(row: Row) -> float | None:
-    seconds, batch = step_seconds(row), device_batch(row)
-    return seconds * 1e3 / batch if seconds and batch else None
+    seconds, batch, samples = step_seconds(row), device_batch(row), samples_per_batch_unit(row)
+    return seconds * 1e3 / (batch * samples) if seconds and batch and samples else None
 
 
 def _megapixels(row: Row) -> float | None:

@@ -122,6 +122,8 @@ def _field_text(group: Group, name: str) -> str:
         return clean(targets_text(group.targets, workload_name(group.workload)), 80)
     if name == "data_fingerprint":
         return clean(value, 12)
+    if name == "batch_size_global" and group.batch_unit not in ("", "samples"):
+        return f"{value:,} {clean(group.batch_unit, 20)}"
     return f"{value:,}" if isinstance(value, int) else clean(str(value), 80)
 
 

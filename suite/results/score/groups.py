@@ -175,6 +175,7 @@ def _timed(record: RunRecord) -> TimedRun:
         start_ms=record.start_ms or 0.0,
         samples=sum(block.samples or 0.0 for block in blocks) or None,
         train_seconds=sum(block.train_seconds or 0.0 for block in blocks) or None,
+        steps=record.timed_steps or None,
         energy_joules=recorded.energy_joules if recorded is not None else None,
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from suite.results.names import workload_name
-from suite.results.score.groups import Row
+from suite.results.score.groups import Group, Row
 from suite.results.score.scores import Score, TimedRun
 from workloads.api import GradientTraffic
 
@@ -56,8 +56,17 @@ class Measurement:
     """Ours: logged `opt_*` and `model_*` keys with their values as JSON; they distinguish settings on one device count."""
     nodes: int = 1
     """1 also where it is not known."""
+    sample_unit: str = ""
+    """What `score.samples_per_second` counts; empty: what the batch does."""
+    samples_per_batch_unit: float | None = None
+    """Samples in one unit of the batch: 1, or sentence pairs per token; None where that is not known."""
     gradients: GradientTraffic | None = None
     """Ours: what the all-reduce of a step moves."""
+
+    @property
+    def rate_unit(self) -> str:
+        """What `score.samples_per_second` counts."""
+        return self.sample_unit or self.batch_unit or "samples"
 
     @property
     def to_target(self) -> bool:
@@ -87,7 +96,9 @@ def _measurement(row: Row) -> Measurement:
         devices=group.devices,
         nodes=group.nodes or 1,
         batch_size_global=group.batch_size_global,
-        batch_unit=group.sample_unit or "samples",
+        batch_unit=(group.sample_unit if _counts_samples(group) else group.batch_unit) or "samples",
+        sample_unit=group.sample_unit,
+        samples_per_batch_unit=samples_per_batch_unit(row),
         batch_rule=group.batch_rule,
         precision=group.precision,
         rules=group.rules,
@@ -100,6 +111,19 @@ def _measurement(row: Row) -> Measurement:
         hyperparameters=dict(group.hyperparameters),
         gradients=row.gradients,
     )
+
+
+def samples_per_batch_unit(row: Row) -> float | None:
+    """Samples in one unit of the batch, as the row's runs had them: 1, or sentence pairs per token; None where no log tells."""
+    if _counts_samples(row.group):
+        return 1.0
+    counted = [run for run in row.runs if run.samples and run.steps]
+    units = sum(run.steps or 0 for run in counted) * (row.group.batch_size_global or 0)
+    return sum(run.samples or 0.0 for run in counted) / units if units else None
+
+
+def _counts_samples(group: Group) -> bool:
+    return group.batch_unit in ("", "samples")
 
 
 def by_family(items: Sequence[Measurement]) -> list[list[Measurement]]:

@@ -23,6 +23,8 @@ class TimedRun:
     """Samples trained on."""
     train_seconds: float | None = None
     """Seconds spent in training steps, without evaluation."""
+    steps: int | None = None
+    """Optimizer steps in them."""
     energy_joules: float | None = None
     """Of all devices, from telemetry; None where power was not measured."""
 

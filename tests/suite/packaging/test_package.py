@@ -587,7 +587,7 @@ def test_runs_of_a_job_that_go_on_are_not_left_out_silently(tmp_path):
 def recorded(folder, settings):
     """The record of a run's log that holds nothing but its identity, `run.json` beside it."""
     names = ("benchmark", "submission_org", "submission_status", "submission_platform", "system", "device_name")
-    identity = dict.fromkeys((*names, "framework_version", "sample_unit"), "x")
+    identity = dict.fromkeys((*names, "framework_version", "sample_unit", "batch_unit"), "x")
     spec = RunSpec(
         run_index=0, runs_required=5, folder=str(folder), settings=settings, facts=Facts(1, 1, {}, ""), labels=(),
         division="open", deviations=(), cores=(), cache_cleared=False, watchdog_seconds=1.0, setup_watchdog_seconds=1.0,

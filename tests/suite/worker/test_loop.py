@@ -41,7 +41,13 @@ def make_run(folder, **changes):
     data = folder / "data"
     toy.ToyDemo().make_demo(data)
     settings = Settings(**{**SETTINGS, "data_dir": str(data), **changes})
-    identity = {"benchmark": "toy", "sample_unit": "points", "submission_org": "o", "submission_status": "research"}
+    identity = {
+        "benchmark": "toy",
+        "sample_unit": "points",
+        "batch_unit": "samples",
+        "submission_org": "o",
+        "submission_status": "research",
+    }
     identity |= {"submission_platform": "p", "system": "s", "device_name": "d", "framework_version": "1"}
     return RunSpec(
         **{"run_index": 0, "runs_required": 5, "folder": str(folder), "settings": settings},

@@ -16,6 +16,7 @@ from suite.results.predict.epochs import UNKNOWN, epochs_at, reference_points
 from suite.results.predict.forecast import comparable, forecast, gradients_of
 from suite.results.predict.forecast_text import forecasts_csv, forecasts_text
 from suite.results.predict.links import measured_links, with_link
+from suite.results.predict.observations import observation
 from suite.results.predict.points import Range, Wanted
 from suite.results.predict.step import StepCost, step_time
 from suite.results.predict.systems import find_system
@@ -156,6 +157,28 @@ def test_parts_of_a_step_from_our_logs(batch_study):
     assert "t0 2 ms, c 0.01 ms a sample" in one.method
     assert [one.efficiency(point) for point in one.points if point.measured] == pytest.approx([1.0, 1.0, 1.0])
     assert set(one.labels) == {"demo", "cpu"}
+
+
+def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
+    """Rates count sentence pairs, 16 tokens each here; t0 and c are those of the step, whatever unit the batch has."""
+    for batch in (1_024, 4_096):
+        seconds, pairs = 101 * (STEP[0] + STEP[1] * batch), 101 * batch // 16
+        write_run(
+            tmp_path / "logs", f"transformer-{batch}", workload="transformer", sample_unit="sentence pairs",
+            batch_unit="tokens", batch_size_global=batch, batch_rule=f"per_device:{batch}", samples=pairs,
+            train_seconds=seconds, seconds_per_epoch=seconds + 1, keys={"global_batch_size": batch},
+        )  # fmt: skip
+    (group,) = comparable(measurements_below([tmp_path / "logs"]))
+    assert {(item.batch_unit, item.rate_unit) for item in group} == {("tokens", "sentence pairs")}
+    assert [item.samples_per_batch_unit for item in group] == [1 / 16, 1 / 16]
+    link = GradientTraffic(8e6)
+    one = forecast(group, Wanted((4,), batch_per_device=2_048.0, system=find_system("pcie"), gradients=link))
+    assert "t0 2 ms, c 0.01 ms a token" in one.method
+    step = STEP[0] + STEP[1] * 2_048 + 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
+    assert one.points[-1].samples_per_second.low == pytest.approx(4 * 2_048 / 16 / step, rel=1e-4)
+    assert observation(group[0]).batch_per_device == group[0].batch_size_global / 16
+    assert "batch in tokens" in suite_here(tmp_path, "tables", "logs").stdout
+    assert "4,096 tokens" in suite_here(tmp_path, "report", "logs").stdout
 
 
 def test_the_command_on_our_logs(batch_study):
