@@ -13,6 +13,7 @@ from enum import Enum
 
 from suite.results.predict.forecast import gradients_of, traffic_text
 from suite.results.predict.forecast_text import prediction_note
+from suite.results.score.condition import merged_labels
 from suite.results.score.family_labels import family_labels
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.score.price import Prices
@@ -227,7 +228,7 @@ def _advice(
         series=family[0].series,
         settings=settings,
         profile=family[0].profile,
-        labels=tuple(dict.fromkeys(label for item in best for label in item.labels)),
+        labels=merged_labels(label for item in best for label in item.labels),
         machine_devices=machine,
         extrapolated=machine > busiest,
         choices=choices,

@@ -18,6 +18,7 @@ from suite.results.published.csv_files import ARTICLE, load_published_results, p
 from suite.results.report.markdown import markdown_table, wrapped
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.report.tables import DASH, Footnotes, two_decimals
+from suite.results.score.condition import merged_labels
 from suite.results.score.family_labels import differing_values, family_labels
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.score.scaling import (
@@ -55,7 +56,7 @@ class Family:
     def labels(self) -> tuple[str, ...]:
         """The profile and the labels, to show beside every number."""
         profile = () if self.first.profile == "published" else (self.first.profile,)
-        return tuple(dict.fromkeys((*profile, *(label for item in self.measurements for label in item.labels))))
+        return merged_labels((*profile, *(label for item in self.measurements for label in item.labels)))
 
     @property
     def name(self) -> str:

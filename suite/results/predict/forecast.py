@@ -18,6 +18,7 @@ from suite.results.predict.points import Forecast, Point, Range, Wanted
 from suite.results.predict.step import DEFAULT_OVERLAP, StepCost, fit_overlap, fit_step, step_time
 from suite.results.predict.systems import System
 from suite.results.predict.validate import of_workload
+from suite.results.score.condition import merged_labels
 from suite.results.score.measurement import Measurement
 from workloads.api import GradientTraffic
 
@@ -159,9 +160,7 @@ def _forecast(
         workload=items[0].workload,
         series=items[0].series,
         profile=items[0].profile,
-        labels=tuple(
-            dict.fromkeys(label.partition(":")[0] for item in items for label in item.labels)
-        ),  # one `busy machine`
+        labels=merged_labels(label for item in items for label in item.labels),
         unit=items[0].batch_unit,
         method=method,
         bounds=bounds,

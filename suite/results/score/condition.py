@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from suite.results.logs.collect import Run
 from suite.results.logs.record import Condition
@@ -35,3 +35,10 @@ def _largest_share(one: Condition) -> float:
 def busy_labels(condition: str) -> tuple[str, ...]:
     """`machine_condition` as labels: of a busy machine alone."""
     return (condition,) if condition.startswith(BUSY) else ()
+
+
+def merged_labels(labels: Iterable[str]) -> tuple[str, ...]:
+    """The labels of several results, each once; those of busy machines, where they differ, as one `busy machine`."""
+    found = dict.fromkeys(labels)
+    busy = [label for label in found if label.startswith(BUSY)]
+    return tuple(dict.fromkeys(BUSY if len(busy) > 1 and label in busy else label for label in found))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from suite.results.score.bootstrap import CONFIDENCE_LEVEL, Bootstrap, Interval, RatioIntervals
+from suite.results.score.condition import merged_labels
 from suite.results.score.family_labels import differing_values
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.text import devices_text, placed_text
@@ -80,7 +81,7 @@ class ScalingPair:
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels of either measurement, to show beside every number."""
-        return tuple(dict.fromkeys((*self.before.labels, *self.after.labels)))
+        return merged_labels((*self.before.labels, *self.after.labels))
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -101,3 +101,10 @@ def test_both_quiet_is_no_difference_and_an_old_log_beside_a_busy_one_is_warned_
     (old,) = found.matches
     assert (old.differences.known, old.differences.unknown) == ((), ())
     assert f"A: cpu, demo, {LABEL}" in old.caveats
+
+
+def test_busy_machines_of_several_results_are_one_label():
+    """Beside a speedup there is no room for the share of each; one share alone is told."""
+    assert merged_labels(["cpu", LABEL, "demo", "cpu"]) == ("cpu", LABEL, "demo")
+    assert merged_labels(["cpu", LABEL, "demo", LABEL]) == ("cpu", LABEL, "demo")
+    assert merged_labels([LABEL, "cpu", "busy machine: others took 90 % of its cores"]) == ("busy machine", "cpu")
