@@ -13,6 +13,7 @@ from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
 from suite.results.logs.record import Condition
 from suite.results.report.report import report_csv, report_text
+from suite.results.score.condition import merged_labels
 from suite.results.score.groups import rows
 from suite.results.score.measurement import measurements
 from tests.suite.results.fake_logs import demo_log, write, write_run
