@@ -311,12 +311,15 @@ def _epoch_from_rate(items: Sequence[Measurement], step: Range, samples: float) 
 
 
 def gradients_of(items: Sequence[Measurement]) -> GradientTraffic:
-    """What a step's all-reduce moves: as logged, else of the reference model. Raises ValueError where neither is known."""
+    """What a step's all-reduce moves: as logged, else of the reference model, which no demo has.
+
+    Raises ValueError where neither is known.
+    """
     logged = next((item.gradients for item in items if item.gradients is not None), None)
     if logged is not None:
         return logged
     workload = items[0].workload
-    if workload not in _PARAMETERS:
+    if workload not in _PARAMETERS or items[0].profile == "demo":
         raise ValueError(f"{workload}: size of its gradients is not known; give --gradient-mb")
     parameters, tensors = _PARAMETERS[workload]
     return GradientTraffic(parameters * _FLOAT32, tensors)

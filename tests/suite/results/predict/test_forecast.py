@@ -131,7 +131,8 @@ def batch_study(tmp_path):
         rate = batch / (STEP[0] + STEP[1] * batch)
         write_run(
             tmp_path / "logs", f"ncf-{batch}", batch_size_global=batch, batch_rule=f"per_device:{batch}", samples=400_000,
-            train_seconds=400_000 / rate, seconds_per_epoch=400_000 / rate + 1, keys={"global_batch_size": batch},
+            train_seconds=400_000 / rate, seconds_per_epoch=400_000 / rate + 1,
+            keys={"global_batch_size": batch, "suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1}},
         )  # fmt: skip
     return tmp_path
 
@@ -349,6 +350,8 @@ def test_advice_says_what_a_step_sums():
     assert any("each step sums 79.9 MB of gradients" in note for note in article.notes)
     told = [replace(item, gradients=GradientTraffic(8e6, 10, 3)) for item in small]
     assert any("8.0 MB of gradients in 10 tensors, 3 buckets" in note for note in advise(told)[0].notes)
+    demo = [replace(item, profile="demo") for item in small]
+    assert not any("gradients" in note for note in advise(demo)[0].notes), "no demo has the reference's model"
 
 
 def test_the_page_has_the_prediction_with_its_figures(batch_study):
