@@ -21,13 +21,24 @@ CoreSeconds = dict[int, tuple[float, float, float]]
 
 def busy_percent(cores: Sequence[int], root: Path = ROOT) -> float | None:
     """Use of these cores on average, 0 to 100; None where the kernel does not tell. `root` is where /sys is found."""
+    used = _used(cores, root)
+    total = sum(seconds for _, seconds in used.values())
+    return 100 * max(0.0, sum(busy for busy, _ in used.values())) / total if total > 0 else None
+
+
+def free(cores: Sequence[int], most_percent: float, root: Path = ROOT) -> list[int]:
+    """Those of these cores that are used at most so much."""
+    used = _used(cores, root).items()
+    return [core for core, (busy, seconds) in used if seconds > 0 and 100 * busy / seconds <= most_percent]
+
+
+def _used(cores: Sequence[int], root: Path) -> dict[int, tuple[float, float]]:
+    """Core to (busy, all) CPU seconds of a tenth of a second; cores of which the kernel does not tell are left out."""
     before = core_seconds(root)
     time.sleep(LOOK_SECONDS)
     after = core_seconds(root)
     known = [core for core in cores if core in before and core in after]
-    busy = sum(after[core][0] - before[core][0] for core in known)
-    total = sum(after[core][2] - before[core][2] for core in known)
-    return 100 * max(0.0, busy) / total if total > 0 else None
+    return {core: (after[core][0] - before[core][0], after[core][2] - before[core][2]) for core in known}
 
 
 def busiest(cores: Sequence[int]) -> list[str]:

@@ -137,7 +137,11 @@ def load(cores: tuple[int, ...]) -> Finding:
     if percent < BUSY_PERCENT:
         return ok("load", text)
     names = ", ".join(cpu_load.busiest(cores)) or "no process to be seen, perhaps of another container"
-    return warning("load", f"{text}: {names}", "end that or wait, or times will be too long")
+    spare = cpu_load.free([core for core in devices.cpu_cores() if core not in cores], BUSY_PERCENT)[: len(cores)]
+    elsewhere = (
+        f", or take free ones (taskset -c {','.join(map(str, spare))} COMMAND)" if len(spare) == len(cores) else ""
+    )
+    return warning("load", f"{text}: {names}", f"end that or wait{elsewhere}, or times will be too long")
 
 
 def governor() -> Finding:

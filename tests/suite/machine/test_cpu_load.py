@@ -71,6 +71,8 @@ def test_only_the_cores_asked_for_count_and_offline_ones_shift_nothing(machine):
     use = {cores: cpu_load.busy_percent(cores, machine(first, second)) for cores in [(0,), (2,), (10,), (0, 2), (0, 1)]}
     assert use == {(0,): 0, (2,): 100, (10,): 50, (0, 2): 50, (0, 1): 0}
     assert cpu_load.busy_percent((1,), machine(first, second)) is None
+    assert cpu_load.free((0, 1, 2, 10), 10, machine(first, second)) == [0]
+    assert cpu_load.free((10, 0), 50, machine(first, second)) == [10, 0]
 
 
 def test_the_busiest_processes_are_named(machine):

@@ -117,6 +117,22 @@ def test_who_uses_the_cores_is_named():
             process.kill()
 
 
+@pytest.mark.parametrize(
+    ("free", "words"),
+    [
+        ([], "end that or wait, or times"),
+        ([3], "end that or wait, or times"),
+        ([3, 5, 6], "or take free ones (taskset -c 3,5 COMMAND), or times"),
+    ],
+)
+def test_free_cores_are_named_where_there_are_enough(monkeypatch, free, words):
+    monkeypatch.setattr(doctor.devices, "cpu_cores", lambda: tuple(range(7)))
+    monkeypatch.setattr(cpu_load, "busy_percent", lambda cores: 90.0)
+    monkeypatch.setattr(cpu_load, "busiest", lambda cores: ["other (pid 1) 90 %"])
+    monkeypatch.setattr(cpu_load, "free", lambda cores, most: [core for core in cores if core in free])
+    assert words in doctor.load((0, 1)).line
+
+
 def test_gpus_that_are_free(tmp_path, quiet, nvml):
     nvml()
     findings = doctor.examine(need(tmp_path, "cuda"))
