@@ -226,8 +226,10 @@ class ModelTrainer(PyTorchTrainer):
         return list(found.values())
 
     def clear_gradients(self) -> None:
-        """Drop all gradients: the next ones take their place, where zeros would be written, read and added to. Those that a step
-        may leave out become 0."""
+        """Drop all gradients: the next ones take their place, where zeros would be written, read and added to.
+
+        Those that a step may leave out become 0.
+        """
         self.model.zero_grad(set_to_none=self.workload.every_step_uses_every_parameter)
 
     def gradient_traffic(self) -> GradientTraffic:

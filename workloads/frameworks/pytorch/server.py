@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 
 from workloads.api import Array, Workload, count_update, tail_size
+from workloads.frameworks.pytorch.gloo import polling_gives_way
 from workloads.frameworks.pytorch.optimizers import build_optimizer
 
 PUSH, PULL = 1, 2
@@ -39,7 +40,8 @@ class Group:
         self.store = dist.TCPStore(
             host, int(port), workers + 1, is_master=rank == workers, timeout=_PATIENCE, wait_for_workers=False
         )
-        self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("vectors", self.store), rank, workers + 1, _PATIENCE)
+        with polling_gives_way():
+            self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("vectors", self.store), rank, workers + 1, _PATIENCE)
 
     def send(self, vector: torch.Tensor, to: int, tag: int = _VECTOR) -> None:
         """Returns when the vector may change again."""

@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
 from workloads.frameworks.pytorch import linear
+from workloads.frameworks.pytorch.gloo import polling_gives_way
 
 CHECK_STEPS = 50
 """Steps between two looks at the loss; the copy to the host is asynchronous and read one interval later."""
@@ -33,7 +34,8 @@ class PyTorchTrainer(Trainer):
         linear.choose(self.settings.linear)
         if not dist.is_initialized():
             os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-            dist.init_process_group("cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo")
+            with polling_gives_way():
+                dist.init_process_group("cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo")
 
     # -- for subclasses -------------------------------------------------------------------------------------------
 
