@@ -48,7 +48,7 @@ class Demo:
     steps: int
 
 
-DEMOS = {"ncf": Demo((2_048, 8_192), 4_096, 150), "resnet50": Demo((8, 32), 16, 24)}
+DEMOS = {"ncf": Demo((2_048, 8_192), 4_096, 600), "resnet50": Demo((8, 32), 16, 120)}
 
 
 class Runs:
