@@ -84,9 +84,12 @@ def _rounded(value: Json) -> Json:
 
 
 def busy(found: Mapping[str, Json]) -> list[str]:
-    """Why the machine was a busy one, a few words each; empty if it was not, as far as is known."""
+    """Why the machine was a busy one, a few words each; empty if it was not, as far as is known.
+
+    A server of the run's own (`servers`) tells nothing of itself, so what it used is among what others did.
+    """
     texts = {
-        "others_share": "others took {} of its cores",
+        "others_share": f"{'its server and others' if found.get('servers') else 'others'} took {{}} of its cores",
         "stolen_share": "the hypervisor took {} of its cores",
         "quota_share": "its CPU quota stopped it in {} of the periods",
         "memory_stall_share": "processes waited for memory {} of the time",

@@ -65,6 +65,7 @@ def test_what_is_not_known_is_left_out():
     [
         ({"others_share": 0.1, "cpu_share": 0.3}, []),
         ({"others_share": 0.48}, ["others took 48 % of its cores"]),
+        ({"others_share": 0.22, "servers": 1}, ["its server and others took 22 % of its cores"]),
         ({"stolen_share": 0.12}, ["the hypervisor took 12 % of its cores"]),
         ({"quota_share": 0.2}, ["its CPU quota stopped it in 20 % of the periods"]),
         ({"memory_stall_share": 0.3}, ["processes waited for memory 30 % of the time"]),
