@@ -15,7 +15,7 @@ from workloads.api.rules import deviations
 
 IDENTITY = {
     **{"submission_org": "o", "submission_status": "onprem", "submission_platform": "p", "system": "s"},
-    **{"device_name": "d", "framework_version": "1", "sample_unit": "samples"},
+    **{"device_name": "d", "framework_version": "1", "sample_unit": "samples", "batch_unit": "samples"},
 }
 
 
