@@ -17,8 +17,8 @@ from workloads.zoo.workload import Zoo
 def peak_of_a_step(model, image_size, images):
     """Bytes: `peak`, of tensors at the peak of a step of so many images over those before it; `estimate`, the suite's.
 
-    Gradients are there before the step, which adds to them. PyTorch's profiler reports every allocation of its CPU allocator;
-    scratch memory of oneDNN is not among them.
+    Gradients are put there before the step, which adds to them: they are no activations. PyTorch's profiler reports every
+    allocation of its CPU allocator; scratch memory of oneDNN is not among them.
     """
     small = synthetic_zoo.workload(model, "pytorch", image_size)
     workload = Zoo(dataclasses.replace(small.settings, batch_size_global=images), small.facts)
@@ -26,6 +26,8 @@ def peak_of_a_step(model, image_size, images):
     trainer.setup(synthetic_zoo.weights(workload).items(), False)
     batch = synthetic_zoo.batch(workload, 0)
     trainer.train([[batch]], 0)
+    for parameter in trainer.parameters.values():
+        parameter.grad = torch.zeros_like(parameter)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         trainer.train([[batch]], 1)
     with tempfile.TemporaryDirectory() as folder:
