@@ -4,6 +4,7 @@ are bounded, and no content raises."""
 from __future__ import annotations
 
 import bisect
+import functools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,13 +75,17 @@ def telemetry_files(folder: Path) -> list[Path]:
 
 def machine_folders(folder: Path) -> list[Path]:
     """Where a run's folder keeps what each of its machines says of itself; the folder itself for one machine."""
-    hosts = json_object(folder / "run.json").get("hosts")
-    names = (
-        [host.get("name") for host in hosts[:_MACHINES_LIMIT] if isinstance(host, dict)]
-        if isinstance(hosts, list)
-        else []
-    )
-    return [folder / safe_name(str(name)) for name in names] if len(names) > 1 else [folder]
+    file = folder / "run.json"
+    names = _machine_names(file, file.stat().st_mtime_ns) if file.is_file() else ()
+    return [folder / safe_name(name) for name in names] if len(names) > 1 else [folder]
+
+
+@functools.lru_cache(maxsize=64)
+def _machine_names(file: Path, changed_ns: int) -> tuple[str, ...]:
+    """Of the hosts in `run.json`, which every column of a study asks for."""
+    hosts = json_object(file).get("hosts")
+    listed = hosts[:_MACHINES_LIMIT] if isinstance(hosts, list) else []
+    return tuple(str(host.get("name")) for host in listed if isinstance(host, dict))
 
 
 def _of_machine(file: Path) -> Telemetry | None:
