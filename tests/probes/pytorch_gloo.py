@@ -8,16 +8,22 @@ import torch.distributed as dist
 from workloads.frameworks.pytorch.gloo import polling_gives_way
 
 TASKS = Path("/proc/self/task")
+GROUPS = 40
 
 
 def policies():
-    """Of the threads that a process group of one starts (its poller's, those that PyTorch names), and of this one."""
+    """Of the threads that process groups of one start (their pollers', those that PyTorch names), and of this one.
+
+    Many groups, because a thread names itself some time after it was started.
+    """
     before = set(os.listdir(TASKS))
-    with polling_gives_way():
-        group = dist.ProcessGroupGloo(dist.HashStore(), 0, 1)
-    found = {"poller": [], "named": [], "own": [os.sched_getscheduler(0)]}
+    groups = []
+    for _ in range(GROUPS):
+        with polling_gives_way():
+            groups.append(dist.ProcessGroupGloo(dist.HashStore(), 0, 1))
+    found = {"groups": GROUPS, "poller": [], "named": [], "own": [os.sched_getscheduler(0)]}
     for name in set(os.listdir(TASKS)) - before:
         kind = "named" if (TASKS / name / "comm").read_text().startswith("pt_") else "poller"
         found[kind].append(os.sched_getscheduler(int(name)))
-    del group
+    del groups
     return found

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 _TASKS = Path("/proc/self/task")
+_WORKERS = 2
+"""Threads that work for a process group of gloo (ProcessGroupGloo's default, which init_process_group does not change)."""
 
 
 @contextlib.contextmanager
@@ -20,14 +23,32 @@ def polling_gives_way() -> Iterator[None]:
     took 3.8 ms after 20 ms of work, and 0.6 with this (medians over loopback, two processes on two cores of an idle EPYC, Linux
     6.18). A batch thread keeps its share of the core and does not interrupt others. Where it cannot be one, nothing changes.
     """
-    before = _threads()
+    before = set(_threads())
     yield
-    for name in _threads() - before:
+    for thread in _unnamed(before):
         with contextlib.suppress(OSError):
-            if sys.platform == "linux" and not (_TASKS / name / "comm").read_text().startswith("pt_"):
-                os.sched_setscheduler(int(name), os.SCHED_BATCH, os.sched_param(0))
+            if sys.platform == "linux":
+                os.sched_setscheduler(thread, os.SCHED_BATCH, os.sched_param(0))
 
 
-def _threads() -> set[str]:
-    """Ids of this process's threads; none where the system does not tell."""
-    return set(os.listdir(_TASKS)) if _TASKS.is_dir() else set()
+def _unnamed(before: set[int]) -> list[int]:
+    """The new threads without a name of PyTorch's; none where the system does not tell, or only after more than a second.
+
+    A thread names itself once it runs, and gloo's workers start last: when they have their names, so has every other.
+    """
+    until = time.monotonic() + 1.0
+    while _TASKS.is_dir() and time.monotonic() < until:
+        started = {thread: name for thread, name in _threads().items() if thread not in before}
+        if list(started.values()).count("pt_gloo_runloop") >= _WORKERS:
+            return [thread for thread, name in started.items() if not name.startswith("pt_")]
+        time.sleep(0.001)
+    return []
+
+
+def _threads() -> dict[int, str]:
+    """Id → name of this process's threads; none where the system does not tell."""
+    found = {}
+    for task in _TASKS.iterdir() if _TASKS.is_dir() else []:
+        with contextlib.suppress(OSError):  # it has ended since
+            found[int(task.name)] = (task / "comm").read_text().strip()
+    return found

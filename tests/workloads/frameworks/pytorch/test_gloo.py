@@ -7,6 +7,7 @@ from tests.frameworks_probe import probe
 
 def test_the_poller_alone_is_a_batch_thread():
     found = probe("pytorch", "probes.pytorch_gloo.policies")
-    assert found["poller"].tolist() == [os.SCHED_BATCH]
-    assert len(found["named"]) >= 1
+    groups = int(found["groups"])
+    assert found["poller"].tolist() == [os.SCHED_BATCH] * groups
+    assert len(found["named"]) == 2 * groups
     assert {*found["named"].tolist(), *found["own"].tolist()} == {os.SCHED_OTHER}
