@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from suite.control.telemetry import rows
@@ -25,13 +25,19 @@ wait for each other too, on a machine that is otherwise idle."""
 
 
 def figures(
-    beats: Sequence[Beat | None], hosts: Sequence[str], device_rows: Sequence[Mapping[str, Json]]
+    beats: Sequence[Beat | None],
+    hosts: Sequence[str],
+    device_rows: Sequence[Mapping[str, Json]],
+    serving: Collection[str] = (),
 ) -> dict[str, Json]:
     """The figures of a run from the last beats of its processes, with the host of each, and its devices' samples.
 
-    `cpu_share`: of the CPU time that its threads asked for; `others_share`, `stolen_share`: of its cores, taken by other
-    processes and by a hypervisor; `quota_share`: of the periods, in which its CPU quota stopped it; `memory_stall_share`,
-    `hot_share`, `gpu_slow_share`: of the time. Empty if a process told nothing: what it used would count as used by others.
+    `serving`: hosts on which processes serve the workers. What they used is the run's own where its workers could see them.
+
+    `cpu_share`: of the CPU time that its threads asked for; `others_share`, `server_share`, `stolen_share`: of its cores, taken
+    by other processes, by its servers and by a hypervisor; `servers`: 1 where its servers are among the others;
+    `quota_share`: of the periods, in which its CPU quota stopped it; `memory_stall_share`, `hot_share`, `gpu_slow_share`: of
+    the time. Empty if a process told nothing: what it used would count as used by others.
     """
     told = [
         (host, beat.contention) for host, beat in zip(hosts, beats, strict=True) if beat is not None and beat.contention
@@ -46,6 +52,8 @@ def figures(
     for name in ("quota_share", "memory_stall_share", "hot_share", "load_average"):
         values = [one[name] for _, one in told if one.get(name) is not None]
         found |= {name: max(values)} if values else {}
+    if any(host in serving and "server_cpu_seconds" not in one for host, one in told):
+        found["servers"] = 1
     return {name: _rounded(value) for name, value in {**found, **dict(_device_figures(device_rows))}.items()}
 
 
@@ -60,8 +68,15 @@ def _core_shares(told: Sequence[tuple[str, Mapping[str, Json]]]) -> dict[str, Js
     if every <= 0:
         return {}
     stolen = math.fsum(spent[1] for spent in cores.values())
-    others = math.fsum(spent[0] for spent in cores.values()) - stolen - math.fsum(one["cpu_seconds"] for _, one in told)
-    return {"cores": len(cores), "others_share": max(0.0, others) / every, "stolen_share": stolen / every}
+    own = math.fsum(one["cpu_seconds"] for _, one in told)
+    servers: dict[str, float] = {}
+    for host, one in told:
+        if "server_cpu_seconds" in one:  # each worker of a host sees the same servers
+            servers[host] = max(servers.get(host, 0.0), one["server_cpu_seconds"])
+    served = math.fsum(servers.values())
+    others = math.fsum(spent[0] for spent in cores.values()) - stolen - own - served
+    found = {"cores": len(cores), "others_share": max(0.0, others) / every, "stolen_share": stolen / every}
+    return {**found, "server_share": served / every} if servers else found
 
 
 def _device_figures(device_rows: Sequence[Mapping[str, Json]]) -> Iterator[tuple[str, Json]]:
@@ -86,7 +101,7 @@ def _rounded(value: Json) -> Json:
 def busy(found: Mapping[str, Json]) -> list[str]:
     """Why the machine was a busy one, a few words each; empty if it was not, as far as is known.
 
-    A server of the run's own (`servers`) tells nothing of itself, so what it used is among what others did.
+    With `servers` 1 what a server of the run's own used is not known, so it is among what others did.
     """
     texts = {
         "others_share": f"{'its server and others' if found.get('servers') else 'others'} took {{}} of its cores",

@@ -112,9 +112,8 @@ class Supervisor:
             for _, path in paths:
                 cut_received(path, self.folder / f"result_{self.run_spec.run_index}.txt")
         samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]
-        found = condition.figures(beats, names, samples)
-        if found and self.run_spec.settings.asynchronous:
-            found["servers"] = 1
+        serving = {self.watch.command_hosts[name].name for name in self.watch.servers}
+        found = condition.figures(beats, names, samples, serving)
         if found:
             self.busy = condition.busy(found)
             condition.append(self.folder / f"result_{self.run_spec.run_index}.txt", found)

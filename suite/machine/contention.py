@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,8 @@ class Counters:
     """Thread of this process to (seconds on a core, seconds ready to run and waiting for one): schedstat."""
     cpu_seconds: float
     """Of this process and its children, also those that have ended."""
+    server_seconds: dict[int, float]
+    """CPU seconds of the processes that serve this one, by their ids; none of those that have ended."""
     cores: CoreSeconds
     quota_periods: tuple[int, int] | None
     """Of the control group: (all, those in which its CPU quota stopped it)."""
@@ -46,22 +48,29 @@ class Counters:
 class Contention:
     """Watches this process on `cores` (of the machine, empty: all that it may use) from `begin` to `end`."""
 
-    def __init__(self, cores: Sequence[int] = (), root: Path = ROOT) -> None:
-        """`root`: where /proc and /sys are found."""
+    def __init__(
+        self, cores: Sequence[int] = (), root: Path = ROOT, servers: Callable[[], Sequence[psutil.Process]] = tuple
+    ) -> None:
+        """`root`: where /proc and /sys are found. `servers`: finds this machine's processes that serve the run."""
         self._cores = tuple(cores) or tuple(sorted(os.sched_getaffinity(0)))
         self._root = root
+        self._find_servers = servers
+        self._servers: Sequence[psutil.Process] = ()
         self._before: Counters | None = None
 
     def begin(self) -> None:
         """Look for the first time."""
+        with contextlib.suppress(psutil.Error, OSError):
+            self._servers = self._find_servers()
         self._before = self._look()
 
     def end(self) -> dict[str, Json]:
         """What happened since `begin`; empty without it, or after less than LEAST_SECONDS.
 
-        Seconds: `seconds`, `run_seconds` and `wait_seconds` (of the threads that live now), `cpu_seconds`; `cores`: core to
-        its [busy, stolen, all] seconds, stolen ones being busy; shares of the time from 0 to 1: `quota_share`,
-        `memory_stall_share`, `hot_share`; `load_average` of the last minute.
+        Seconds: `seconds`, `run_seconds` and `wait_seconds` (of the threads that live now), `cpu_seconds`, and
+        `server_cpu_seconds` if there are servers and all live; `cores`: core to its [busy, stolen, all] seconds, stolen ones
+        being busy; shares of the time from 0 to 1: `quota_share`, `memory_stall_share`, `hot_share`; `load_average` of the
+        last minute.
         """
         before, after = self._before, self._look()
         if before is None or after is None or after.seconds - before.seconds < LEAST_SECONDS:
@@ -75,13 +84,17 @@ class Contention:
                 if core in before.cores
             },
         }
+        if self._servers and len(after.server_seconds) == len(self._servers):
+            found["server_cpu_seconds"] = sum(
+                spent - before.server_seconds.get(server, 0.0) for server, spent in after.server_seconds.items()
+            )
         with contextlib.suppress(OSError):
             found["load_average"] = os.getloadavg()[0]
         return found | dict(_thread_seconds(before, after)) | dict(_shares(before, after))
 
     def _look(self) -> Counters | None:
         try:
-            return counters(self._cores, self._root)
+            return counters(self._cores, self._root, self._servers)
         except (
             OSError,
             ValueError,
@@ -91,13 +104,14 @@ class Contention:
             return None
 
 
-def counters(cores: Sequence[int], root: Path = ROOT) -> Counters:
+def counters(cores: Sequence[int], root: Path = ROOT, servers: Sequence[psutil.Process] = ()) -> Counters:
     """All counters now."""
     spent = core_seconds(root)
     return Counters(
         seconds=time.monotonic(),
         threads=_threads(root),
         cpu_seconds=_cpu_seconds(),
+        server_seconds=_each_cpu_seconds(servers),
         cores={core: spent[core] for core in cores if core in spent},
         quota_periods=cgroups.quota_periods(root),
         memory_stall_seconds=_memory_stall_seconds(root),
@@ -137,12 +151,18 @@ def _threads(root: Path) -> dict[str, tuple[float, float]]:
 
 def _cpu_seconds() -> float:
     times = os.times()  # counts in hundredths of a second
-    total = time.process_time() + times.children_user + times.children_system
-    for child in psutil.Process().children(recursive=True):
+    own = time.process_time() + times.children_user + times.children_system
+    return own + sum(_each_cpu_seconds(psutil.Process().children(recursive=True)).values())
+
+
+def _each_cpu_seconds(processes: Iterable[psutil.Process]) -> dict[int, float]:
+    """Process id to CPU seconds, of those that live."""
+    found = {}
+    for process in processes:
         with contextlib.suppress(psutil.Error):
-            spent = child.cpu_times()
-            total += spent.user + spent.system
-    return total
+            spent = process.cpu_times()
+            found[process.pid] = spent.user + spent.system
+    return found
 
 
 def _memory_stall_seconds(root: Path) -> float | None:

@@ -26,7 +26,9 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from suite.common.run_folder import RUN_FILE
 from suite.common.runspec import RunSpec
 from suite.machine.contention import Contention
 from suite.worker.asynchronous import Asynchronous, own_batches
@@ -34,6 +36,7 @@ from suite.worker.evaluation import alive, evaluate
 from suite.worker.heartbeat import Heart
 from suite.worker.identity import log_identity, log_settings
 from suite.worker.runlog import JsonLines, RunLog
+from suite.worker.server import servers_of
 from suite.worker.step_times import StepTimes
 from suite.worker.stop import stop_rule
 from workloads.api import Batch, Data, Json, Place, Trainer, TrainStats, Workload
@@ -90,7 +93,7 @@ class Loop:
         self.block = Block(0, 0, 0)
         self.scores: dict[str, float] = {}
         self.stop = stop_rule(workload, run.settings)
-        self.contention = Contention(place.cores)
+        self.contention = Contention(place.cores, servers=lambda: servers_of(Path(run.folder) / RUN_FILE))
         self.step_times = StepTimes()
         self.asynchronous = Asynchronous(trainer, place) if run.settings.asynchronous else None
         self.straggler_seconds = run.settings.straggler_ms / 1e3 if place.replicas_total - 1 in place.replicas else 0.0

@@ -5,14 +5,28 @@ What it does is the trainer's (`Trainer.serve`). It has no heartbeat: the contro
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
 
+import psutil
+
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import read_run
-from suite.launch.base import SERVER_VARIABLE
+from suite.launch.base import SERVER, SERVER_VARIABLE
 from suite.launch.children import die_with_parent
+
+
+def servers_of(run_file: Path) -> list[psutil.Process]:
+    """This machine's servers of a run, MXNet's scheduler among them, as far as this process may see them."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            command = process.cmdline()
+            if SERVER[1] in command and Path(command[-1]) == run_file:
+                found.append(process)
+    return found
 
 
 def main() -> int:

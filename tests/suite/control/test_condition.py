@@ -24,8 +24,8 @@ def beat(process=0, **told):
     return Beat(process, 1, contention={**TOLD, **told})
 
 
-def figures(*beats, hosts=None, rows=()):
-    return condition.figures(beats, hosts or ["here"] * len(beats), rows)
+def figures(*beats, hosts=None, rows=(), serving=()):
+    return condition.figures(beats, hosts or ["here"] * len(beats), rows, serving)
 
 
 def test_figures_of_one_process():
@@ -49,6 +49,27 @@ def test_processes_add_up_and_cores_that_they_share_count_once():
     assert shared["cpu_share"] == pytest.approx(7 / 16)
     assert shared["memory_stall_share"] == 0.5
     assert figures(beat(), beat(1), hosts=["a", "b"])["cores"] == 2
+
+
+def test_servers_are_the_runs_own_where_workers_saw_them():
+    both = figures(beat(server_cpu_seconds=1.5), beat(1, server_cpu_seconds=1.0, cpu_seconds=0.0), serving={"here"})
+    assert (both["others_share"], both["server_share"]) == (
+        0.05,
+        0.15,
+    )  # each sees the same servers, the later one more
+    assert "servers" not in both
+    elsewhere = figures(
+        beat(server_cpu_seconds=1.0), beat(1, server_cpu_seconds=0.5), hosts=["a", "b"], serving={"a", "b"}
+    )
+    assert elsewhere["server_share"] == 0.075
+    assert elsewhere["others_share"] == (16 - 12 - 1.5) / 20
+
+
+def test_servers_that_nobody_saw_are_among_the_others():
+    found = figures(beat(), serving={"here"})
+    assert (found["servers"], found["others_share"]) == (1, 0.2)
+    assert "server_share" not in found
+    assert "servers" not in figures(beat(), beat(1, server_cpu_seconds=1.0), hosts=["a", "b"], serving={"b"})
 
 
 def test_a_process_that_told_nothing_makes_the_rest_worthless():

@@ -141,3 +141,23 @@ def test_two_processes_on_one_core_wait_for_each_other():
     assert found["wait_seconds"] / (found["run_seconds"] + found["wait_seconds"]) > 0.25
     assert (busy - found["cpu_seconds"]) / every > 0.25
     assert found["seconds"] >= 2.0
+
+
+def test_servers_count_by_themselves(monkeypatch):
+    """A process that serves the run is none of its children; its CPU time is told, unless it has gone."""
+    monkeypatch.setattr(contention, "LEAST_SECONDS", 0.0)
+    server = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        running = psutil.Process(server.pid)
+        watch = Contention([0], servers=lambda: [running])
+        watch.begin()
+        first = running.cpu_times()
+        time.sleep(0.5)
+        told = watch.end()["server_cpu_seconds"]
+        last = running.cpu_times()
+        assert 0 < told <= sum(last[:2]) - sum(first[:2]) + 0.1
+    finally:
+        server.kill()
+        server.wait()
+    assert "server_cpu_seconds" not in watch.end()
+    assert "server_cpu_seconds" not in Contention([0]).end()

@@ -52,7 +52,8 @@ def test_a_straggler_makes_fewer_updates_and_nobody_waits_for_it(tmp_path, frame
     assert found["most"] >= 1
     assert logged["tracked_stats"]["samples"] == 2 * found["updates"]
     assert "async" in logged["suite_run"]["labels"]
-    assert logged["suite_condition"]["servers"] == 1
+    assert "servers" not in logged["suite_condition"]
+    assert 0 < logged["suite_condition"]["server_share"] < 1
     assert "straggler 1500 ms" in logged["suite_run"]["labels"]
     assert logged["submission_division"] == "open"
     assert "async" in done.stdout
