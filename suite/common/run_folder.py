@@ -1,6 +1,7 @@
 """What lies in a run's folder and beside it, under names that writers and readers share."""
 
 import re
+from pathlib import Path
 
 SUPERSEDED = "superseded"
 """Folder beside the runs of a job that keeps unfinished attempts; reports leave it out."""
@@ -13,6 +14,16 @@ RUN_FILE = "run.json"
 STATUS_FILE = "status.json"
 """How it ended: written by the controller alone."""
 _BEAT = re.compile(r"\.worker-\d+\.json")
+
+
+def safe_name(text: str) -> str:
+    """`text` as one path component: letters of any script, digits and `_.=+-`; no separators, no leading dot."""
+    return re.sub(r"[^\w.=+-]+", "_", text).strip("._") or "_"
+
+
+def machine_folder(folder: Path, name: str, machines: int) -> Path:
+    """Where a run's folder keeps what one of its machines says of itself (topology, telemetry): a folder of its name."""
+    return folder if machines == 1 else folder / safe_name(name)
 
 
 def study_file(name: str) -> str:

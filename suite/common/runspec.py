@@ -6,7 +6,6 @@ import contextlib
 import errno
 import json
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from suite.common.paths import mapped
+from suite.common.run_folder import safe_name
 from workloads.api import Facts, Json, Settings
 
 SCHEMA = 2
@@ -115,8 +115,3 @@ def write_atomically(path: Path, text: str) -> None:
         with open(path, "r+b") as stream:
             stream.write(text.encode())
             stream.truncate()
-
-
-def safe_name(text: str) -> str:
-    """`text` as one path component: letters of any script, digits and `_.=+-`; no separators, no leading dot."""
-    return re.sub(r"[^\w.=+-]+", "_", text).strip("._") or "_"

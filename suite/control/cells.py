@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from suite.common.run_folder import study_file
-from suite.common.runspec import safe_name, write_atomically
+from suite.common.run_folder import safe_name, study_file
+from suite.common.runspec import write_atomically
 from suite.common.study import Study
 from suite.config.compose import Composed
 from suite.plan.settings import Impossible

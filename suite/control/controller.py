@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from suite.common.paths import PROJECT, data_root, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
-from suite.common.runspec import safe_name
+from suite.common.run_folder import safe_name
 from suite.common.typed import as_typed
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from suite.common.run_folder import RUN_FILE
+from suite.common.run_folder import RUN_FILE, machine_folder
 from suite.common.runspec import RunSpec, write_atomically
 from suite.control import condition, interrupts, memory
 from suite.control.machines.here import Here
@@ -20,7 +20,7 @@ from suite.control.telemetry import Telemetry, cut_received
 from suite.control.watch import POLL_SECONDS, Status, Watch
 from suite.environments.environment import Environment
 from suite.launch.base import Framework, meet, network_variables
-from suite.launch.hosts import Host, hosts_of, machine_folder, recorded
+from suite.launch.hosts import Host, hosts_of, recorded
 from suite.machine import topology
 from suite.worker.heartbeat import Beat, beat_path, told_path
 
@@ -71,7 +71,7 @@ class Supervisor:
             self._file(Status("running"))
             self._telemetry = [self._record_machine(host) for host in self.hosts if host.is_here and not self._links]
             for host in self.hosts if self._links else ():
-                own = machine_folder(self.folder, host, self.hosts)
+                own = machine_folder(self.folder, host.name, len(self.hosts))
                 self.watch.machines.append(RemoteMachine(self._links[host.name], host, self.folder, own))
             self._start()
             for telemetry in self._telemetry:
@@ -107,7 +107,9 @@ class Supervisor:
     def _tell_condition(self, beats: list[Beat | None]) -> None:
         """Write into the log how much of the machine the run got."""
         names = [host.name for host in self.process_hosts]
-        paths = [(host, machine_folder(self.folder, host, self.hosts) / "telemetry.jsonl") for host in self.hosts]
+        paths = [
+            (host, machine_folder(self.folder, host.name, len(self.hosts)) / "telemetry.jsonl") for host in self.hosts
+        ]
         if self._links:
             for _, path in paths:
                 cut_received(path, self.folder / f"result_{self.run_spec.run_index}.txt")
@@ -120,7 +122,7 @@ class Supervisor:
 
     def _record_machine(self, host: Host) -> Telemetry:
         """Write what the host, this machine, is made of; returns what will sample it. Both files have the host's own folder."""
-        folder = machine_folder(self.folder, host, self.hosts)
+        folder = machine_folder(self.folder, host.name, len(self.hosts))
         folder.mkdir(exist_ok=True)
         topology.write(folder)
         log = self.folder / f"result_{self.run_spec.run_index}.txt"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from suite.common.paths import PROJECT, env_root
-from suite.common.runspec import safe_name
+from suite.common.run_folder import safe_name
 
 PACKAGE_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 IGNORED_FILES = shutil.ignore_patterns("__pycache__", "*.egg-info", ".*")

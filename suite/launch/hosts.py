@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from suite.common.runspec import RunSpec, safe_name
+from suite.common.runspec import RunSpec
 from suite.launch.network import LOOPBACK, is_loopback
 from workloads.api import Json
 
@@ -197,8 +197,3 @@ def _check(hosts: Sequence[Host], devices: int) -> None:
             raise ValueError(
                 f"host {host.name}: {host.address} is reached from that machine alone; give its address on the network"
             )
-
-
-def machine_folder(folder: Path, host: Host, hosts: Sequence[Host]) -> Path:
-    """Where a run's folder keeps what one machine says of itself (topology, telemetry): a folder of its name among several."""
-    return folder if len(hosts) == 1 else folder / safe_name(host.name)

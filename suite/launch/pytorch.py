@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from suite.common.runspec import RunSpec, safe_name
+from suite.common.run_folder import safe_name
+from suite.common.runspec import RunSpec
 from suite.launch.base import (
     WORKER,
     Command,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from suite.common.registry import nearest
-from suite.common.runspec import safe_name
+from suite.common.run_folder import safe_name
 from suite.results.targets import RUNS_REQUIRED
 
 RESULTS, SYSTEMS, BENCHMARKS = "results", "systems", "benchmarks"

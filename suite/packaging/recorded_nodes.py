@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from suite.common.runspec import safe_name
+from suite.common.run_folder import machine_folder
 from suite.packaging.untrusted import (
     as_count,
     as_list,
@@ -46,7 +46,7 @@ def recorded_nodes(record: RunRecord) -> list[Node]:
     nodes = []
     for host, part in zip(hosts, parts[: len(hosts)], strict=True):
         name = clean_text(host.get("name"))
-        topology = json_file_object(folder / safe_name(name) / "topology.json")
+        topology = json_file_object(machine_folder(folder, name, len(hosts)) / "topology.json")
         nodes.append(Node(name, clean_text(host.get("interface")), topology, part))
     return nodes
 

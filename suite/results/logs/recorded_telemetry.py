@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.common.runspec import safe_name
+from suite.common.run_folder import machine_folder
 from suite.results.logs.events import number
 from workloads.api import Json
 
@@ -77,7 +77,7 @@ def machine_folders(folder: Path) -> list[Path]:
     """Where a run's folder keeps what each of its machines says of itself; the folder itself for one machine."""
     file = folder / "run.json"
     names = _machine_names(file, file.stat().st_mtime_ns) if file.is_file() else ()
-    return [folder / safe_name(name) for name in names] if len(names) > 1 else [folder]
+    return [machine_folder(folder, name, len(names)) for name in names] or [folder]
 
 
 @functools.lru_cache(maxsize=64)

@@ -4,8 +4,9 @@ import platform
 
 import pytest
 
+from suite.common.run_folder import machine_folder
 from suite.environments.environment import Environment
-from suite.launch.hosts import Host, hosts_of, machine_folder, recorded
+from suite.launch.hosts import Host, hosts_of, recorded
 from suite.launch.network import LOOPBACK
 from tests.suite.two_hosts import HOSTS, make_run
 
@@ -62,5 +63,8 @@ def test_hosts_that_do_not_fit_together(hosts, devices, expected):
 
 def test_each_of_several_machines_has_a_folder_for_what_it_says_of_itself(tmp_path):
     hosts = hosts_of(make_run(HOSTS, devices=8))
-    assert [machine_folder(tmp_path, host, hosts) for host in hosts] == [tmp_path / "node-a", tmp_path / "node-b"]
-    assert machine_folder(tmp_path, hosts[0], hosts[:1]) == tmp_path
+    assert [machine_folder(tmp_path, host.name, len(hosts)) for host in hosts] == [
+        tmp_path / "node-a",
+        tmp_path / "node-b",
+    ]
+    assert machine_folder(tmp_path, hosts[0].name, 1) == tmp_path

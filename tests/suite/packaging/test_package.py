@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from suite.common import registry
 from suite.common.git_state import git_state
-from suite.common.runspec import RunSpec, safe_name
+from suite.common.run_folder import safe_name
+from suite.common.runspec import RunSpec
 from suite.packaging.choose import choose
 from suite.packaging.description import FIELDS
 from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
