@@ -240,7 +240,7 @@ def _by_step(
         abs(math.log(step_time(cost, batch, devices, gradients, system, overlap).seconds / seconds))
         for devices, batch, seconds in steps
     )
-    predicted, each = [], first.samples_per_batch_unit or 1.0
+    predicted, each = [], first.samples_per_unit
     for devices, batch in wanted.batches(items):
         low, middle, high = (
             step_time(cost, batch / devices, devices, gradients, system, share) for share in (most, overlap, 0.0)
@@ -293,7 +293,7 @@ def _steps(items: Sequence[Measurement]) -> list[tuple[int, float, float]]:
 
 def _samples(item: Measurement) -> float:
     """Of a step."""
-    return (item.batch_size_global or 0) * (item.samples_per_batch_unit or 1.0)
+    return (item.batch_size_global or 0) * item.samples_per_unit
 
 
 def _cost_text(cost: StepCost, item: Measurement) -> str:
