@@ -16,7 +16,7 @@ from workloads.zoo.workload import Zoo
         ("demo", {}, "cifar-demo", 32, "rmsprop_demo", "littlecnn at 32 px"),
         ("synthetic", {"image_size": 224}, "cifar10", 224, "keras_article", "littlecnn at 224 px"),
         ("synthetic", {"padding": "valid"}, "cifar10", 32, "keras_article", "littlecnn, valid padding at 32 px"),
-        ("reference", {"dataset": "fashion-mnist"}, "cifar10", 28, "rmsprop_demo", "littlecnn at 28 px"),
+        ("reference", {"dataset": "fashion-mnist"}, "cifar10", 28, "rmsprop_fashion", "littlecnn at 28 px"),
         ("synthetic", {"model": "inception_v3"}, "imagenet", 299, "sgd", "inception_v3 at 299 px"),
         ("demo", {"model": "inception_v3"}, "imagenet-demo", 75, "sgd", "inception_v3 at 75 px"),
         ("demo", {"model": "vgg16"}, "imagenet-demo", 64, "sgd", "vgg16 at 64 px"),
