@@ -204,8 +204,8 @@ def main() -> None:
             precision = scored(ground_truth(truth, args.images + WITHOUT_OBJECTS), found)
             print(f"AP: {precision}", file=sys.stderr)
     sizes = {"threads": 1, "priors": len(workload.priors), "classes": CLASSES + 1, "target_seconds": TARGET_SECONDS}
-    found = {**sizes, **labels(args.cores, load), "results": results, "average_precision": precision}
-    print(json.dumps({"benchmark": "detections", **found}, indent=1))
+    told = {**sizes, **labels(args.cores, load), "results": results, "average_precision": precision}
+    print(json.dumps({"benchmark": "detections", **told}, indent=1))
 
 
 def masks(images: int, cores: int, load: float) -> None:

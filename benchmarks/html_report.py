@@ -49,7 +49,7 @@ def telemetry(path: Path, seconds: int, devices: int, chance: random.Random) -> 
     """One line a second, at most ten minutes."""
     lines = [json.dumps({"sensors": {}, "interval_seconds": 1.0})]
     for second in range(min(seconds, 600)):
-        sample = {"seconds": second + 0.5, "run_cpu_percent": chance.uniform(40, 60)}
+        sample: dict[str, object] = {"seconds": second + 0.5, "run_cpu_percent": chance.uniform(40, 60)}
         sample |= {
             "gpu_percent": [chance.uniform(80, 99)] * devices,
             "gpu_power_watts": [chance.uniform(250, 300)] * devices,

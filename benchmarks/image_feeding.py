@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import image_step
 import photos
@@ -49,27 +50,28 @@ def prepared(workload: str, scratch: Path) -> Path:
 
 def measure(args: argparse.Namespace, framework: str, precision: str, data: Path) -> dict[str, object]:
     """Rates of all rounds and their median share; the two processes of a round change places."""
-    made_up, fed = [], []
+    synthetic: list[dict[str, Any]] = []
+    fed: list[dict[str, Any]] = []
     for number in range(args.rounds):
         for reads in (number % 2 == 0, number % 2 == 1):
             found = image_step.run(args, framework, precision, "suite", str(data) if reads else "")
-            (fed if reads else made_up).append(found)
-        rates = [round(rounds[-1]["images_per_second"], 2) for rounds in (made_up, fed)]
+            (fed if reads else synthetic).append(found)
+        rates = [round(rounds[-1]["images_per_second"], 2) for rounds in (synthetic, fed)]
         print(f"{framework} {precision} {number}: {rates[0]} synthetic, {rates[1]} fed", file=sys.stderr)
-    return summary(made_up, fed)
+    return summary(synthetic, fed)
 
 
-def summary(made_up: list[dict[str, float]], fed: list[dict[str, float]]) -> dict[str, object]:
+def summary(synthetic: list[dict[str, float]], fed: list[dict[str, float]]) -> dict[str, object]:
     """Medians, and whether the target is met; where the pipeline alone is slower than training, there is none."""
-    rates = [[one["images_per_second"] for one in rounds] for rounds in (made_up, fed)]
+    rates = [[one["images_per_second"] for one in rounds] for rounds in (synthetic, fed)]
     pipeline = statistics.median(one["pipeline_images_per_second"] for one in fed)
     share = statistics.median(one / other for other, one in zip(*rates, strict=True))
     training = statistics.median(rates[0])
     return {
-        "made_up_images_per_second": round(training, 2),
+        "synthetic_images_per_second": round(training, 2),
         "fed_images_per_second": round(statistics.median(rates[1]), 2),
         "pipeline_alone_images_per_second": round(pipeline, 1),
-        "rounds": {name: [round(rate, 2) for rate in of] for name, of in zip(("made_up", "fed"), rates, strict=True)},
+        "rounds": {name: [round(rate, 2) for rate in of] for name, of in zip(("synthetic", "fed"), rates, strict=True)},
         "data_wait_share": round(statistics.median(one["data_wait_share"] for one in fed), 4),
         "share": round(share, 3),
         "met": share >= TARGET if pipeline > training else None,

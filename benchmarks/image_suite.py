@@ -13,9 +13,9 @@ makes before training begins.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -110,14 +110,27 @@ def pipeline_rate(workload: Workload, place: Place, batch: int) -> float:
 
 def main() -> None:
     """Measure and print."""
-    name, framework, cores, precision, batch, steps = (*sys.argv[1:5], *map(int, sys.argv[5:7]))
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    for name, kind in {
+        "workload": str,
+        "framework": str,
+        "cores": int,
+        "precision": str,
+        "batch": int,
+        "steps": int,
+    }.items():
+        parser.add_argument(name, type=kind)
+    for name, value in {"data": "", "implementation": "suite", "pixels": 0}.items():
+        parser.add_argument(name, nargs="?", type=type(value), default=value)
+    given = parser.parse_args()
+    batch, steps = given.batch, given.steps
     variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
     os.environ.update(variables)
-    pixels = int(sys.argv[9]) if len(sys.argv) > 9 else 0
-    workload = full_size(name, framework, precision, batch, int(cores), *sys.argv[7:9], pixels=pixels)
-    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=int(cores))
+    of_network = given.data, given.implementation, given.pixels
+    workload = full_size(given.workload, given.framework, given.precision, batch, given.cores, *of_network)
+    place = Place(0, 1, range(1), 1, ("cpu",), cores_per_device=given.cores)
     found = {"pipeline_images_per_second": pipeline_rate(workload, place, batch)} if workload.settings.data_dir else {}
-    trainer = load_trainer(workload.name, framework)(workload, place)
+    trainer = load_trainer(workload.name, given.framework)(workload, place)
     trainer.setup(workload.initial_weights(1))
     data = workload.open_data(place, 1)
     batches = data.train(0, 1 << 40)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from pycocotools import mask as tool
 
-from workloads.api import Array, Batch
+from workloads.api import Array, Arrays, Batch
 from workloads.common.coco import average_precision
 from workloads.common.coco.masks import split_bytes
 from workloads.maskrcnn import results
@@ -73,7 +73,8 @@ def batches(truth: Truth, images: int, classes: int) -> Iterator[tuple[Batch, di
 
 def pasted(truth: Truth, images: int, classes: int) -> tuple[dict[str, Any], dict[str, Array]]:
     """Seconds of pasting and encoding all detections in the workload's threads, and the results; making them is not timed."""
-    parts, seconds, cpu_seconds = [], 0.0, 0.0
+    parts: list[Arrays] = []
+    seconds, cpu_seconds = 0.0, 0.0
     made = batches(truth, images, classes)
     with ThreadPoolExecutor(MaskRCNN.measure_threads) as pool:
         while some := [one for _, one in zip(range(16), made, strict=False)]:

@@ -73,18 +73,17 @@ def write_inputs(made: MaskRCNN, batch: Batch, path: str) -> None:
     polygons = [arrays["points"][first:last].reshape(-1).tolist() for first, last in pairwise(ends)]
     drawn = tool.decode(tool.frPyObjects(polygons, HEIGHT, WIDTH))
     levels = anchors.level_anchors(made.settings.model, *arrays["image"].shape[1:3])
-    weights = {f"weight/{torchvision_name(name)}": value for name, value in made.initial_weights(1)}
-    np.savez(
-        path,
-        image=arrays["image"][0, :, :WIDTH],
-        box=arrays["box"][0, :count],
-        label=arrays["label"][0, :count],
-        mask=np.ascontiguousarray(drawn.transpose(2, 0, 1)),
-        anchors=np.concatenate(levels),
-        level_ends=np.cumsum([len(level) for level in levels]),
+    written: dict[str, Any] = {
+        "image": arrays["image"][0, :, :WIDTH],
+        "box": arrays["box"][0, :count],
+        "label": arrays["label"][0, :count],
+        "mask": np.ascontiguousarray(drawn.transpose(2, 0, 1)),
+        "anchors": np.concatenate(levels),
+        "level_ends": np.cumsum([len(level) for level in levels]),
         **{name: arrays[name][0] for name in ("anchor", "anchor_label", "anchor_weight", "anchor_offset")},
-        **weights,
-    )
+    }
+    written |= {f"weight/{torchvision_name(name)}": value for name, value in made.initial_weights(1)}
+    np.savez(path, **written)
 
 
 class Clock:

@@ -32,7 +32,7 @@ from workloads.ncf.sampling import EVALUATION_NEGATIVES, Positives, draw, evalua
 TARGET_DRAWS_PER_SECOND = 5e6
 
 
-def made_up_positives() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def synthetic_positives() -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Pairs with ML-20M's counts: skewed users (19 … 9,253 ratings) and skewed items; sorted by user."""
     facts = published_facts()
     users, items, total = facts.sizes["users"], facts.sizes["items"], facts.train_samples
@@ -60,7 +60,7 @@ def measure(draws: int) -> dict[str, object]:
     """All figures."""
     facts = published_facts()
     users, items, total = facts.sizes["users"], facts.sizes["items"], facts.train_samples
-    user, item = made_up_positives()
+    user, item = synthetic_positives()
     start = time.perf_counter()
     positives = Positives(user, item, users, items)
     bitmap_seconds = time.perf_counter() - start

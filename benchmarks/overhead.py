@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def dump_data(run: RunSpec, path: Path) -> None:
         np.savez(path, items=run.facts.sizes["items"], batch_size=run.settings.batch_size_global, **positives)
         return
     data = workload.open_data(place_of(run, 0, 1), run.settings.seed)
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for number, (batch,) in enumerate(data.train(0, BARE_BATCHES)):
         arrays |= {f"{name}_{number}": batch.arrays[name] for name in ("user", "item", "label")}
     data.close()

@@ -28,4 +28,5 @@ def photo(seed: int, height: int, width: int) -> npt.NDArray[np.uint8]:
 
 def jpeg(seed: int, height: int, width: int, quality: int) -> bytes:
     """Such a photograph as a JPEG, colour at half the resolution."""
-    return simplejpeg.encode_jpeg(photo(seed, height, width), quality, "RGB", "420")
+    encoded: bytes = simplejpeg.encode_jpeg(photo(seed, height, width), quality, "RGB", "420")
+    return encoded

@@ -79,7 +79,7 @@ _BOUNDARY = re.compile(r"(?<=[.!?]) +(?=[A-ZÄÖÜ])")
 
 def catalogues(deb: Path) -> Iterator[bytes]:
     """The German message catalogues of a package."""
-    command = ["dpkg-deb", "--fsys-tarfile", deb]
+    command = ["dpkg-deb", "--fsys-tarfile", str(deb)]
     with (
         subprocess.Popen(command, stdout=subprocess.PIPE) as process,
         tarfile.open(fileobj=process.stdout, mode="r|") as tar,
@@ -192,7 +192,7 @@ def lexicon(source: list[list[str]], target: list[list[str]]) -> dict[str, str]:
     for _ in range(ITERATIONS):
         weight = share[cells]
         weight /= np.bincount(places, weight)[places]
-        share = np.bincount(cells, weight)
+        share = np.bincount(cells, weight).astype(np.float64)
         share /= np.bincount(word, share)[word]
     order = np.lexsort((share, word))
     last = np.append(np.flatnonzero(np.diff(word[order])), len(order) - 1)

@@ -83,7 +83,7 @@ class Runs:
         """Seconds of a step with `batch` samples a device, without warm-up and evaluation."""
         words = (f"workload={workload}", "profile=demo", f"batch=per_device:{batch}", "timing.warmup_steps=10")
         cores = cpu_cores()[:DEVICES] if self.beside and devices == 1 else []
-        prefixes = [("taskset", "-c", str(core)) for core in cores] or [()]
+        prefixes: list[tuple[str, ...]] = [("taskset", "-c", str(core)) for core in cores] or [()]
         records = self.records(devices, prefixes, *words, f"stop=steps:{DEMOS[workload].steps}")
         return max(_step_seconds(record, batch * devices) for record in records), records[0]
 

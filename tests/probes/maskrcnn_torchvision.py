@@ -28,7 +28,7 @@ from workloads.maskrcnn import anchors, network
 from workloads.maskrcnn.settings import REFERENCE_MODEL
 
 
-def torchvision_name(name):
+def torchvision_name(name: str) -> str:
     """The name in torchvision's MaskRCNN of a parameter of ours."""
     part, _, rest = name.partition(".")
     layer, _, kind = rest.rpartition(".")

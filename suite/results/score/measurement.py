@@ -17,7 +17,6 @@ TOKENS_PER_SENTENCE = 30.0
 """Transformer's batch is counted in tokens: divided by about the mean length of a WMT'14 sentence it is one of sentences."""
 
 
-
 @dataclass(frozen=True)
 class Measurement:
     """One score with its runs and everything that decides what it may be compared with."""
