@@ -240,7 +240,7 @@ def _by_step(
         abs(math.log(step_time(cost, batch, devices, gradients, system, overlap).seconds / seconds))
         for devices, batch, seconds in steps
     )
-    predicted, each = [], first.samples_per_unit
+    predicted, each = [], first.samples_per_batch_unit or 1.0
     for devices, batch in wanted.batches(items):
         low, middle, high = (
             step_time(cost, batch / devices, devices, gradients, system, share) for share in (most, overlap, 0.0)
@@ -292,8 +292,8 @@ def _steps(items: Sequence[Measurement]) -> list[tuple[int, float, float]]:
 
 
 def _samples(item: Measurement) -> float:
-    """Of a step."""
-    return (item.batch_size_global or 0) * item.samples_per_unit
+    """Of a step, as the rate counts them: where no log tells the two apart it counts what the batch does, tokens too."""
+    return (item.batch_size_global or 0) * (item.samples_per_batch_unit or 1.0)
 
 
 def _cost_text(cost: StepCost, item: Measurement) -> str:

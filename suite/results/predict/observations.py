@@ -11,6 +11,8 @@ from suite.results.score.measurement import Measurement
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
 """Workloads with published rows on several device counts (NCF was submitted on one node alone)."""
+TOKENS_PER_SENTENCE = 30.0
+"""Transformer's batch is counted in tokens: divided by about the mean length of a WMT'14 sentence it is one of sentences."""
 CONSTANTS_UP_TO = (ARTICLE, "v0.5", "v0.6", "v0.7", "v1.1")
 """Rounds that the law's fixed constants were chosen on; later ones test it."""
 _REPEATED = "logs stand already under"
@@ -61,10 +63,11 @@ def observation(item: Measurement, name: str = "") -> Observation | None:
     per_epoch, batch = item.score.seconds_per_epoch, item.batch_size_global
     if not per_epoch or not batch or item.devices < 1:
         return None
+    each = item.samples_per_batch_unit or (1 / TOKENS_PER_SENTENCE if item.batch_unit.startswith("tokens") else 1.0)
     return Observation(
         workload=item.workload,
         devices=item.devices,
-        batch_per_device=batch * item.samples_per_unit / item.devices,
+        batch_per_device=batch * each / item.devices,
         seconds_per_epoch=per_epoch,
         samples_per_second=item.score.samples_per_second,
         round=item.origin,

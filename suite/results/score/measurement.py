@@ -13,9 +13,6 @@ from suite.results.score.groups import Group, Row
 from suite.results.score.scores import Score, TimedRun
 from workloads.api import GradientTraffic
 
-TOKENS_PER_SENTENCE = 30.0
-"""Transformer's batch is counted in tokens: divided by about the mean length of a WMT'14 sentence it is one of sentences."""
-
 
 @dataclass(frozen=True)
 class Measurement:
@@ -70,11 +67,6 @@ class Measurement:
     def rate_unit(self) -> str:
         """What `score.samples_per_second` counts."""
         return self.sample_unit or self.batch_unit or "samples"
-
-    @property
-    def samples_per_unit(self) -> float:
-        """`samples_per_batch_unit`; where that is not known 1, and of a batch in tokens 1 / TOKENS_PER_SENTENCE."""
-        return self.samples_per_batch_unit or (1 / TOKENS_PER_SENTENCE if self.batch_unit.startswith("token") else 1.0)
 
     @property
     def to_target(self) -> bool:

@@ -172,6 +172,9 @@ def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
     (group,) = comparable(measurements_below([tmp_path / "logs"]))
     assert {(item.batch_unit, item.rate_unit) for item in group} == {("tokens", "sentence pairs")}
     assert [item.samples_per_batch_unit for item in group] == [1 / 16, 1 / 16]
+    of_published_rows = replace(group[0], samples_per_batch_unit=None, sample_unit="")  # the rate counts tokens, too
+    samples_of = importlib.import_module("suite.results.predict.forecast")._samples
+    assert samples_of(of_published_rows) == of_published_rows.batch_size_global
     link = GradientTraffic(8e6)
     one = forecast(group, Wanted((4,), batch_per_device=2_048.0, system=find_system("pcie"), gradients=link))
     assert "t0 2 ms, c 0.01 ms a token" in one.method

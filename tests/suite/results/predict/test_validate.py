@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from suite.results.predict.law import INTERVAL_FACTOR, LEVEL, POWER
-from suite.results.predict.observations import CONSTANTS_UP_TO, of_rounds, published_families
+from suite.results.predict.observations import CONSTANTS_UP_TO, TOKENS_PER_SENTENCE, of_rounds, published_families
 from suite.results.predict.validate import Bar, Protocol, held_out, of_workload, select, validate
 from suite.results.predict.validation_text import validation_text
 from suite.results.published.csv_files import load_published_results
-from suite.results.score.measurement import TOKENS_PER_SENTENCE
 from tests.helpers import suite_here
 
 
