@@ -7,6 +7,9 @@ A policy says how threads of OpenMP wait for each other: `suite`: as the suite c
 300,000 turns (GOMP_SPINCOUNT); a number: so many turns; `passive`: none (OMP_WAIT_POLICY). TensorFlow has threads of its own.
 `--before`: a checkout of an earlier commit, whose steps are measured in the same rounds with the variables of its own suite.
 
+A demo chooses its threads when it starts, so each contender is two processes: one started on the idle machine, whose rate there
+is measured, and one started beside the process that never waits.
+
 All contenders of a workload and framework take turns, idle and busy in each round. Printed as JSON, medians of the quieter half
 of the rounds: samples_per_second idle and busy, their ratio (goal: 0.5), idle over that of `before` (goal: 0.97), and
 others_share, what processes that belong to neither took of the cores meanwhile: above 0.05 the figures are worth little.
@@ -49,11 +52,31 @@ def policy_variables(name: str) -> dict[str, str]:
     return {"GOMP_SPINCOUNT": "300000" if name == "spin" else str(int(name))}
 
 
+def busy_process() -> subprocess.Popen[bytes]:
+    """The process that never waits, running."""
+    hog = subprocess.Popen(HOG)
+    time.sleep(SETTLE_SECONDS)
+    return hog
+
+
+def started(
+    policy: str, state: str, arguments: argparse.Namespace, workload: str, framework: str, scratch: Path
+) -> Contender:
+    """A contender that started in that state of the machine."""
+    hog = busy_process() if state == "busy" else None
+    try:
+        return contender(policy, arguments, workload, framework, scratch / state)
+    finally:
+        if hog is not None:
+            hog.kill()
+            hog.wait()
+
+
 def contender(policy: str, arguments: argparse.Namespace, workload: str, framework: str, scratch: Path) -> Contender:
     """The process that trains under a policy."""
     checkout = Path(arguments.before).resolve() if policy == "before" else PROJECT
     folder = scratch / f"{workload}-{framework}-{policy}"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     places = {**os.environ, "PYTHONPATH": str(checkout), "SUITE_DATA_DIR": str(data_root())}
     script = str(PROJECT / "benchmarks" / "busy_run.py")
     subprocess.run(
@@ -85,16 +108,17 @@ def measured(one: Contender, cores: list[int], hog: subprocess.Popen[bytes] | No
     return max(0.0, busy - ours) / every, one.rates[-1][0]
 
 
-def alternate(contenders: dict[str, Contender], cores: list[int], rounds: int) -> dict[str, dict[str, list[Sample]]]:
+def alternate(
+    contenders: dict[str, dict[str, Contender]], cores: list[int], rounds: int
+) -> dict[str, dict[str, list[Sample]]]:
     """Samples of every contender, idle and busy in turn."""
     found: dict[str, dict[str, list[Sample]]] = {name: {"idle": [], "busy": []} for name in contenders}
     for _ in range(rounds):
         for state in ("idle", "busy"):
-            hog = subprocess.Popen(HOG) if state == "busy" else None
+            hog = busy_process() if state == "busy" else None
             try:
-                time.sleep(SETTLE_SECONDS)
-                for name, one in contenders.items():
-                    found[name][state].append(measured(one, cores, hog))
+                for name, both in contenders.items():
+                    found[name][state].append(measured(both[state], cores, hog))
             finally:
                 if hog is not None:
                     hog.kill()
@@ -113,11 +137,15 @@ def compare(workload: str, framework: str, arguments: argparse.Namespace, scratc
     """All policies of one workload in one framework."""
     wanted = ["suite"] if framework == "tensorflow" else arguments.policies.split(",")
     names = [*(["before"] if arguments.before else []), *wanted]
-    contenders = {name: contender(name, arguments, workload, framework, scratch) for name in names}
+    contenders = {
+        name: {state: started(name, state, arguments, workload, framework, scratch) for state in ("idle", "busy")}
+        for name in names
+    }
     cores = sorted(os.sched_getaffinity(0))[: arguments.cores]
     samples = alternate(contenders, cores, arguments.rounds)
-    for one in contenders.values():
-        one.close()
+    for both in contenders.values():
+        for one in both.values():
+            one.close()
     figures = {name: summary(rounds) for name, rounds in samples.items()}
     results = []
     for name, found in figures.items():

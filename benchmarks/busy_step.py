@@ -2,12 +2,13 @@
 
     python busy_step.py RUN_JSON SECONDS
 
-Pinned and with the threads of a real worker, on the run's own data. For each line on stdin trains for SECONDS and prints a
-JSON list: samples per second, and samples per second of processor time.
+Pinned and with the threads of a real worker that starts now, on the run's own data. For each line on stdin trains for SECONDS
+and prints a JSON list: samples per second, and samples per second of processor time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -30,6 +31,10 @@ def main() -> None:
     """Set up, then measure whenever asked."""
     run, seconds = read_run(Path(sys.argv[1])), float(sys.argv[2])
     place = place_of(run, 0, 1)
+    with contextlib.suppress(ImportError):  # an earlier checkout has one thread for each core
+        from suite.worker.threads import with_threads
+
+        place = with_threads(place, run.settings)
     variables = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": str(free_ports(1)[0]), "MASTER_ADDR": "127.0.0.1"}
     os.environ.update(variables)
     pin(place)

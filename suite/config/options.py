@@ -17,6 +17,12 @@ class Cpu:
     cores_per_device: Any = option(
         1, "CPU cores that make one device; `all` shares out every core", pattern=r"all|[1-9]\d*", example="2"
     )
+    threads_per_device: Any = option(
+        "auto",
+        "threads of a device's operators; auto: one for each core, in a demo fewer where others use its cores",
+        pattern=r"auto|[1-9]\d*",
+        example="1",
+    )
 
 
 @dataclass

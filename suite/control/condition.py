@@ -36,6 +36,7 @@ def figures(
 
     `cpu_share`: of the CPU time that its threads asked for; `others_share`, `server_share`, `stolen_share`: of its cores, taken
     by other processes, by its servers and by a hypervisor; `servers`: 1 where its servers are among the others;
+    `threads_per_device`: where they were fewer than its cores, since others used some of them (suite/worker/threads.py);
     `quota_share`: of the periods, in which its CPU quota stopped it; `memory_stall_share`, `hot_share`, `gpu_slow_share`: of
     the time. Empty if a process told nothing: what it used would count as used by others.
     """
@@ -52,6 +53,8 @@ def figures(
     for name in ("quota_share", "memory_stall_share", "hot_share", "load_average"):
         values = [one[name] for _, one in told if one.get(name) is not None]
         found |= {name: max(values)} if values else {}
+    threads = [one["threads_per_device"] for _, one in told if "threads_per_device" in one]
+    found |= {"threads_per_device": min(threads)} if threads else {}
     if any(host in serving and "server_cpu_seconds" not in one for host, one in told):
         found["servers"] = 1
     return {name: _rounded(value) for name, value in {**found, **dict(_device_figures(device_rows))}.items()}
@@ -114,6 +117,8 @@ def busy(found: Mapping[str, Json]) -> list[str]:
     reasons = [
         text.format(f"{100 * found[name]:.0f} %") for name, text in texts.items() if found.get(name, 0.0) > BUSY_SHARE
     ]
+    if "threads_per_device" in found:
+        reasons.append(f"others left it {found['threads_per_device']} thread(s) per device")
     return reasons + (["other processes were on its GPUs"] if found.get("gpu_other_processes") else [])
 
 

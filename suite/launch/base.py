@@ -43,6 +43,9 @@ class Framework:
     """Devices of a host to the number of its worker processes under `update=sync`; `async` has one for each device."""
     commands: Callable[[RunSpec, str, Cluster, Host], list[Command]]
     """(run, path of run.json as the host's workers see it, cluster, host) to the processes to start on that host."""
+    equal_shares: bool = False
+    """On CPU cores an operator gives each thread an equal share of its work (OpenMP), so that it ends when the slowest core
+    ends; a pool whose threads take what is left (Eigen) does not."""
     linear_module: str = ""
     """Module that measures, in the framework's environment, which library multiplies matrices faster on this machine. It prints
     JSON: `library` (`mkl` or `onednn`) and `gain`. Empty: linear layers have one library."""

@@ -125,4 +125,5 @@ MXNET = Framework(
     packages=("mxnet", "mxnet-cu112"),
     processes=lambda devices: 1,
     commands=_commands,
+    equal_shares=True,
 )

@@ -51,5 +51,6 @@ PYTORCH = Framework(
     packages=("torch",),
     processes=lambda devices: devices,
     commands=_commands,
+    equal_shares=True,
     linear_module="workloads.frameworks.pytorch.linear_choice",
 )

@@ -12,6 +12,7 @@ import psutil
 from suite.machine.sysfiles import online_cpus
 
 LOOK_SECONDS = 0.1
+TAKEN_LOOKS = 5
 NAMED_PROCESSES = 3
 ROOT = Path("/")
 
@@ -24,6 +25,16 @@ def busy_percent(cores: Sequence[int], root: Path = ROOT) -> float | None:
     used = _used(cores, root)
     total = sum(seconds for _, seconds in used.values())
     return 100 * max(0.0, sum(busy for busy, _ in used.values())) / total if total > 0 else None
+
+
+def cores_taken(cores: Sequence[int], looks: int = TAKEN_LOOKS, root: Path = ROOT) -> int:
+    """How many of these cores others use all the time: the least of several looks, so that what lasts a moment does not count.
+
+    The caller does nothing meanwhile. 0 where the kernel does not tell.
+    """
+    return min(
+        round(sum(busy / every for busy, every in _used(cores, root).values() if every > 0)) for _ in range(looks)
+    )
 
 
 def free(cores: Sequence[int], most_percent: float, root: Path = ROOT) -> list[int]:

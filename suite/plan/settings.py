@@ -79,6 +79,7 @@ def resolve_settings(
         "clock": clock,
         "device": device,
         "cores_per_device": cores_per_device,
+        "threads_per_device": _threads_per_device(config, device, cores_per_device),
         "precision": precision,
         "linear": _linear(config, workload, framework, device, precision),
         "batch_size_global": values.batch_size,
@@ -283,6 +284,17 @@ def _cores_per_device(config: Config, device: str, nodes: Sequence[Node]) -> int
             **({"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True}),
         )
     return each
+
+
+def _threads_per_device(config: Config, device: str, cores: int) -> str:
+    """As typed. Raises ValueError for more threads than a device has cores."""
+    typed = str(config["cpu"]["threads_per_device"])
+    if typed != "auto" and device == "cpu" and int(typed) > cores:
+        raise ValueError(
+            f"cpu.threads_per_device={typed}: a device has {cores} core(s); type 1 to {cores}, or auto; "
+            f"cpu.cores_per_device=N gives it more"
+        )
+    return typed
 
 
 def _values(config: Config, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]) -> Values:

@@ -129,8 +129,15 @@ class Loop:
 
     def _stop_clock(self, **how: Json) -> None:
         self.log.end("run_stop", **how)
-        self.heart.state.contention = self.contention.end()
+        found = self.contention.end()
+        self.heart.state.contention = found and found | self._fewer_threads()
         self.heart.write()
+
+    def _fewer_threads(self) -> dict[str, Json]:
+        """How many threads a device has, where those are fewer than its cores because others use some of them."""
+        place, chosen = self.place, self.settings.threads_per_device == "auto"
+        fewer = chosen and place.threads_per_device < place.cores_per_device
+        return {"threads_per_device": place.threads_per_device} if fewer else {}
 
     def _setup(self) -> None:
         self.heart.beat(phase="setup")

@@ -17,6 +17,7 @@ from suite.launch.children import die_with_parent
 from suite.worker.heartbeat import STACK_SIGNAL, Heart, told_path
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
+from suite.worker.threads import with_threads
 from workloads.api import Place
 
 
@@ -32,7 +33,7 @@ def pin(place: Place) -> None:
     """Keep this process on its cores and the numerical libraries at that many threads; before any framework is imported."""
     if place.cores:
         os.sched_setaffinity(0, place.cores)
-        os.environ.update(thread_variables(place.cores_per_device))
+        os.environ.update(thread_variables(place.threads_per_device))
 
 
 _OUT_OF_MEMORY = (
@@ -75,7 +76,7 @@ def main() -> int:
     """Entry point; exit code 0 if the run came to its end, also where the target was missed."""
     die_with_parent()
     run = read_run(Path(sys.argv[1])).seen_by_workers()
-    place = place_from_environment(run)
+    place = with_threads(place_from_environment(run), run.settings)
     redirect_output(Path(run.folder) / f"worker-{place.process}.log")
     faulthandler.enable()
     faulthandler.register(STACK_SIGNAL, all_threads=True)  # the controller asks where a hung process stands

@@ -20,7 +20,14 @@ class Place:
     cores: tuple[int, ...] = ()
     """The CPU cores this process is pinned to; empty: not pinned."""
     cores_per_device: int = 1
+    threads: int = 0
+    """Threads of a device's operators, where that was typed or others use some of its cores; 0: one for each core."""
     server: str = ""
     """`address:port` where the parameter server of `update=async` is met; empty: there is none."""
     host: str = ""
     """Name of the machine that this process is on; empty: the only one."""
+
+    @property
+    def threads_per_device(self) -> int:
+        """Threads that compute a device's operators, on CPU cores."""
+        return self.threads or self.cores_per_device

@@ -138,6 +138,8 @@ class LoggedSettings:
     """Devices over all nodes."""
     nodes: int | None = setting(None, typed="nodes", family=False)
     cores_per_device: int | None = setting(None)
+    threads_per_device: str = setting("auto", typed="cpu.threads_per_device")
+    """A number; `auto`: one thread for each core, and fewer in a demo whose cores others use (`suite_condition` tells)."""
     batch_rule: str = setting("", typed="batch", table=True)
     """`set`, `global:N` or `per_device:N`: strong and weak scaling never share a table row."""
     batch_size_global: int | None = setting(None, family=False)

@@ -16,7 +16,8 @@ AS_REFERENCE_V07 = f"{HYPERPARAMETERS_V07}: by default the same as the reference
 
 _HOW = (
     *("framework", "device", "devices", "nodes", "cores_per_device", "oversubscribe", "workload", "data_dir", "rules"),
-    *("linear", "link", "variant", "timing_each", "batch_rule", "lr_scaling", "hyperparameter_set", "seed"),
+    *("threads_per_device", "linear", "link", "variant", "timing_each", "batch_rule", "lr_scaling"),
+    *("hyperparameter_set", "seed"),
 )
 
 

@@ -80,7 +80,10 @@ class NCFTrainer(ModelTrainer):
         self.shapes = neumf.shapes(sizes["users"], sizes["items"], model)
         self.layers = len(neumf.layer_sizes(model))
         on_cpu = self.device.type == "cpu"
-        self.side_by_side = SideBySide(place.cores_per_device if on_cpu else 1)
+        # These threads take the pieces that are left, so none is spared where others use a core.
+        chosen = self.settings.threads_per_device == "auto"
+        threads = place.cores_per_device if chosen else place.threads_per_device
+        self.side_by_side = SideBySide(threads if on_cpu else 1)
         self.piece = self._piece_size() if on_cpu else self.settings.batch_size_global
 
     def _piece_size(self) -> int:

@@ -25,7 +25,9 @@ from workloads.api import (
 )
 from workloads.common.prefetch import Prefetch
 
-PLAIN = Framework("plain", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices: 1, single_process)
+PLAIN = Framework(
+    "plain", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices: 1, single_process, equal_shares=True
+)
 SAMPLES = 1000
 ENDINGS = {
     "sentence": "Runs that end well and otherwise.",

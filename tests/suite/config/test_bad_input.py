@@ -34,7 +34,10 @@ CASES = {
         "framework.kvstore=horovod: MXNet's processes meet at a dist_sync store, and nothing else is offered (Horovod would be "
         "faster on real networks: docs/several_machines.md); leave it out",
     ),
-    "key of a group": ((*NCF, "cpu.cores=1"), "cpu.cores: there is no such key; allowed: cpu.cores_per_device"),
+    "key of a group": (
+        (*NCF, "cpu.cores=1"),
+        "cpu.cores: there is no such key; allowed: cpu.cores_per_device, cpu.threads_per_device",
+    ),
     "key of a workload": ((*NCF, "workload.learning_rat=1"), "(did you mean 'learning_rate'?)"),
     "added key": ((*NCF, "+gpus=1"), "keys can be neither added nor removed; type gpus=VALUE"),
     "gpus 0": ((*NCF, "gpus=0"), "gpus=0: at least 1 is needed"),

@@ -51,6 +51,11 @@ def test_processes_add_up_and_cores_that_they_share_count_once():
     assert figures(beat(), beat(1), hosts=["a", "b"])["cores"] == 2
 
 
+def test_the_fewest_threads_of_any_process_count():
+    assert "threads_per_device" not in figures(beat())
+    assert figures(beat(), beat(1, threads_per_device=3), beat(2, threads_per_device=2))["threads_per_device"] == 2
+
+
 def test_servers_are_the_runs_own_where_workers_saw_them():
     both = figures(beat(server_cpu_seconds=1.5), beat(1, server_cpu_seconds=1.0, cpu_seconds=0.0), serving={"here"})
     assert (both["others_share"], both["server_share"]) == (
@@ -92,6 +97,15 @@ def test_what_is_not_known_is_left_out():
         ({"memory_stall_share": 0.3}, ["processes waited for memory 30 % of the time"]),
         ({"hot_share": 1.0}, ["its cores were slowed down by heat 100 % of the time"]),
         ({"gpu_slow_share": 0.5}, ["its GPUs were slowed down 50 % of the time"]),
+        ({"threads_per_device": 1}, ["others left it 1 thread(s) per device"]),
+        (
+            {"threads_per_device": 1, "others_share": 0.5, "gpu_other_processes": 1},
+            [
+                "others took 50 % of its cores",
+                "others left it 1 thread(s) per device",
+                "other processes were on its GPUs",
+            ],
+        ),
         ({"gpu_other_processes": 1}, ["other processes were on its GPUs"]),
         ({"gpu_other_processes": 0, "load_average": 99.0}, []),
         (

@@ -315,6 +315,22 @@ def test_omp_num_threads_of_the_shell_changes_nothing(tmp_path):
     assert "OMP_NUM_THREADS=1 cores=1" in (run_folder(tmp_path) / "worker-0.log").read_text()
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a device of two cores needs two")
+@pytest.mark.parametrize(("typed", "threads"), [((), 1), (("cpu.threads_per_device=2",), 2)])
+def test_a_demo_leaves_to_others_the_cores_that_they_use(tmp_path, typed, threads):
+    burn = "import os, sys; os.sched_setaffinity(0, [int(sys.argv[1])])\nwhile True: pass"
+    others = [subprocess.Popen([sys.executable, "-c", burn, str(core)]) for core in os.sched_getaffinity(0)]
+    words = (*TOY_RUN, "workload.misbehave=threads", "cpu.cores_per_device=2", *typed)
+    try:
+        done = run_suite_here(tmp_path, *words, toy=True)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"OMP_NUM_THREADS={threads} cores=2" in (run_folder(tmp_path) / "worker-0.log").read_text()
+
+
 @pytest.fixture
 def small_memory():
     """A control group (v1 or v2) with 400 MiB of memory; gives the file that moves a process into it."""

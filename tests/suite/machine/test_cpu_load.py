@@ -75,6 +75,34 @@ def test_only_the_cores_asked_for_count_and_offline_ones_shift_nothing(machine):
     assert cpu_load.free((10, 0), 50, machine(first, second)) == [10, 0]
 
 
+@pytest.mark.parametrize(
+    ("looks", "taken"),
+    [
+        ([(10, 10)] * 5, 2),
+        ([(10, 0)] * 5, 1),
+        ([(0, 9), (9, 0), (10, 0), (1, 9), (0, 10)], 1),  # it moves from core to core
+        ([(10, 10), (10, 10), (0, 0), (10, 10), (10, 10)], 0),  # with a pause
+        ([(4, 0)] * 5, 0),
+        ([(4, 4)] * 5, 1),
+    ],
+)
+def test_cores_that_others_use_without_pause(machine, monkeypatch, looks, taken):
+    """Of ten ticks in each look."""
+    root = machine({"proc/stat": stat((0, ZERO), (1, ZERO), (2, ZERO))})
+    spent = [[0] * 10, [0] * 10]
+    waiting = iter(looks)
+
+    def pass_time(seconds):
+        for ticks, busy in zip(spent, next(waiting), strict=True):
+            ticks[0] += busy
+            ticks[3] += 10 - busy
+        rows = stat(*enumerate(spent), (2, (10, *ZERO[1:])))
+        (root / "proc/stat").write_text(rows)
+
+    monkeypatch.setattr(cpu_load.time, "sleep", pass_time)
+    assert cpu_load.cores_taken((0, 1), len(looks), root) == taken
+
+
 def test_the_busiest_processes_are_named(machine):
     look = round(TICKS_PER_SECOND * cpu_load.LOOK_SECONDS)
     before = {"proc/stat": stat((0, ZERO))}
@@ -107,5 +135,6 @@ def test_a_process_that_comes_or_goes_is_left_out(machine, tmp_path, monkeypatch
 def test_a_kernel_that_tells_nothing(machine, tmp_path):
     root = machine({})
     assert cpu_load.busy_percent((0,), root) is None
+    assert cpu_load.cores_taken((0,), root=root) == 0
     (tmp_path / "proc/stat").unlink()
     assert cpu_load.busy_percent((0,), root) is None

@@ -116,6 +116,15 @@ def test_cores_are_shared_out_without_overlap():
     assert [place_of(run, process, 3).cores for process in range(3)] == [(4,), (7,), (4,)]
 
 
+def test_threads_of_a_device_have_a_core_each():
+    assert settings_of().threads_per_device == "auto"
+    assert settings_of("device=cpu", "cpu.threads_per_device=1").threads_per_device == "1"
+    with pytest.raises(
+        ValueError, match=r"^cpu\.threads_per_device=2: a device has 1 core\(s\); type 1 to 1, or auto; cpu\."
+    ):
+        settings_of("device=cpu", "cpu.threads_per_device=2")
+
+
 def test_visible_devices_limit_what_is_found(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert devices.gpus() == []

@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,9 +58,9 @@ def make_run(folder, **changes):
     )
 
 
-def run_loop(folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type=toy.Toy, **changes):
+def run_loop(folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type=toy.Toy, threads=0, **changes):
     run = make_run(folder, **changes)
-    place = place_of(run, 0, 1)
+    place = replace(place_of(run, 0, 1), threads=threads)
     workload = workload_type(run.settings, run.facts)
     trainer = trainer_type(workload, place)
     with log_type(folder / "result_0.txt") as log:
@@ -231,3 +232,17 @@ def test_the_log_names_how_threads_wait_and_the_beat_what_the_run_got(tmp_path, 
     told = read_beat(tmp_path, 0).contention
     assert told["cpu_seconds"] > 0
     assert set(told["cores"]) == {"0"}  # the core that the place names
+    assert "threads_per_device" not in told
+
+
+@pytest.mark.parametrize(("typed", "told"), [("auto", 1), ("1", None)])
+def test_the_beat_says_that_threads_were_left_out(tmp_path, monkeypatch, typed, told):
+    monkeypatch.setattr("suite.machine.contention.LEAST_SECONDS", 0.0)
+    run_loop(tmp_path, threads=1, cores_per_device=2, threads_per_device=typed)
+    assert read_beat(tmp_path, 0).contention.get("threads_per_device") == told
+
+
+def test_a_run_too_short_to_be_judged_tells_nothing_of_threads_either(tmp_path, monkeypatch):
+    monkeypatch.setattr("suite.machine.contention.LEAST_SECONDS", 3600.0)
+    run_loop(tmp_path, threads=1, cores_per_device=2)
+    assert read_beat(tmp_path, 0).contention == {}

@@ -52,7 +52,7 @@ class TensorFlowTrainer(Trainer):
 
     def _configure(self) -> None:
         """Threads, visible device and arithmetic; before anything makes TensorFlow start its runtime."""
-        tf.config.threading.set_intra_op_parallelism_threads(self.place.cores_per_device)
+        tf.config.threading.set_intra_op_parallelism_threads(self.place.threads_per_device)
         tf.config.threading.set_inter_op_parallelism_threads(2 if self.on_gpu else 1)
         tf.config.experimental.enable_tensor_float_32_execution(self.settings.precision == "tf32")
         gpus = tf.config.list_physical_devices("GPU")

@@ -1,0 +1,28 @@
+"""How many threads compute a device's operators, decided before a framework is imported and before the clock starts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from suite.common.registry import load_framework
+from suite.machine.cpu_load import cores_taken
+from workloads.api import Place, Settings
+
+
+def with_threads(place: Place, settings: Settings) -> Place:
+    """The place with the number that was typed, or where that is `auto` with one for each core that is there for the run.
+
+    Where operators give each thread an equal share, one core that another process uses too halves the rate of all of them; on
+    the cores that are left a demo keeps most of it (docs/telemetry.md). So a demo leaves to others the cores that they use
+    without pause. What it computes then differs by rounding, as on a device of fewer cores. Takes half a second, and only
+    where a device has several cores.
+    """
+    if settings.threads_per_device != "auto":
+        return replace(place, threads=int(settings.threads_per_device))
+    robust = settings.profile == "demo" and not settings.oversubscribe  # else the run's own processes share cores
+    if settings.device != "cpu" or place.cores_per_device == 1 or not robust:
+        return place
+    if not load_framework(settings.framework).equal_shares:
+        return place
+    left = (len(place.cores) - cores_taken(place.cores)) // len(place.replicas)
+    return replace(place, threads=max(1, min(place.cores_per_device, left)))
