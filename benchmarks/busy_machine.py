@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -33,6 +34,7 @@ from contenders import Contender, head
 from suite.common import registry
 from suite.common.paths import data_root
 from suite.environments.environment import resolve
+from suite.launch.children import die_with_parent
 from suite.machine.cpu_load import core_seconds
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -52,9 +54,14 @@ def policy_variables(name: str) -> dict[str, str]:
     return {"GOMP_SPINCOUNT": "300000" if name == "spin" else str(int(name))}
 
 
-def busy_process() -> subprocess.Popen[bytes]:
-    """The process that never waits, running."""
-    hog = subprocess.Popen(HOG)
+def benchmark_cores(arguments: argparse.Namespace) -> list[int]:
+    """The cores that all share."""
+    return sorted(os.sched_getaffinity(0))[: arguments.cores]
+
+
+def busy_process(cores: Sequence[int]) -> subprocess.Popen[bytes]:
+    """The process that never waits, running on these cores, and no longer than this one."""
+    hog = subprocess.Popen(["taskset", "-c", ",".join(map(str, cores)), *HOG], preexec_fn=die_with_parent)
     time.sleep(SETTLE_SECONDS)
     return hog
 
@@ -63,7 +70,7 @@ def started(
     policy: str, state: str, arguments: argparse.Namespace, workload: str, framework: str, scratch: Path
 ) -> Contender:
     """A contender that started in that state of the machine."""
-    hog = busy_process() if state == "busy" else None
+    hog = busy_process(benchmark_cores(arguments)) if state == "busy" else None
     try:
         return contender(policy, arguments, workload, framework, scratch / state)
     finally:
@@ -79,9 +86,10 @@ def contender(policy: str, arguments: argparse.Namespace, workload: str, framewo
     folder.mkdir(parents=True)
     places = {**os.environ, "PYTHONPATH": str(checkout), "SUITE_DATA_DIR": str(data_root())}
     script = str(PROJECT / "benchmarks" / "busy_run.py")
-    subprocess.run(
-        [sys.executable, script, workload, framework, str(arguments.cores), str(folder)], check=True, env=places
-    )
+    # Another way of waiting is compared at one thread for each core; how many the suite takes is part of its own way.
+    more = [f"cpu.threads_per_device={arguments.cores}"] if policy_variables(policy) else []
+    command = [sys.executable, script, workload, framework, str(arguments.cores), str(folder), *more]
+    subprocess.run(command, check=True, env=places)
     variables = json.loads((folder / "variables.json").read_text())
     mine = policy_variables(policy)
     if mine:
@@ -90,7 +98,7 @@ def contender(policy: str, arguments: argparse.Namespace, workload: str, framewo
     step = [str(PROJECT / "benchmarks" / "busy_step.py"), str(folder / "run.json"), str(arguments.seconds)]
     pairs = {**variables, **mine, "PYTHONPATH": str(checkout), "TF_CPP_MIN_LOG_LEVEL": "2"}
     command = ["env", *(f"{name}={value}" for name, value in pairs.items()), *python, *step]
-    return Contender(command, sorted(os.sched_getaffinity(0))[: arguments.cores])
+    return Contender(command, benchmark_cores(arguments))
 
 
 def measured(one: Contender, cores: list[int], hog: subprocess.Popen[bytes] | None) -> Sample:
@@ -115,7 +123,7 @@ def alternate(
     found: dict[str, dict[str, list[Sample]]] = {name: {"idle": [], "busy": []} for name in contenders}
     for _ in range(rounds):
         for state in ("idle", "busy"):
-            hog = busy_process() if state == "busy" else None
+            hog = busy_process(cores) if state == "busy" else None
             try:
                 for name, both in contenders.items():
                     found[name][state].append(measured(both[state], cores, hog))
@@ -141,7 +149,7 @@ def compare(workload: str, framework: str, arguments: argparse.Namespace, scratc
         name: {state: started(name, state, arguments, workload, framework, scratch) for state in ("idle", "busy")}
         for name in names
     }
-    cores = sorted(os.sched_getaffinity(0))[: arguments.cores]
+    cores = benchmark_cores(arguments)
     samples = alternate(contenders, cores, arguments.rounds)
     for both in contenders.values():
         for one in both.values():

@@ -1,6 +1,6 @@
 """A demo's run as a suite would start it: what busy_machine.py measures, also of an earlier checkout (PYTHONPATH).
 
-    python busy_run.py WORKLOAD FRAMEWORK CORES FOLDER
+    python busy_run.py WORKLOAD FRAMEWORK CORES FOLDER [KEY=VALUE …]
 
 Writes into FOLDER `run.json`, and `variables.json` with what the launcher would set. Makes the demo's data if they are missing.
 """
@@ -23,9 +23,10 @@ from suite.launch.hosts import hosts_of
 
 def main() -> None:
     """Write both files."""
-    workload, framework, cores, folder = *sys.argv[1:4], Path(sys.argv[4])
+    workload, framework, cores = sys.argv[1:4]
+    folder, more = Path(sys.argv[4]), sys.argv[5:]
     words = [f"workload={workload}", f"framework={framework}", "profile=demo", "device=cpu", "seed=1"]
-    request = compose([*words, f"cpu.cores_per_device={cores}", f"output={folder / 'unused'}"])
+    request = compose([*words, *more, f"cpu.cores_per_device={cores}", f"output={folder / 'unused'}"])
     (job,) = plan(request, folder / "unused", Console(stderr=True), Cells())
     run = job.run(0, False)
     run.write(folder / "run.json")

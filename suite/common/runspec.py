@@ -88,7 +88,8 @@ def read_run(path: Path) -> RunSpec:
         raise ValueError(f"{path}: schema {value.get('schema')}, this version reads {SCHEMA}")
     value.setdefault("hosts", [])  # a file from before hosts were recorded: of one machine
     value = {"study": "", "study_cell": [], **value}  # one from before studies
-    value["settings"] = _build(Settings, value["settings"], path)
+    settings = {"threads_per_device": "auto", **value["settings"]}  # one from before threads could be typed
+    value["settings"] = _build(Settings, settings, path)
     arrays = value["facts"].get("arrays", {})
     value["facts"] = _build(
         Facts, {**value["facts"], "arrays": {name: str(path.parent / file) for name, file in arrays.items()}}, path

@@ -135,9 +135,8 @@ class Loop:
 
     def _fewer_threads(self) -> dict[str, Json]:
         """How many threads a device has, where those are fewer than its cores because others use some of them."""
-        place, chosen = self.place, self.settings.threads_per_device == "auto"
-        fewer = chosen and place.threads_per_device < place.cores_per_device
-        return {"threads_per_device": place.threads_per_device} if fewer else {}
+        threads, chosen = self.trainer.threads_per_device, self.settings.threads_per_device == "auto"
+        return {"threads_per_device": threads} if chosen and threads < self.place.cores_per_device else {}
 
     def _setup(self) -> None:
         self.heart.beat(phase="setup")

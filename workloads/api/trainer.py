@@ -55,6 +55,11 @@ class Trainer(ABC):
         self.settings = workload.settings
         self.place = place
 
+    @property
+    def threads_per_device(self) -> int:
+        """Threads that compute a device's operators, on CPU cores."""
+        return self.place.threads_per_device
+
     @abstractmethod
     def setup(self, weights: Iterable[tuple[str, Array]], warm_up: bool = True) -> None:
         """Build the model, load the weights, compile; warm up on dummy batches and leave no trace of that."""

@@ -86,6 +86,11 @@ class NCFTrainer(ModelTrainer):
         self.side_by_side = SideBySide(threads if on_cpu else 1)
         self.piece = self._piece_size() if on_cpu else self.settings.batch_size_global
 
+    @property
+    def threads_per_device(self) -> int:
+        """Those that take pieces."""
+        return self.side_by_side.count if self.device.type == "cpu" else super().threads_per_device
+
     def _piece_size(self) -> int:
         """At most CPU_PIECE; several cores get equally many pieces."""
         cores = self.side_by_side.count

@@ -206,6 +206,10 @@ def test_run_json_goes_to_disk_and_back(tmp_path):
     run = make_run(tmp_path)
     run.write(tmp_path / "run.json")
     assert read_run(tmp_path / "run.json") == run
+    older = json.loads((tmp_path / "run.json").read_text())
+    del older["settings"]["threads_per_device"]
+    (tmp_path / "older.json").write_text(json.dumps(older))
+    assert read_run(tmp_path / "older.json").settings == run.settings
     (tmp_path / "other.json").write_text('{"schema": 99}')
     with pytest.raises(ValueError, match="schema 99"):
         read_run(Path(tmp_path / "other.json"))

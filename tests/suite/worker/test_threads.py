@@ -6,7 +6,7 @@ from suite.worker import threads
 from tests.suite.two_hosts import make_run
 from workloads.api import Place
 
-DEMO = {"profile": "demo", "framework": "pytorch", "cores_per_device": 4, "oversubscribe": False}
+DEMO = {"profile": "demo", "framework": "pytorch", "cores_per_device": 4, "nodes": 1, "oversubscribe": False}
 
 
 def place_of(cores=4, replicas=1, cores_per_device=4):
@@ -46,6 +46,8 @@ def test_devices_of_one_process_wait_for_each_other(monkeypatch, taken, left):
         {"device": "cuda"},
         {"framework": "tensorflow"},
         {"oversubscribe": True},
+        {"update": "async"},
+        {"nodes": 2},
     ],
 )
 def test_others_keep_one_thread_for_each_core(monkeypatch, changes):
