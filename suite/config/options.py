@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
@@ -230,14 +231,15 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
         raise ValueError(f"{key}={value}: allowed: {forms} with N a whole number of at least 1{example}")
     if wanted is not None and not _fits(value, wanted):
         least = f" of at least {minimum:g}" if minimum is not None else ""
-        raise ValueError(f"{key}={value}: {_WORDS[wanted]}{least} is needed{example}")
+        what = "a finite number" if wanted is float and isinstance(value, float) else _WORDS[wanted]
+        raise ValueError(f"{key}={value}: {what}{least} is needed{example}")
     if minimum is not None and isinstance(value, (int, float)) and value < minimum:
         raise ValueError(f"{key}={value}: at least {minimum:g} is needed{example}")
 
 
 def _fits(value: object, wanted: type) -> bool:
     if wanted is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool)
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
     if wanted is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, wanted) or (wanted is str and isinstance(value, (int, float)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -102,9 +103,7 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         console.print(escape(_interrupted(arguments, output)), soft_wrap=True)
         code = 130
-    if ended:
-        summarise(ended, console)
-    return code
+    return closed(ended, console, code) if ended else code
 
 
 def one_line(error: ValueError | OSError) -> str:
@@ -289,13 +288,31 @@ def _status_line(run: Ended) -> str:
     return f"[{colour}]{run.status.status}[/]  {escape(run.name)}{reason}{where}"
 
 
-def summarise(ended: Sequence[Ended], console: Console) -> None:
-    """The speedup table of these runs with the failures below it, and the paths of the logs."""
-    from suite.results.report.report import report_text
+def closed(ended: Sequence[Ended], console: Console, code: int) -> int:
+    """The exit code after the summary of these runs, which stand whatever becomes of it: then one line says how to get it."""
+    command = f"suite report {shlex.quote(str(ended[0].job.folder.parent))}"
+    try:
+        summarise(ended, console)
+    except KeyboardInterrupt:
+        text = as_typed(f"interrupted after the runs, which are kept; for their table type: {command}")
+        console.print(escape(text), soft_wrap=True)
+        return 130
+    except (ValueError, OSError) as error:
+        text = as_typed(f"no table: {one_line(error)}; the runs are kept; for their table type: {command}")
+        print(f"run_suite.py: {text}", file=sys.stderr)
+    return code
 
-    folders = list(dict.fromkeys(run.job.folder for run in ended))
-    console.print()
-    console.print(report_text(folders), soft_wrap=True, markup=False)
-    console.print("Logs:")
-    for run in ended:
-        console.print(f"  {run.job.folder / f'run_{run.index}'}", soft_wrap=True, markup=False)
+
+def summarise(ended: Sequence[Ended], console: Console) -> None:
+    """The speedup table of these runs with the failures below it, and the paths of the logs, also where there is no table."""
+    try:
+        from suite.results.report.report import report_text
+
+        folders = list(dict.fromkeys(run.job.folder for run in ended))
+        console.print()
+        console.print(report_text(folders), soft_wrap=True, markup=False)
+    finally:
+        with held():
+            console.print("Logs:")
+            for run in ended:
+                console.print(f"  {run.job.folder / f'run_{run.index}'}", soft_wrap=True, markup=False)

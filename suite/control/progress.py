@@ -31,7 +31,7 @@ class Progress:
         self._offset = 0
         self._latest = ""
         self._begin = self._last_line = time.monotonic()
-        self._last_samples = 0
+        self._samples = self._last_samples = 0
         self._spinner: Spinner | None = None
 
     def __enter__(self) -> Progress:
@@ -48,8 +48,9 @@ class Progress:
 
     def update(self, beats: Sequence[Beat | None]) -> None:
         """Show the newest state."""
-        self._new_blocks()
         beat = beats[0]
+        self._samples = beat.samples if beat is not None else self._samples
+        self._new_blocks()
         if self._spinner is not None and beat is not None:
             seconds = time.monotonic() - self._begin
             state = f"{beat.phase}, step {beat.step:,}" if beat.step else beat.phase
@@ -68,11 +69,10 @@ class Progress:
                 f"{rate:,.0f} {self.run_spec.identity['sample_unit']}/s since the last line",
             ]
         self._print(f"{'  '.join(parts)}  {now - self._begin:.0f} s")
-        self._last_samples = beat.samples
 
     def _print(self, line: str) -> None:
         self.console.print(escape(line), highlight=False)
-        self._last_line = time.monotonic()
+        self._last_line, self._last_samples = time.monotonic(), self._samples
 
     def _new_blocks(self) -> None:
         for block in self._read_blocks():

@@ -187,7 +187,6 @@ class Telemetry:
         self._reasons: Mapping[str, str | None] = {}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._begin_ms = time.time() * 1e3
 
     def start(self) -> None:
         """Start sampling. Call it when the run's processes are started: forking and threads do not go together."""
@@ -219,7 +218,7 @@ class Telemetry:
             self._reasons = {**self._reasons, "telemetry": f"{type(error).__name__}: {error}"}
 
     def _sample(self, sensors: Sensors) -> None:
-        begin = time.monotonic()
+        begin, begin_ms = time.monotonic(), time.time() * 1e3
         self._reasons = sensors.reasons
         sensors.read()  # says which sensors fail, and what later samples compare with
         with open(self.path, "x", encoding="utf-8", buffering=1) as stream:
@@ -231,7 +230,7 @@ class Telemetry:
                 if self._ended.wait(max(0.0, begin + tick * self.interval_seconds - time.monotonic())):
                     return
                 seconds = time.monotonic() - begin
-                row = {"time_ms": round(self._begin_ms + seconds * 1e3), "seconds": round(seconds, 3)}
+                row = {"time_ms": round(begin_ms + seconds * 1e3), "seconds": round(seconds, 3)}
                 stream.write(json.dumps({**row, **sensors.read()}) + "\n")
                 self.samples += 1
                 self.cpu_seconds = time.thread_time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -18,9 +19,16 @@ GRACE_SECONDS = 3.0
 
 
 def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent ends (Linux); nothing elsewhere."""
+    """Ask the kernel to kill this process when its parent ends (Linux); nothing elsewhere.
+
+    Of a parent that ended before, the kernel says nothing any more: one that changes during the call has. That it is process 1
+    tells nothing, since in a container that may be who started this one. So call it as early as can be.
+    """
     if _LIBC is not None:
+        parent = os.getppid()
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def adopt_orphans() -> None:

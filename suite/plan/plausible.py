@@ -1,4 +1,4 @@
-"""Whether a run to its target can be what was meant: mistakes of a workload from outside, and settings that cannot converge."""
+"""Whether a run can be what was meant: mistakes of a workload from outside, and settings that cannot converge or be counted."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def check_workload(workload: Workload) -> None:
         _check_limit(workload)
         _check_batch(workload)
         _check_first_evaluation(workload)
+    _check_length(workload)
 
 
 def _check_written(workload: Workload) -> None:
@@ -48,6 +49,16 @@ def _check_metrics(workload: Workload) -> None:
         raise ValueError(
             f"workload={workload.name}: its targets are for {', '.join(targets)}, {kind.__name__}.score gives "
             f"{', '.join(given)}; give both one name"
+        )
+
+
+def _check_length(workload: Workload) -> None:
+    """Raise ValueError for a length in samples where batches are counted in another unit: steps differ in their samples."""
+    stop, unit = workload.settings.stop, workload.batch_unit
+    if stop.startswith("samples:") and unit != "samples":
+        raise ValueError(
+            f"stop={stop}: a batch of {workload.name} is counted in {unit}, so the steps of so many samples are not known; "
+            f"type stop=steps:50 or stop=epochs:1"
         )
 
 

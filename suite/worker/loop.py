@@ -44,11 +44,12 @@ from workloads.api import Batch, Data, Json, Place, Trainer, TrainStats, Workloa
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended, the same in every process."""
+    """How a run ended."""
 
     status: str
-    """`success` or `target_missed`."""
+    """`success` or `target_missed`, the same in every process."""
     reason: str = ""
+    """Process 0's names the scores, which the others do not know."""
 
 
 @dataclass
@@ -175,7 +176,7 @@ class Loop:
             self.log.event("suite_staleness", self.asynchronous.statistics(self.train_seconds))
         self._stop_clock(status="success" if reached else "aborted")
         if self.stop.at_target and not reached:
-            return Outcome("target_missed", f"after {self.block.stop_step} steps: {self._quality_text()}")
+            return Outcome("target_missed", f"after {self.block.stop_step} steps{self._quality_text()}")
         return Outcome("success")
 
     def _forget_warm_up(self) -> None:
@@ -339,8 +340,9 @@ class Loop:
             )
 
     def _quality_text(self) -> str:
-        targets = self.settings.targets
-        return ", ".join(f"{name} {self.scores[name]:.4f} (target {target})" for name, target in targets.items())
+        known = {name: target for name, target in self.settings.targets.items() if name in self.scores}
+        text = ", ".join(f"{name} {self.scores[name]:.4f} (target {target})" for name, target in known.items())
+        return f": {text}" if text else ""
 
 
 def evaluated_again(data: Data) -> Iterator[list[Batch]]:

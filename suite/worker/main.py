@@ -10,10 +10,14 @@ import sys
 import traceback
 from pathlib import Path
 
+from suite.launch.children import die_with_parent
+
+if __name__ == "__main__":
+    die_with_parent()  # before imports that take long: a launcher that ends during them would leave this process behind
+
 from suite.common.registry import load_trainer, load_workload
 from suite.common.runspec import RunSpec, read_run
 from suite.launch.base import place_from_environment, thread_variables
-from suite.launch.children import die_with_parent
 from suite.worker.heartbeat import STACK_SIGNAL, Heart, told_path
 from suite.worker.loop import Loop, one_line
 from suite.worker.runlog import JsonLines, RunLog
@@ -74,7 +78,6 @@ def work(run: RunSpec, place: Place, heart: Heart) -> None:
 
 def main() -> int:
     """Entry point; exit code 0 if the run came to its end, also where the target was missed."""
-    die_with_parent()
     run = read_run(Path(sys.argv[1])).seen_by_workers()
     place = with_threads(place_from_environment(run), run.settings)
     redirect_output(Path(run.folder) / f"worker-{place.process}.log")

@@ -17,7 +17,10 @@ class Stop:
 
 
 def stop_rule(workload: Workload, settings: Settings) -> Stop:
-    """The meaning of `settings.stop` for a workload: `target` (at most `max_epochs`), `epochs:N`, `samples:N`, `steps:N`."""
+    """The meaning of `settings.stop` for a workload: `target` (at most `max_epochs`), `epochs:N`, `steps:N`, `samples:N`.
+
+    The last is planned only where batches are counted in samples.
+    """
     kind, _, number = settings.stop.partition(":")
     if kind == "target":
         return Stop(True, workload.epochs.start(int(settings.hyperparameters["max_epochs"])))

@@ -45,8 +45,10 @@ class Here:
         """By a signal."""
         if not self.host.shows_processes or not processes.alive(pid):
             return False
-        os.kill(pid, STACK_SIGNAL)
-        return True
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, STACK_SIGNAL)
+            return True
+        return False
 
     def oom_killed(self) -> bool:
         """By the count of the control group."""

@@ -72,6 +72,23 @@ CASES = {
         "nodes=2: 1 named (a); type nodes=1",
     ),
     "lease": ((*TOY_RUN, "launch.lease_seconds=1"), "launch.lease_seconds=1: at least 2"),
+    "a patience without end": (
+        (*TOY_RUN, "setup_watchdog_seconds=inf"),
+        "setup_watchdog_seconds=inf: a finite number of at least 1 is needed, for example setup_watchdog_seconds=1200",
+    ),
+    "a patience that is no number": (
+        (*TOY_RUN, "watchdog_seconds=nan"),
+        "watchdog_seconds=nan: a finite number of at least 1 is needed",
+    ),
+    "an infinite wait": (
+        (*TOY_RUN, "launch.wait_seconds=inf"),
+        "launch.wait_seconds=inf: a finite number of at least 1",
+    ),
+    "an infinite price": (
+        (*TOY_RUN, "system.price_per_device_hour=-inf"),
+        "system.price_per_device_hour=-inf: a finite number of at least 0 is needed",
+    ),
+    "a rate that is no number": ((*NCF, "workload.learning_rate=nan"), "workload.learning_rate=nan: a finite number"),
     "no such trainer": (("workload=toy", "profile=demo"), "framework (for workload=toy)=pytorch: allowed: plain"),
     "hyperparameter set": (
         (*NCF, "workload.hyperparameter_set=nvidia"),

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
+from suite.control.machines.here import Here
 from suite.control.supervise import Supervisor
 from suite.environments.environment import Environment
 from suite.launch.mxnet import MXNET
@@ -46,3 +47,12 @@ def test_only_process_ids_of_this_machine_are_looked_for(tmp_path, process, pref
     beat_path(tmp_path, process).write_text(json.dumps(asdict(Beat(process, PID_MAXIMUM + 1))))
     ended = one.watch.died(one.watch.beats())
     assert (ended.status, ended.process) == ("rank_died", process) if dead else ended is None
+
+
+@pytest.mark.parametrize("error", [PermissionError, ProcessLookupError])
+def test_a_worker_that_may_not_be_asked_has_no_stack(tmp_path, monkeypatch, error):
+    def kill(*_):
+        raise error
+
+    monkeypatch.setattr(os, "kill", kill)
+    assert not Here(supervisor(tmp_path, MXNET).hosts[0], tmp_path).stack(os.getpid())

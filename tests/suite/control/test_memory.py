@@ -1,6 +1,7 @@
 """A run that takes all memory ends as such; what it is told; and lines of a long epoch."""
 
 import io
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -85,4 +86,24 @@ def test_a_long_epoch_prints_a_line_a_minute_without_a_terminal(tmp_path, monkey
             shown.update([Beat(0, 1, "train", step=int(now[0]), samples=int(32 * now[0]))])
     assert stream.getvalue().splitlines() == [
         f"  train  step {step}  32 images/s since the last line  {step} s" for step in (60, 120, 180)
+    ]
+
+
+def test_a_rate_counts_from_the_line_of_a_block_too(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    run = SimpleNamespace(
+        folder=str(tmp_path), identity={"sample_unit": "images"}, settings=SimpleNamespace(targets={})
+    )
+    block = {"first_epoch": 1, "epochs": 1, "samples_per_second": 32.0, "quality": {}}
+    with Progress(run, "job/run_0", Console(file=stream, width=100)) as shown:
+        for now[0] in range(0, 91, 5):
+            if now[0] == 30:
+                row = {**block, "data_wait_seconds": 0.0, "train_seconds": 30.0}
+                (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+            shown.update([Beat(0, 1, "train", step=int(now[0]), samples=int(32 * now[0]))])
+    assert stream.getvalue().splitlines() == [
+        "  epoch 1  32 images/s  data wait 0 %  30.0 s",
+        "  train  step 90  32 images/s since the last line  90 s",
     ]

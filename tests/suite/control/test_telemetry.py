@@ -187,6 +187,25 @@ def test_psutil_may_fail_too(tmp_path, monkeypatch):
     assert row["cpu_percent"] is row["run_cpu_percent"] is row["run_memory_bytes"] is None
 
 
+def test_samples_have_the_time_at_which_they_were_taken(tmp_path, monkeypatch):
+    """However long the processes of the run, and the driver, took to start."""
+    slow, now_ms = Sensors.__init__, []
+
+    def start(*arguments):
+        time.sleep(0.5)
+        slow(*arguments)
+
+    def read(sensors):
+        now_ms.append(time.time() * 1e3)
+        return {}
+
+    monkeypatch.setattr(Sensors, "__init__", start)
+    monkeypatch.setattr(Sensors, "read", read)
+    _, *samples = sampled(tmp_path)
+    for row, taken_ms in zip(samples, now_ms[1:], strict=False):  # the first is before all samples
+        assert row["time_ms"] == pytest.approx(taken_ms, abs=300)
+
+
 def test_a_folder_that_cannot_be_written_harms_nobody(tmp_path):
     watch = Telemetry(tmp_path / "no folder" / "telemetry.jsonl", tmp_path / "result_0.txt", False, 0.1)
     watch.start()

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -58,14 +59,17 @@ def make_run(folder, **changes):
     )
 
 
-def run_loop(folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type=toy.Toy, threads=0, **changes):
+def run_loop(
+    folder, log_type=RunLog, trainer_type=toy.ToyTrainer, workload_type=toy.Toy, threads=0, process=0, **changes
+):
+    """A run of one process, or process 1 of a run of two."""
     run = make_run(folder, **changes)
-    place = replace(place_of(run, 0, 1), threads=threads)
+    place = replace(place_of(run, process, process + 1), threads=threads)
     workload = workload_type(run.settings, run.facts)
     trainer = trainer_type(workload, place)
-    with log_type(folder / "result_0.txt") as log:
-        metrics = JsonLines(folder / "metrics.jsonl")
-        return Loop(run, workload, trainer, place, log, metrics, Heart(folder, 0)).run()
+    with log_type(None if process else folder / "result_0.txt") as log:
+        metrics = JsonLines(None if process else folder / "metrics.jsonl")
+        return Loop(run, workload, trainer, place, log, metrics, Heart(folder, process)).run()
 
 
 def keys(folder):
@@ -168,8 +172,21 @@ def test_no_byte_of_the_data_is_touched_before_run_start(tmp_path):
 def test_target_missed_is_an_outcome_not_an_error(tmp_path):
     outcome = run_loop(tmp_path, targets={"fit": 2.0})
     assert outcome.status == "target_missed"
+    assert re.fullmatch(r"after 80 steps: fit [01]\.\d{4} \(target 2\.0\)", outcome.reason)
     last = events(tmp_path / "result_0.txt")[-1]
     assert (last[0], last[2]["status"]) == ("run_stop", "aborted")
+
+
+class SecondProcess(toy.ToyTrainer):
+    """Only process 0 gets what was gathered, and with it the scores."""
+
+    def gather(self, arrays):
+        return None
+
+
+def test_a_process_without_scores_misses_the_target_too(tmp_path):
+    outcome = run_loop(tmp_path, trainer_type=SecondProcess, process=1, devices=2, targets={"fit": 2.0})
+    assert (outcome.status, outcome.reason) == ("target_missed", "after 80 steps")
 
 
 def test_an_error_before_run_start_logs_no_run_stop(tmp_path):

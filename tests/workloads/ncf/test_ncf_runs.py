@@ -108,6 +108,15 @@ def test_run_json_holds_what_was_decided(demos):
         assert run["environment"]["python"]
 
 
+def test_two_processes_that_miss_the_target_end_so(tmp_path):
+    words = ("framework=pytorch", "gpus=2", "oversubscribe=true", "workload.max_epochs=1")
+    done = run_suite(tmp_path, *DEMO, *words)
+    assert done.returncode == 1, done.stdout + done.stderr
+    ended = status(only(run_folders(tmp_path)))
+    assert ended["status"] == "target_missed"
+    assert "(target 0.635)" in ended["reason"]
+
+
 @pytest.mark.parametrize("controller_looks", ["at once", "when all are gone"])
 @pytest.mark.parametrize("framework", ["pytorch", "tensorflow"])
 def test_a_killed_process_ends_the_run_within_ten_seconds_and_is_named(tmp_path, framework, controller_looks):
