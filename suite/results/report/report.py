@@ -101,7 +101,7 @@ def _section(table: Sequence[Row], prices: Prices | None) -> list[str]:
         for part in (
             *parts,
             results_markdown(table, prices),
-            further_units_line(table),
+            markdown_escape(further_units_line(table)),
             time_fractions_line(table),
             verdicts,
         )

@@ -33,7 +33,8 @@ def studies_markdown(runs: Sequence[Run], prices: Prices | None = None) -> list[
         table = study_table(result, prices)
         body = [[markdown_escape(cell) for cell in cells] for cells in table.body]
         parts += [f"## {markdown_escape(study_title(result))}", *map(markdown_escape, study_texts(result))]
-        parts.append(markdown_table(table.header, body, table.right_aligned, len(result.keys)))
+        header = [markdown_escape(name) for name in table.header]  # a study's keys, of which a log may have any
+        parts.append(markdown_table(header, body, table.right_aligned, len(result.keys)))
         parts += ["\n".join(f"- {markdown_escape(line)}" for line in table.footer)] if table.footer else []
     return parts
 

@@ -17,6 +17,8 @@ from workloads.api import Json, LoggedSettings, field_names
 DASH, OUT_OF_MEMORY = "–", "OOM"
 _LIMIT = 2_000
 """Cells of one study that are read."""
+_KEYS = 40
+"""Keys of one cell that are read."""
 _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "batch": ("batch_size_global",),
     "gpus": ("batch_size_global",),
@@ -97,7 +99,7 @@ def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Run
     for job, members in jobs.items():  # of a plan that is lost, or of an earlier command in the same folder
         texts = next((run.settings.study_cell for run in members if run.settings and run.settings.study == name), None)
         if texts is not None and job not in cells:
-            cells[job] = {"values": dict(text.partition("=")[::2] for text in texts)}
+            cells[job] = {"values": _clean_values([_pair(text) for text in texts])}
     keys = tuple(dict.fromkeys(key for cell in cells.values() for key in cell["values"]))
     lines = [line for job, cell in cells.items() for line in _lines(keys, cell, jobs.get(job, ()))]
     return StudyResult(
@@ -117,9 +119,18 @@ def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
     cells = {}
     for cell in listed[:_LIMIT] if isinstance(listed, list) else []:
         if isinstance(cell, dict) and isinstance(cell.get("job"), str) and isinstance(cell.get("values"), dict):
-            values = {clean(str(key), 80): clean(str(value), 80) for key, value in cell["values"].items()}
-            cells[cell["job"]] = {**cell, "values": values}
+            cells[cell["job"]] = {**cell, "values": _clean_values(list(cell["values"].items()))}
     return cells
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return key, value
+
+
+def _clean_values(pairs: Sequence[tuple[object, object]]) -> dict[str, str]:
+    """Key to value of a cell; neither plans nor logs are trusted."""
+    return {clean(str(key), 80): clean(str(value), 80) for key, value in pairs[:_KEYS]}
 
 
 def _lines(keys: Sequence[str], cell: Mapping[str, Json], runs: Sequence[Run]) -> list[Line]:

@@ -83,6 +83,18 @@ def test_logs_alone_are_enough(tmp_path):
     )
 
 
+def test_hostile_cells_and_units_of_a_log_stay_text(tmp_path):
+    evil = ["gpus=1\x1b[2J", "<script>|`x\nINJECTED=v\n# Heading"]
+    folder = run(tmp_path, "one", evil)
+    log = folder / "result_0.txt"
+    log.write_text(log.read_text().replace('"throughput":', '"rates": {"<b>tok|`": 5}, "throughput":'))
+    text = report_text([tmp_path])
+    assert "In &lt;b>tok\\|\\`/s: 5" in text
+    assert not any(raw in text for raw in ("\x1b", "<script>", "<b>", "\nINJECTED", "\n# Heading"))
+    header = next(line for line in text.splitlines() if line.startswith("| gpus"))
+    assert header.startswith("| gpus   | &lt;script>\\|\\`x INJECTED |")
+
+
 def test_the_plan_is_no_file_that_a_report_skips(tmp_path):
     run(tmp_path, "one", ["gpus=1"])
     plan(tmp_path, [cell("one", gpus="1")])
