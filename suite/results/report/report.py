@@ -22,7 +22,7 @@ from suite.results.report.time_fractions import row_time_fractions, time_fractio
 from suite.results.score.groups import Group, Row, baseline, rows
 from suite.results.score.measurement import measurements
 from suite.results.score.price import Prices
-from suite.results.score.scaling import interval_suffix, scaling_pair
+from suite.results.score.scaling import OTHER_SEEDS, interval_suffix, scaling_pair
 from suite.results.text import clean, csv_cell, markdown_escape
 from workloads.api import LoggedSettings, field_names
 
@@ -123,8 +123,9 @@ def table_title(table: Sequence[Row]) -> str:
 
 
 def table_verdicts(table: Sequence[Row]) -> list[str]:
-    """For each row with a baseline its speedup in words, with the interval where there are enough runs, as plain text."""
+    """For each row with a baseline its speedup in words, with the interval where there are enough runs, and what is not shown."""
     lines, reasons = [], []
+    seeds: dict[str, list[str]] = {}
     for row in table:
         base = baseline(row, table)
         if base is None or base.place == row.place:
@@ -140,6 +141,10 @@ def table_verdicts(table: Sequence[Row]) -> list[str]:
         lines.append(f"{name}: {pair.verdict}{interval_suffix(pair)}")
         if pair.no_interval and pair.no_interval not in reasons:
             reasons.append(pair.no_interval)
+        for flag in pair.flags:
+            if flag.startswith(OTHER_SEEDS):
+                seeds.setdefault(flag, []).append(f"{clean(row.group.framework, 80)}, {pair.places}{batch}")
+    lines += [f"{flag[:1].upper()}{flag[1:]}: {'; '.join(names)}." for flag, names in seeds.items()]
     return lines + ([f"No interval: {'; '.join(reasons)}."] if reasons else [])
 
 

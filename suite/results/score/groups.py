@@ -177,6 +177,7 @@ def _timed(record: RunRecord) -> TimedRun:
         train_seconds=sum(block.train_seconds or 0.0 for block in blocks) or None,
         steps=record.timed_steps or None,
         energy_joules=recorded.energy_joules if recorded is not None else None,
+        seed=record.seed,
     )
 
 

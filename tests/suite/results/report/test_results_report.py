@@ -209,6 +209,16 @@ def test_demo_report_reads_well(tmp_path):
     assert len({len(line) for line in lines[start : start + 5]}) == 1
 
 
+def test_epochs_of_other_seeds_are_not_credited_to_devices(tmp_path):
+    for framework, epochs in (("pytorch", 3), ("mxnet", 2)):
+        for devices, qualities in ((1, (0.3, 0.65)), (2, (*[0.3] * (epochs - 1), 0.65))):
+            write_run(tmp_path, f"{framework}{devices}", framework=framework, devices=devices, qualities=qualities,
+                      keys={"seed": devices})  # fmt: skip
+    text = " ".join(report_text([tmp_path]).split())
+    assert "Epochs to target vary from seed to seed; runs of different seeds (one each) do not show" in text
+    assert "that devices change them: pytorch, 1 → 2." in text
+
+
 def test_profiles_have_tables_of_their_own(tmp_path):
     write_run(tmp_path, "a")
     write_run(tmp_path, "b", profile="reference", labels=[])

@@ -54,6 +54,30 @@ def make_measurement(devices, runs=((100.0, 10.0),), **changed):
     return Measurement(**{**values, **changed})
 
 
+def seeded(devices, seeds, epochs, **changed):
+    item = make_measurement(devices, [(100.0, epochs)] * len(seeds), **changed)
+    return replace(item, runs=tuple(replace(run, seed=seed) for run, seed in zip(item.runs, seeds, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "counts"),
+    [
+        (([1], 10.0), ([2], 12.0), "one each"),
+        (([1, 2], 10.0), ([3, 4], 12.0), "2 each"),
+        (([1, 2, 3], 10.0), ([4], 12.0), "1 and 3"),
+        (([1], 10.0), ([1], 12.0), ""),
+        (([1], 10.0), ([None], 12.0), ""),
+        (([1], 10.0), ([2], 10.0), ""),
+        (([1, 2, 3], 10.0), ([4, 5, 6], 12.0), ""),
+    ],
+)
+def test_a_few_runs_of_other_seeds_credit_no_epochs_to_devices(one, other, counts):
+    pair = scaling_pair(seeded(1, *one), seeded(2, *other))
+    words = f"epochs to target vary from seed to seed; runs of different seeds ({counts}) do not show that devices change them"
+    assert pair.flags == ((words,) if counts else ())
+    assert scaling_pair(seeded(1, *one), seeded(2, *other, batch_size_global=8192)).flags == ()
+
+
 def article():
     return [item.measurement for item in load_published_results() if item.round == ARTICLE]
 
