@@ -56,7 +56,7 @@ _FIELD_LABELS = {
     "thread_waiting": "threads wait",
     "targets": "target",
 }
-_KNOWN_LABELS = {"demo", "synthetic", "cpu"}
+KNOWN_LABELS = {"demo", "synthetic", "cpu"}
 """Labels that the heading or the device already shows."""
 
 
@@ -279,7 +279,7 @@ def row_cost_text(row: Row, prices: Prices | None) -> str:
 
 def _row_footnotes(row: Row, rows: Sequence[Row]) -> list[str]:
     group = row.group
-    texts = [clean(label, 80) for label in row.labels if label not in _KNOWN_LABELS]
+    texts = [clean(label, 80) for label in row.labels if label not in KNOWN_LABELS]
     if _differs(rows, "deviations"):
         texts += ["leaves the closed rules: " + clean(text, 80) for text in group.deviations]
     return texts + ([] if group.profile in ("demo", "synthetic") else list(row.score.notes))
