@@ -52,8 +52,7 @@ def study_title(result: StudyResult) -> str:
 
 def study_texts(result: StudyResult) -> list[str]:
     """What stands above the table."""
-    labels = sorted({label for line in result.measured if line.row is not None for label in line.row.labels})
-    marked = f"Labels: {clean(', '.join(labels), 300)}." if labels else ""
+    marked = f"Labels: {clean(', '.join(result.labels), 300)}." if result.labels else ""
     return [
         text
         for text in (result.sentence, _SMALL_NOTICE if result.size == "ci" else "", marked, *_constants(result))

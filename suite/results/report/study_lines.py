@@ -51,7 +51,7 @@ class Line:
     shown: str = ""
     """What then stands in place of figures: `OOM`, `–`, `failed`, `not run`."""
     notes: tuple[str, ...] = ()
-    """Why, or in what else the line differs from the others."""
+    """Why, or its own labels and in what else the line differs from the others."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,16 @@ class StudyResult:
     def measured(self) -> list[Line]:
         """The lines with figures."""
         return [line for line in self.lines if line.row is not None]
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that all lines with figures share, to stand above them; those of single lines are in their notes."""
+        return _shared_labels(self.lines)
+
+
+def _shared_labels(lines: Sequence[Line]) -> list[str]:
+    every = [set(line.row.labels) for line in lines if line.row is not None]
+    return sorted(set.intersection(*every)) if every else []
 
 
 def study_results(runs: Sequence[Run]) -> list[StudyResult]:
@@ -149,14 +159,24 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Json], runs: Sequence[Run]) -
 
 
 def _with_differences(lines: Sequence[Line], keys: Iterable[str]) -> list[Line]:
-    """Each line with what tells it from most others and follows from no key of the study."""
+    """Each line with its own labels, and with what tells it from most others and follows from no key of the study."""
     explained = {name for key in keys for name in (_OWN_FIELD.get(key, ""), *_FOLLOWS.get(key, ()))}
     names = [name for name in field_names(Group, row=True) if name not in explained and name not in _NEVER_SAID]
     groups = [line.row.group for line in lines if line.row is not None]
     usual = {
         name: Counter(str(getattr(group, name)) for group in groups).most_common(1)[0][0] for name in names if groups
     }
-    return [line if line.row is None else replace(line, notes=_differences(line.row.group, usual)) for line in lines]
+    shared = _shared_labels(lines)
+    return [
+        line
+        if line.row is None
+        else replace(line, notes=(*_own_labels(line.row, shared), *_differences(line.row.group, usual)))
+        for line in lines
+    ]
+
+
+def _own_labels(row: Row, shared: Sequence[str]) -> list[str]:
+    return [clean(label, 120) for label in row.labels if label not in shared]
 
 
 def _differences(group: Group, usual: Mapping[str, str]) -> tuple[str, ...]:
