@@ -41,7 +41,7 @@ class Verdict:
     remarks: tuple[str, ...] = ()
     """Deviations in the log that the reader and the checker tolerate: no complaints."""
     judged: bool = True
-    """False where no rules are known for such a log: then `passed` is False and says nothing."""
+    """False for a run that has not ended, and where no rules are known for such a log: then `passed` says nothing."""
     why_rules: str = ""
     """Why these rules, where the log does not say."""
 
@@ -58,6 +58,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if not record.format:
         unread = "; ".join(str(problem) for problem in problems[:3])
         return Verdict(path, False, unread, (requested or Rules(RULESET)).name, ())
+    if record.status == "truncated" and json_object(path.with_name("status.json")).get("status") == RUNNING:
+        return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
     read_by = "MLL" if chosen is not None and chosen.ruleset == "0.6.0" else "MLLOG"
     mllog_events = [event for event in events if event.format == read_by]
@@ -76,12 +78,17 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     return Verdict(
         path,
         passed,
-        _verdict_text(path, passed, record, complaints),
+        _verdict_text(passed, record, complaints),
         name,
         tuple(complaints),
         remarks,
         why_rules=chosen.remark,
     )
+
+
+def not_ended(path: Path) -> Verdict:
+    """The verdict on a run that goes on, or whose controller was killed: none."""
+    return Verdict(path, False, f"{NOT_ENDED}; check it again when it has ended", "none", (), judged=False)
 
 
 def _not_judged(path: Path, record: RunRecord, rules: Rules | None) -> Verdict:
@@ -156,7 +163,7 @@ def _joined_records(line: int) -> Complaint:
     )
 
 
-def _verdict_text(path: Path, passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> str:
+def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> str:
     profile = record.settings.profile
     if passed and profile in ("", "reference"):
         return "passes (not verified by MLCommons Association)"
@@ -165,8 +172,7 @@ def _verdict_text(path: Path, passed: bool, record: RunRecord, complaints: Seque
         return f"log format valid; {what} no relation to MLPerf"
     count = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
     if record.status == "truncated":
-        status = json_object(path.with_name("status.json")).get("status")
-        return f"{NOT_ENDED if status == RUNNING else 'cut off'}: the log has no run_stop; {count}"
+        return f"cut off: the log has no run_stop; {count}"
     return count
 
 

@@ -119,6 +119,14 @@ def test_shares_of_waiting_and_of_evaluation_stand_beside_a_run():
     assert list(_time_fractions(SimpleNamespace(throughput=[]))) == []
 
 
+def test_a_run_that_has_not_ended_is_in_no_list_of_failures(tmp_path):
+    write_run(tmp_path / "logs", "ncf-1")
+    write_run(tmp_path / "logs", "ncf-2", log=False, status={"status": "running"})
+    headings = re.findall(r"<h2>([^<]*)</h2>", page(tmp_path / "logs", tmp_path).source)
+    assert "Runs that have not ended" in headings
+    assert "Runs without success" not in headings
+
+
 def test_what_was_not_measured_has_no_section(tmp_path):
     root = tmp_path / "logs"
     write_run(root, "ncf-1")
