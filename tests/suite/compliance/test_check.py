@@ -1,5 +1,6 @@
 import argparse
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from suite.commands import check
 from suite.compliance.check import RULES_FOLDER, check_file, find_rule_file
 from suite.compliance.complaints import condition_text
 from suite.compliance.rulesets import installed
+from tests.suite.results.fake_logs import SUITE_RUN
+from tests.suite.results.fake_logs import line as record_line
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "logs"
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -263,6 +266,22 @@ def test_log_of_a_run_that_goes_on_is_not_called_cut_off(tmp_path):
     verdict = check_file(path)
     assert not verdict.judged
     assert verdict.text == "has not ended yet, or its controller was killed; check it again when it has ended"
+
+
+@pytest.mark.parametrize(("profile", "status"), [("demo", "success"), ("reference", "success"), ("demo", "aborted")])
+def test_a_demo_that_reached_its_own_target_needs_no_other(tmp_path, profile, status):
+    path, lines = tmp_path / "result_0.txt", (DATA / "0.7.0" / "ssd.txt").read_text().splitlines()
+    settings = {**SUITE_RUN, "workload": "ssd", "profile": profile, "targets": {"map": 0.1}}
+    lines = [re.sub(r'("key": "eval_accuracy", "value": )[\d.]+', r"\g<1>0.2", text) for text in lines]
+    start = next(place for place, text in enumerate(lines) if '"run_start"' in text)
+    path.write_text(
+        "\n".join([*lines[:start], record_line(0, "suite_run", settings), *lines[start:]]).replace("success", status)
+    )
+    verdict = check_file(path)
+    assert verdict.passed == (profile == "demo" and status == "success")
+    remark = "a demo run need not reach MLPerf's target: at least 0.230 and below 1.0"
+    assert verdict.remarks == ((remark,) if verdict.passed else ())
+    assert verdict.passed or any(item.key == "eval_accuracy" for item in verdict.complaints)
 
 
 @pytest.mark.parametrize("key", ["init_start", "opt_weight_decay", "eval_start"])
