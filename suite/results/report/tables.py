@@ -282,7 +282,7 @@ def _row_footnotes(row: Row, rows: Sequence[Row]) -> list[str]:
     texts = [clean(label, 80) for label in row.labels if label not in KNOWN_LABELS]
     if _differs(rows, "deviations"):
         texts += ["leaves the closed rules: " + clean(text, 80) for text in group.deviations]
-    return texts + ([] if group.profile in ("demo", "synthetic") else list(row.score.notes))
+    return [*texts, *row.score.notes]
 
 
 def _own_hyperparameters(row: Row, rows: Sequence[Row]) -> str:
@@ -333,13 +333,10 @@ def _speedup_footer(rows: Sequence[Row]) -> list[str]:
 
 
 def runs_text(row: Row) -> str:
-    """`3 of 5, 1 failed`: successful runs, runs that the rules require, failed runs.
-
-    The rules require none of a demo or of synthetic data: `1`.
-    """
+    """`3 of 5, 1 failed`: successful runs, runs that the rules require if they require any, failed runs."""
     score = row.score
     text = str(score.runs_successful)
-    if score.runs_required is not None and row.group.profile not in ("demo", "synthetic"):
+    if score.runs_required is not None:
         text += f" of {score.runs_required}"
     return text + (f", {score.runs_failed} failed" if score.runs_failed else "")
 

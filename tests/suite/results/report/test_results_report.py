@@ -2,13 +2,17 @@ import argparse
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
 from suite.commands import report
+from suite.results.compare.differences import differences
+from suite.results.compare.entries import Entry
 from suite.results.logs.collect import collect
 from suite.results.report.report import CSV_COLUMNS, report_csv, report_text
 from suite.results.score.groups import rows
+from suite.results.score.measurement import measurements
 from suite.results.text import clean, csv_cell, markdown_cell
 from tests.suite.results.fake_logs import write, write_run
 
@@ -129,7 +133,7 @@ def test_failures_are_counted_and_listed(tmp_path):
     write_run(tmp_path, "ncf-2", 0, log=False, status={**FAILED, "status": "hung", "reason": "no progress"})
     write_run(tmp_path, "ncf-3", 0, log=False, status={"status": "running", "reason": ""})
     (row,) = table(tmp_path)
-    assert (row.score.runs_successful, row.score.runs_failed, row.score.runs_required) == (3, 2, 100)
+    assert (row.score.runs_successful, row.score.runs_failed, row.score.runs_required) == (3, 2, None)
     text = report_text([tmp_path])
     assert "| 3, 2 failed |" in text
     listed = [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| ncf-")]
@@ -258,6 +262,17 @@ def test_reference_with_too_few_runs_is_marked(tmp_path):
     assert "(b) fewer runs than the rules ask (1 of 100)" in text
     assert "| 1 (a) (b) |" in text
     assert "leaves the closed rules: learning rate 1" in text
+
+
+@pytest.mark.parametrize("profile", ["demo", "synthetic"])
+def test_no_number_of_demo_or_synthetic_runs_is_asked_for(tmp_path, profile):
+    write_run(tmp_path, "a", profile=profile)
+    (line,) = csv.DictReader(io.StringIO(report_csv([tmp_path])))
+    assert (line["runs_successful"], line["runs_required"], line["score_notes"]) == ("1", "", "")
+    item = measurements(table(tmp_path))[0]
+    other = replace(item, score=replace(item.score, runs_successful=2))
+    (found,) = differences(Entry(item, ""), Entry(other, "")).known
+    assert (found.name, found.ours, found.theirs) == ("runs", "1", "2")
 
 
 def test_weak_scaling_shows_the_batch(tmp_path):

@@ -366,8 +366,10 @@ def test_numbers_out_of_range_give_no_interval(tmp_path):
 
 def test_our_logs_give_the_speedup_of_the_report(tmp_path):
     for index, (epochs, seconds) in enumerate([(3, 2.0), (5, 2.5), (4, 2.25), (9, 1.75), (6, 3.0)]):
-        write_run(tmp_path, "a", index, qualities=[0.1] * (epochs - 1) + [0.65], seconds_per_epoch=seconds, devices=1)
-        write_run(tmp_path, "b", index, qualities=[0.1] * epochs + [0.65], seconds_per_epoch=seconds / 3, devices=4)
+        write_run(tmp_path, "a", index, qualities=[0.1] * (epochs - 1) + [0.65], seconds_per_epoch=seconds, devices=1,
+                  profile="reference")  # fmt: skip
+        write_run(tmp_path, "b", index, qualities=[0.1] * epochs + [0.65], seconds_per_epoch=seconds / 3, devices=4,
+                  profile="reference")  # fmt: skip
     table = rows(collect([tmp_path]))
     (pair,) = scaling_pairs(measurements(table))
     assert pair.total == pytest.approx(table[1].speedup.total, rel=1e-12)
