@@ -56,6 +56,8 @@ _FIELD_LABELS = {
     "thread_waiting": "threads wait",
     "targets": "target",
 }
+MAX_DEVIATIONS = 4_000
+"""Characters of deviations: far more than a run of ours has, against hostile logs."""
 KNOWN_LABELS = {"demo", "synthetic", "cpu"}
 """Labels that the heading or the device already shows."""
 
@@ -75,8 +77,13 @@ def constant_texts(rows: Sequence[Row]) -> list[str]:
         text for name in _OF_FRAMEWORK if name not in own_column for text in [_of_frameworks(rows, name)] if text
     ]
     if not _differs(rows, "deviations") and group.deviations:
-        texts.append("leaves the closed rules: " + clean("; ".join(group.deviations), 300))
+        texts.append(_deviations_text(group.deviations))
     return texts
+
+
+def _deviations_text(deviations: Sequence[str]) -> str:
+    """In full: what makes a result no official one is nothing to cut."""
+    return "leaves the closed rules: " + clean("; ".join(deviations), MAX_DEVIATIONS)
 
 
 def _constant_text(group: Group, name: str) -> str:
@@ -281,7 +288,7 @@ def _row_footnotes(row: Row, rows: Sequence[Row]) -> list[str]:
     group = row.group
     texts = [clean(label, 80) for label in row.labels if label not in KNOWN_LABELS]
     if _differs(rows, "deviations"):
-        texts += ["leaves the closed rules: " + clean(text, 80) for text in group.deviations]
+        texts += [_deviations_text([text]) for text in group.deviations]
     return [*texts, *row.score.notes]
 
 

@@ -9,6 +9,7 @@ import pytest
 from suite.commands import report
 from suite.results.compare.differences import differences
 from suite.results.compare.entries import Entry
+from suite.results.html.runs import run_views
 from suite.results.logs.collect import collect
 from suite.results.report.report import CSV_COLUMNS, report_csv, report_text
 from suite.results.score.groups import rows
@@ -273,6 +274,16 @@ def test_no_number_of_demo_or_synthetic_runs_is_asked_for(tmp_path, profile):
     other = replace(item, score=replace(item.score, runs_successful=2))
     (found,) = differences(Entry(item, ""), Entry(other, "")).known
     assert (found.name, found.ours, found.theirs) == ("runs", "1", "2")
+
+
+def test_deviations_stand_in_full(tmp_path):
+    deviations = [f"setting_{number:02} {number}, not {number + 1}" for number in range(40)]
+    write_run(tmp_path, "a", deviations=deviations)
+    assert f"leaves the closed rules: {'; '.join(deviations)}" in " ".join(report_text([tmp_path]).split())
+    write_run(tmp_path, "b", devices=2, deviations=["a long deviation " * 20])
+    assert f"leaves the closed rules: {'a long deviation ' * 20}".strip() in " ".join(report_text([tmp_path]).split())
+    (run, *_) = run_views(collect([tmp_path]))
+    assert dict(dict(run.lists)["Settings"])["deviations"] == "; ".join(deviations)
 
 
 def test_weak_scaling_shows_the_batch(tmp_path):
