@@ -149,7 +149,7 @@ def test_labels_and_reservation_stand_at_every_table_and_in_every_figure(tmp_pat
     sweep(root, labels=["demo", "cpu", "oversubscribed"])
     found = page(root, tmp_path, published=[item.measurement for item in find_published_results("dgx1-article")])
     for svg in re.findall(r"<svg.*?</svg>", found.source, re.DOTALL):
-        assert "cpu · demo · oversubscribed · Not verified by MLCommons Association" in svg
+        assert "demo · cpu · oversubscribed · Not verified by MLCommons Association" in svg
     tables = found.tags.count("table")
     assert tables == 5  # overview, the article's overview, published results beside ours, results, speedups
     below = re.findall(r'<div class="below">.*?</div>', found.source)
