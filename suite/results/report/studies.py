@@ -19,7 +19,7 @@ from suite.results.report.study_lines import DASH, Line, StudyResult, study_resu
 from suite.results.report.tables import Footnotes, Table
 from suite.results.score.price import Prices
 from suite.results.score.step_fit import StepFit, fit_steps
-from suite.results.text import clean, markdown_escape
+from suite.results.text import clean, figure_text, markdown_escape
 
 _SMALL_NOTICE = (
     "Small version of the study (study.size=ci): it shows that the study runs, not what the article measured."
@@ -125,7 +125,7 @@ def step_fits(result: StudyResult) -> list[str]:
 def fit_text(fit: StepFit) -> str:
     """`step = 3.2 ± 0.4 ms + 0.051 ± 0.001 ms × samples of a device; no point is further off than 4 %`."""
     t0, c = (
-        f"{value * 1e3:.3g}" + ("" if error is None else f" ± {error * 1e3:.2g}")
+        figure_text(value * 1e3) + ("" if error is None else f" ± {figure_text(error * 1e3, 2)}")
         for value, error in ((fit.t0, fit.t0_error), (fit.c, fit.c_error))
     )
     text = f"step = {t0} ms + {c} ms × samples of a device"

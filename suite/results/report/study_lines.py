@@ -10,6 +10,7 @@ from pathlib import Path
 from suite.common.run_folder import STUDY_FILES
 from suite.results.logs.collect import Run
 from suite.results.logs.recorded_telemetry import json_object
+from suite.results.score.condition import shared_labels
 from suite.results.score.groups import Group, Row, rows
 from suite.results.text import clean
 from workloads.api import Json, LoggedSettings, field_names
@@ -74,12 +75,7 @@ class StudyResult:
     @property
     def labels(self) -> list[str]:
         """The labels that all lines with figures share, to stand above them; those of single lines are in their notes."""
-        return _shared_labels(self.lines)
-
-
-def _shared_labels(lines: Sequence[Line]) -> list[str]:
-    every = [set(line.row.labels) for line in lines if line.row is not None]
-    return sorted(set.intersection(*every)) if every else []
+        return shared_labels(line.row.labels for line in self.lines if line.row is not None)
 
 
 def study_results(runs: Sequence[Run]) -> list[StudyResult]:
@@ -166,7 +162,7 @@ def _with_differences(lines: Sequence[Line], keys: Iterable[str]) -> list[Line]:
     usual = {
         name: Counter(str(getattr(group, name)) for group in groups).most_common(1)[0][0] for name in names if groups
     }
-    shared = _shared_labels(lines)
+    shared = shared_labels(line.row.labels for line in lines if line.row is not None)
     return [
         line
         if line.row is None
