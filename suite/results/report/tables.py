@@ -308,7 +308,7 @@ def _differ_only_in_hyperparameters(one: Group, other: Group) -> bool:
 def _footer(rows: Sequence[Row], prices: Prices | None) -> list[str]:
     lines = ["devices: nodes × devices per node."] if _several_nodes(rows) else []
     lines += _speedup_footer(rows) if _scaled(rows) else []
-    methods = _methods(rows)
+    methods = _methods(rows) if rows[0].group.to_target else ()  # runs of fixed length have neither column
     if methods:
         mean = f"time: {next(iter(methods))} runs, where there are several; " if len(methods) == 1 else ""
         lines.append(f"{mean}spread: fastest–slowest ± standard deviation.")

@@ -2,18 +2,13 @@ import argparse
 import csv
 import io
 import json
-from dataclasses import replace
 
 import pytest
 
 from suite.commands import report
-from suite.results.compare.differences import differences
-from suite.results.compare.entries import Entry
-from suite.results.html.runs import run_views
 from suite.results.logs.collect import collect
 from suite.results.report.report import CSV_COLUMNS, report_csv, report_text
 from suite.results.score.groups import rows
-from suite.results.score.measurement import measurements
 from suite.results.text import clean, csv_cell, markdown_cell
 from tests.suite.results.fake_logs import write, write_run
 
@@ -263,27 +258,6 @@ def test_reference_with_too_few_runs_is_marked(tmp_path):
     assert "(b) fewer runs than the rules ask (1 of 100)" in text
     assert "| 1 (a) (b) |" in text
     assert "leaves the closed rules: learning rate 1" in text
-
-
-@pytest.mark.parametrize("profile", ["demo", "synthetic"])
-def test_no_number_of_demo_or_synthetic_runs_is_asked_for(tmp_path, profile):
-    write_run(tmp_path, "a", profile=profile)
-    (line,) = csv.DictReader(io.StringIO(report_csv([tmp_path])))
-    assert (line["runs_successful"], line["runs_required"], line["score_notes"]) == ("1", "", "")
-    item = measurements(table(tmp_path))[0]
-    other = replace(item, score=replace(item.score, runs_successful=2))
-    (found,) = differences(Entry(item, ""), Entry(other, "")).known
-    assert (found.name, found.ours, found.theirs) == ("runs", "1", "2")
-
-
-def test_deviations_stand_in_full(tmp_path):
-    deviations = [f"setting_{number:02} {number}, not {number + 1}" for number in range(40)]
-    write_run(tmp_path, "a", deviations=deviations)
-    assert f"leaves the closed rules: {'; '.join(deviations)}" in " ".join(report_text([tmp_path]).split())
-    write_run(tmp_path, "b", devices=2, deviations=["a long deviation " * 20])
-    assert f"leaves the closed rules: {'a long deviation ' * 20}".strip() in " ".join(report_text([tmp_path]).split())
-    (run, *_) = run_views(collect([tmp_path]))
-    assert dict(dict(run.lists)["Settings"])["deviations"] == "; ".join(deviations)
 
 
 def test_weak_scaling_shows_the_batch(tmp_path):
