@@ -38,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
+_LONGEST_MESSAGE = 4_000
 _HOW = "in a checkout type make demo once, then .venv/bin/suite …; elsewhere type pip install . in it"
 
 
@@ -68,7 +69,10 @@ def _main(arguments: list[str]) -> int:
     try:
         return _on_its_machines(parsed, arguments)
     except (ValueError, OSError) as error:
-        print(f"suite {parsed.command}: {as_typed(str(error))}", file=sys.stderr)
+        from suite.results.text import clean
+
+        message = clean(as_typed(str(error)), _LONGEST_MESSAGE)  # it may hold text of a log
+        print(f"suite {parsed.command}: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"suite {parsed.command}: interrupted", file=sys.stderr)

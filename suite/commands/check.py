@@ -28,6 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print a verdict for each log and each part of a tree; 0 only if all that can be judged pass.
 
+    A run that has not ended, and a log for which there are no rules, cannot be judged.
+
     Raises ValueError for a wrong path.
     """
     from suite.compliance.check import find_rules
@@ -58,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
     """The verdicts on a log, on every log below a folder of runs, or on all parts of a submission tree."""
-    from suite.compliance.check import Verdict, check_file
+    from suite.compliance.check import Verdict, check_file, not_ended
     from suite.packaging.layout import is_tree
     from suite.packaging.tree import check_tree
     from suite.results.logs.collect import collect
@@ -70,7 +72,7 @@ def _verdicts(path: Path, rules: str | None, werror: bool) -> Iterator[Verdict]:
     else:
         for item in collect([path]):
             if item.running:
-                yield Verdict(item.path, False, "the run has not ended; check it again when it has", "none", ())
+                yield not_ended(item.path)
             elif item.reading is None:
                 yield Verdict(item.path, False, f"there is no log to check: {item.status}, {item.reason}", "none", ())
             else:

@@ -50,6 +50,12 @@ def time_text(seconds: float) -> str:
     return f"{number} {unit}"
 
 
+def figure_text(value: float, digits: int = 3) -> str:
+    """A figure with so many significant digits, and whole where it has more: `0.0443`, `7,703`, `12,590`; never `1.259e+04`."""
+    text = f"{value:,.{digits}g}"
+    return f"{value:,.0f}" if "e+" in text else text
+
+
 def bytes_text(size: float) -> str:
     """A size in powers of 1,024: `4 KiB`, `1 GiB`, `1.5 MiB`."""
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):

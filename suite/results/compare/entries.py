@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from suite.common.registry import nearest
-from suite.results.logs.collect import Run, collect
+from suite.results.logs.collect import Run, collect, not_ended_text
 from suite.results.names import workload_name
 from suite.results.published.csv_files import PublishedResult, find_published_results
 from suite.results.published.other_logs import with_system_details
@@ -109,7 +109,8 @@ def result_set_from_logs(
         for row in scored
         if row.group.devices is None and row.score.runs_successful
     ]
-    failed = sum(not run.succeeded for run in runs)
+    failed = sum(not run.succeeded and not run.running for run in runs)
+    left_out += [f"{text} (suite report lists them)" for text in [not_ended_text(runs)] if text]
     if failed:
         left_out.append(f"{failed} of {len(runs)} runs did not succeed (suite report lists them)")
     return ResultSet(name, title, tuple(entries), tuple(left_out))

@@ -21,6 +21,10 @@ _PREFERRED_FIELDS = (
     "hyperparameter_set",
     "batch_rule",
 )
+_FIRST = ("demo", "synthetic", "cpu")
+"""Labels that no number may stand without."""
+_MOST = 6
+"""Labels that are shown one by one."""
 
 
 def row_labels(rows: Sequence[Row]) -> list[str]:
@@ -82,8 +86,14 @@ def run_labels(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
-    """Each label once. What made the machine busy differs from run to run and stands in the table: several such are one."""
+    """Each label once: whose numbers these are first, of many others how many more there are.
+
+    What made the machine busy differs from run to run and stands in the table: several such are one.
+    """
     known = set(labels)
     busy = {label for label in known if label.startswith(BUSY)}
-    shown = (known - busy) | ({BUSY} if len(busy) > 1 else busy)
-    return tuple(clean(label, 60) for label in sorted(shown)[:6])
+    merged = (known - busy) | ({BUSY} if len(busy) > 1 else busy)
+    first = [label for label in _FIRST if label in merged]
+    ordered = [*first, *sorted(merged - {*first})]
+    more = (f"and {len(ordered) - _MOST} more",) if len(ordered) > _MOST else ()
+    return (*(clean(label, 60) for label in ordered[:_MOST]), *more)

@@ -30,9 +30,12 @@ from suite.results.report.all_reduce import TITLE as ALL_REDUCE
 from suite.results.report.all_reduce import all_reduce_table, labels_text, split
 from suite.results.report.overview import overview, published_overview
 from suite.results.report.report import (
+    FAILED_TITLE,
+    NOT_ENDED_TITLE,
     NOT_VERIFIED,
     PROFILE_NOTICES,
     failures,
+    not_ended,
     priced_rows,
     problems,
     split_into_tables,
@@ -154,7 +157,7 @@ def _page(
             for index, one in enumerate(_titled(split_into_tables(result_rows)), start=1)
         ]
     shown = run_views(runs)
-    failed = failures(runs, 300)
+    lists = [("failures", FAILED_TITLE, failures(runs, 300)), ("not-ended", NOT_ENDED_TITLE, not_ended(runs, 300))]
     return page_template("page.html.j2").render(
         not_verified=NOT_VERIFIED,
         version=__version__,
@@ -166,8 +169,11 @@ def _page(
         no_published_match=bool(published) and published_table(ours, published) is None,
         sections=[*studies, *sections],
         tables_without_figures=max(0, len(sections) - MAX_DRAWN_TABLES),
-        failures=failed[:_MAX_FAILURES],
-        failures_left_out=max(0, len(failed) - _MAX_FAILURES),
+        run_lists=[
+            (anchor, title, listed[:_MAX_FAILURES], max(0, len(listed) - _MAX_FAILURES))
+            for anchor, title, listed in lists
+            if listed
+        ],
         problems=problems(runs),
         runs=shown,
         runs_left_out=len(runs) - len(shown),

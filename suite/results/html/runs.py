@@ -10,7 +10,7 @@ from pathlib import Path
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
-from suite.results.report.tables import DASH, rate_text
+from suite.results.report.tables import DASH, MAX_DEVIATIONS, rate_text
 from suite.results.report.time_fractions import time_fractions
 from suite.results.score.condition import BUSY
 from suite.results.targets import bleu_scale
@@ -93,7 +93,7 @@ def _settings(settings: RunSettings | None) -> Lines:
     if settings is None:
         return ()
     values = ((item.name, getattr(settings, item.name)) for item in fields(RunSettings))
-    return _bounded((name, value) for name, value in values if value not in (None, "", (), {}))
+    return _bounded(((name, value) for name, value in values if value not in (None, "", (), {})), MAX_DEVIATIONS)
 
 
 def _logged(record: RunRecord | None) -> Iterator[tuple[str, object]]:
@@ -138,13 +138,14 @@ def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
         yield name, value
 
 
-def _bounded(lines: Iterator[tuple[str, object]] | Sequence[tuple[str, object]]) -> Lines:
-    every = [(clean(str(name), 60), _text(value)) for name, value in lines]
+def _bounded(lines: Iterator[tuple[str, object]] | Sequence[tuple[str, object]], limit: int = 200) -> Lines:
+    """The first lines; of lists of texts `limit` characters, of other values 200."""
+    every = [(clean(str(name), 60), _text(value, limit)) for name, value in lines]
     more = [("…", f"and {len(every) - _MAX_LINES:,} more")] if len(every) > _MAX_LINES else []
     return tuple(every[:_MAX_LINES] + more)
 
 
-def _text(value: object) -> str:
+def _text(value: object, limit: int = 200) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -154,7 +155,7 @@ def _text(value: object) -> str:
     if isinstance(value, Mapping):
         return clean(", ".join(f"{key} {inner}" for key, inner in list(value.items())[:20]), 200)
     if isinstance(value, tuple):
-        return clean("; ".join(map(str, value[:20])), 200)
+        return clean("; ".join(map(str, value)), limit)
     try:
         return clean(json.dumps(value, ensure_ascii=False), 200)
     except (RecursionError, ValueError):

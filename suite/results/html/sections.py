@@ -191,7 +191,7 @@ def without_empty(table: Table) -> Table:
 def _pair(pair: ScalingPair, footnotes: Footnotes) -> Iterator[str]:
     marks = [f"no interval: {pair.no_interval}"] if pair.no_interval else []
     marks += [text for text in pair.flags if text]
-    marks += [] if pair.before.profile in ("demo", "synthetic") else [text for text in pair.notes if text]
+    marks += [text for text in pair.notes if text]
     yield clean(pair.series + (f", {pair.settings}" if pair.settings else ""), 160) + "".join(
         f" {footnotes.mark(clean(text, 160))}" for text in marks
     )

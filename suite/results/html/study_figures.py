@@ -10,7 +10,7 @@ from suite.results.html.curves import file_name
 from suite.results.html.labels import shown_labels
 from suite.results.logs.all_reduce import AllReduce, bus_bandwidth
 from suite.results.logs.record import RunRecord
-from suite.results.report.all_reduce import row_name
+from suite.results.report.all_reduce import row_names
 from suite.results.report.studies import number_text, study_table
 from suite.results.report.study_columns import COLUMNS, Context, device_batch, records
 from suite.results.report.study_lines import Line, StudyResult
@@ -185,8 +185,8 @@ def all_reduce_charts(rows: Sequence[Row], slots: Mapping[str, int]) -> list[Cha
         return []
     placed = slots_and_styles([row.group.framework for row in rows], slots)
     series = [
-        Series(row_name(row), slot, tuple(_bandwidths(sums) for sums in row.all_reduces), style=style)
-        for row, (slot, style) in zip(rows, placed, strict=True)
+        Series(name, slot, tuple(_bandwidths(sums) for sums in row.all_reduces), style=style)
+        for row, name, (slot, style) in zip(rows, row_names(rows), placed, strict=True)
     ]
     labels = shown_labels([label for row in rows for label in row.labels])
     name, title = file_name("all-reduce", "bus bandwidth"), "All-reduce: bus bandwidth over size"

@@ -101,6 +101,12 @@ def _log_of_another_name(path: Path, name: str) -> Run | None:
     return run if record is not None and (record.benchmark or record.start_ms is not None) else None
 
 
+def not_ended_text(runs: Sequence[Run]) -> str:
+    """`1 of 3 has not ended`; empty where all have. Such runs are no failures, as nobody knows yet."""
+    count = sum(run.running for run in runs)
+    return f"{count} of {len(runs)} {'has' if count == 1 else 'have'} not ended" if count else ""
+
+
 def skipped(paths: Sequence[Path]) -> int:
     """How many files below folders `collect` leaves out because they are no logs; what a run of ours writes is not counted."""
     count = 0

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from suite.common.registry import not_allowed
-from suite.results.logs.collect import Run, collect
+from suite.results.logs.collect import Run, collect, not_ended_text
 from suite.results.names import framework_name, workload_name
 from suite.results.published.csv_files import find_published_results, load_published_results
 from suite.results.score.groups import Row, rows
@@ -31,10 +31,10 @@ def rows_below(paths: Sequence[Path]) -> list[Row]:
     if not measurements(table):
         if any(row.all_reduces for row in table):
             raise ValueError(f"{folders}: all-reduces alone, and nothing that trains; give the folder of such runs too")
-        failed = sum(not run.succeeded for run in runs)
-        raise ValueError(
-            f"{folders}: no run succeeded ({failed} of {len(runs)} did not); the reasons: suite report {paths[0]}"
-        )
+        failed = sum(not run.succeeded and not run.running for run in runs)
+        counts = [f"{failed} of {len(runs)} did not"] if failed else []
+        counted = ", ".join([*counts, *([not_ended_text(runs)] if not_ended_text(runs) else [])])
+        raise ValueError(f"{folders}: no run succeeded ({counted}); the reasons: suite report {paths[0]}")
     return table
 
 

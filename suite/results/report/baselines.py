@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from suite.common.registry import not_allowed
 from suite.results.report.markdown import markdown_table
 from suite.results.report.study_columns import ratio
-from suite.results.report.tables import DASH, Footnotes, field_label, rate_text, two_decimals
+from suite.results.report.tables import DASH, KNOWN_LABELS, Footnotes, field_label, rate_text, two_decimals
 from suite.results.score.groups import Group, Row
 from suite.results.text import clean, markdown_escape, time_text
 from workloads.api import field_names
@@ -72,7 +72,7 @@ def baseline_markdown(rows: Sequence[Row], baseline: Baseline) -> list[str]:
     for row in measured:
         base = _base(row, measured, baseline)
         others = _differences(row, base, baseline) if base is not None else ["there is no such result to divide by"]
-        mark = "".join(f" {footnotes.mark(text)}" for text in others)
+        mark = "".join(f" {footnotes.mark(text)}" for text in (*others, *_labels(row, base)))
         group = row.group
         cells = [group.workload, group.profile, group.framework, group.device, str(group.devices)]
         body.append(
@@ -121,6 +121,14 @@ def _differences(row: Row, base: Row, baseline: Baseline) -> list[str]:
     ignored = (*_FOLLOWS[baseline.key], *_NOT_SAID)
     names = [name for name in field_names(Group, row=True) if name not in ignored and not _same(row, base, name)]
     return [f"{field_label(name)} {_value(row.group, name)}, of the other {_value(base.group, name)}" for name in names]
+
+
+def _labels(row: Row, base: Row | None) -> list[str]:
+    """What must stand beside a ratio: the labels of both results that the table does not show."""
+    theirs = base.labels if base is not None and base is not row else ()
+    return [clean(label, 120) for label in row.labels if label not in KNOWN_LABELS] + [
+        f"the other: {clean(label, 120)}" for label in theirs if label not in KNOWN_LABELS
+    ]
 
 
 def _value(group: Group, name: str) -> str:

@@ -12,6 +12,8 @@ WIDTH = 120
 """Most characters of a line of a table."""
 _LONG_CELLS = (28, 20, 14)
 """Where a table is too wide, longer cells are cut and written in full below it; shorter ones only if its keys leave no room."""
+_BEGINS_A_BLOCK = re.compile(r"^( *)(#{1,6} |>|[-+*] |[-=]+$)")
+"""Text that would be a heading, a quotation or a list where a broken line happens to begin with it."""
 _BROKEN_ESCAPE = re.compile(r"(\\|&[a-z]{0,3})$")
 
 
@@ -44,7 +46,10 @@ def _wrapped_line(line: str) -> list[str]:
     if len(line) <= WIDTH or line.startswith(("|", "#")):
         return [line]
     indent = "  " if line.startswith("- ") else ""
-    return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+    first, *others = textwrap.wrap(
+        line, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False
+    ) or [""]
+    return [first, *(_BEGINS_A_BLOCK.sub(r"\1\\\2", other) for other in others)]
 
 
 def fits(header: Sequence[str], body: Sequence[Sequence[str]], right_aligned: Sequence[bool]) -> bool:

@@ -22,7 +22,7 @@ from suite.results.report.time_fractions import row_time_fractions, time_fractio
 from suite.results.score.groups import Group, Row, baseline, rows
 from suite.results.score.measurement import measurements
 from suite.results.score.price import Prices
-from suite.results.score.scaling import interval_suffix, scaling_pair
+from suite.results.score.scaling import OTHER_SEEDS, interval_suffix, scaling_pair
 from suite.results.text import clean, csv_cell, markdown_escape
 from workloads.api import LoggedSettings, field_names
 
@@ -32,6 +32,7 @@ PROFILE_NOTICES: Mapping[str, str] = {
     "synthetic": "Synthetic data: throughput only, no MLPerf result.",
     "": "Logs of other programs.",
 }
+FAILED_TITLE, NOT_ENDED_TITLE = "Runs without success", "Runs that have not ended"
 _MAX_FILES = 30
 _MAX_PROBLEMS = 5
 
@@ -101,7 +102,7 @@ def _section(table: Sequence[Row], prices: Prices | None) -> list[str]:
         for part in (
             *parts,
             results_markdown(table, prices),
-            further_units_line(table),
+            markdown_escape(further_units_line(table)),
             time_fractions_line(table),
             verdicts,
         )
@@ -123,8 +124,9 @@ def table_title(table: Sequence[Row]) -> str:
 
 
 def table_verdicts(table: Sequence[Row]) -> list[str]:
-    """For each row with a baseline its speedup in words, with the interval where there are enough runs, as plain text."""
+    """For each row with a baseline its speedup in words, the interval where there are enough runs, what is not shown."""
     lines, reasons = [], []
+    seeds: dict[str, list[str]] = {}
     for row in table:
         base = baseline(row, table)
         if base is None or base.place == row.place:
@@ -140,6 +142,10 @@ def table_verdicts(table: Sequence[Row]) -> list[str]:
         lines.append(f"{name}: {pair.verdict}{interval_suffix(pair)}")
         if pair.no_interval and pair.no_interval not in reasons:
             reasons.append(pair.no_interval)
+        for flag in pair.flags:
+            if flag.startswith(OTHER_SEEDS):
+                seeds.setdefault(flag, []).append(f"{clean(row.group.framework, 80)}, {pair.places}{batch}")
+    lines += [f"{flag[:1].upper()}{flag[1:]}: {'; '.join(names)}." for flag, names in seeds.items()]
     return lines + ([f"No interval: {'; '.join(reasons)}."] if reasons else [])
 
 
@@ -155,18 +161,26 @@ def table_constants(table: Sequence[Row]) -> list[str]:
 
 
 def _failures(runs: Sequence[Run]) -> list[str]:
-    body = [[markdown_escape(text) for text in texts] for texts in failures(runs)]
-    table = markdown_table(["job", "status", "reason"], body, [False, False, False]) if body else ""
-    return ["## Runs without success", table] if body else []
+    parts = []
+    for title, listed in ((FAILED_TITLE, failures(runs)), (NOT_ENDED_TITLE, not_ended(runs))):
+        body = [[markdown_escape(text) for text in texts] for texts in listed]
+        table = markdown_table(["job", "status", "reason"], body, [False, False, False]) if body else ""
+        parts += [f"## {title}", table] if body else []
+    return parts
 
 
 def failures(runs: Sequence[Run], reason_length: int = 70) -> list[tuple[str, str, str]]:
-    """(job and run, status, reason) of the runs without success, as plain text."""
-    failed = [run for run in runs if not run.succeeded]
-    return [
-        (clean(_shortened_from_left(run.name, 55), 55), clean(run.status, 15), clean(run.reason, reason_length))
-        for run in failed
-    ]
+    """(job and run, status, reason) of the runs that ended without success, as plain text."""
+    return [_listed(run, reason_length) for run in runs if not run.succeeded and not run.running]
+
+
+def not_ended(runs: Sequence[Run], reason_length: int = 70) -> list[tuple[str, str, str]]:
+    """The same of the runs that have not ended, which nobody can call failed yet."""
+    return [_listed(run, reason_length) for run in runs if run.running]
+
+
+def _listed(run: Run, reason_length: int) -> tuple[str, str, str]:
+    return clean(_shortened_from_left(run.name, 55), 55), clean(run.status, 15), clean(run.reason, reason_length)
 
 
 def _shortened_from_left(text: str, limit: int) -> str:

@@ -19,7 +19,7 @@ from suite.results.report.study_lines import DASH, Line, StudyResult, study_resu
 from suite.results.report.tables import Footnotes, Table
 from suite.results.score.price import Prices
 from suite.results.score.step_fit import StepFit, fit_steps
-from suite.results.text import clean, markdown_escape
+from suite.results.text import clean, figure_text, markdown_escape
 
 _SMALL_NOTICE = (
     "Small version of the study (study.size=ci): it shows that the study runs, not what the article measured."
@@ -33,7 +33,8 @@ def studies_markdown(runs: Sequence[Run], prices: Prices | None = None) -> list[
         table = study_table(result, prices)
         body = [[markdown_escape(cell) for cell in cells] for cells in table.body]
         parts += [f"## {markdown_escape(study_title(result))}", *map(markdown_escape, study_texts(result))]
-        parts.append(markdown_table(table.header, body, table.right_aligned, len(result.keys)))
+        header = [markdown_escape(name) for name in table.header]  # a study's keys, of which a log may have any
+        parts.append(markdown_table(header, body, table.right_aligned, len(result.keys)))
         parts += ["\n".join(f"- {markdown_escape(line)}" for line in table.footer)] if table.footer else []
     return parts
 
@@ -51,8 +52,7 @@ def study_title(result: StudyResult) -> str:
 
 def study_texts(result: StudyResult) -> list[str]:
     """What stands above the table."""
-    labels = sorted({label for line in result.measured if line.row is not None for label in line.row.labels})
-    marked = f"Labels: {clean(', '.join(labels), 300)}." if labels else ""
+    marked = f"Labels: {clean(', '.join(result.labels), 300)}." if result.labels else ""
     return [
         text
         for text in (result.sentence, _SMALL_NOTICE if result.size == "ci" else "", marked, *_constants(result))
@@ -125,7 +125,7 @@ def step_fits(result: StudyResult) -> list[str]:
 def fit_text(fit: StepFit) -> str:
     """`step = 3.2 ± 0.4 ms + 0.051 ± 0.001 ms × samples of a device; no point is further off than 4 %`."""
     t0, c = (
-        f"{value * 1e3:.3g}" + ("" if error is None else f" ± {error * 1e3:.2g}")
+        figure_text(value * 1e3) + ("" if error is None else f" ± {figure_text(error * 1e3, 2)}")
         for value, error in ((fit.t0, fit.t0_error), (fit.c, fit.c_error))
     )
     text = f"step = {t0} ms + {c} ms × samples of a device"

@@ -10,6 +10,7 @@ from pathlib import Path
 from suite.common.run_folder import STUDY_FILES
 from suite.results.logs.collect import Run
 from suite.results.logs.recorded_telemetry import json_object
+from suite.results.score.condition import shared_labels
 from suite.results.score.groups import Group, Row, rows
 from suite.results.text import clean
 from workloads.api import Json, LoggedSettings, field_names
@@ -17,6 +18,8 @@ from workloads.api import Json, LoggedSettings, field_names
 DASH, OUT_OF_MEMORY = "–", "OOM"
 _LIMIT = 2_000
 """Cells of one study that are read."""
+_KEYS = 40
+"""Keys of one cell that are read."""
 _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     "batch": ("batch_size_global",),
     "gpus": ("batch_size_global",),
@@ -49,7 +52,7 @@ class Line:
     shown: str = ""
     """What then stands in place of figures: `OOM`, `–`, `failed`, `not run`."""
     notes: tuple[str, ...] = ()
-    """Why, or in what else the line differs from the others."""
+    """Why, or its own labels and in what else the line differs from the others."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,11 @@ class StudyResult:
     def measured(self) -> list[Line]:
         """The lines with figures."""
         return [line for line in self.lines if line.row is not None]
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels that all lines with figures share, to stand above them; those of single lines are in their notes."""
+        return shared_labels(line.row.labels for line in self.lines if line.row is not None)
 
 
 def study_results(runs: Sequence[Run]) -> list[StudyResult]:
@@ -97,7 +105,7 @@ def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Run
     for job, members in jobs.items():  # of a plan that is lost, or of an earlier command in the same folder
         texts = next((run.settings.study_cell for run in members if run.settings and run.settings.study == name), None)
         if texts is not None and job not in cells:
-            cells[job] = {"values": dict(text.partition("=")[::2] for text in texts)}
+            cells[job] = {"values": _clean_values([_pair(text) for text in texts])}
     keys = tuple(dict.fromkeys(key for cell in cells.values() for key in cell["values"]))
     lines = [line for job, cell in cells.items() for line in _lines(keys, cell, jobs.get(job, ()))]
     return StudyResult(
@@ -117,9 +125,18 @@ def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Json]]:
     cells = {}
     for cell in listed[:_LIMIT] if isinstance(listed, list) else []:
         if isinstance(cell, dict) and isinstance(cell.get("job"), str) and isinstance(cell.get("values"), dict):
-            values = {clean(str(key), 80): clean(str(value), 80) for key, value in cell["values"].items()}
-            cells[cell["job"]] = {**cell, "values": values}
+            cells[cell["job"]] = {**cell, "values": _clean_values(list(cell["values"].items()))}
     return cells
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return key, value
+
+
+def _clean_values(pairs: Sequence[tuple[object, object]]) -> dict[str, str]:
+    """Key to value of a cell; neither plans nor logs are trusted."""
+    return {clean(str(key), 80): clean(str(value), 80) for key, value in pairs[:_KEYS]}
 
 
 def _lines(keys: Sequence[str], cell: Mapping[str, Json], runs: Sequence[Run]) -> list[Line]:
@@ -138,14 +155,24 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Json], runs: Sequence[Run]) -
 
 
 def _with_differences(lines: Sequence[Line], keys: Iterable[str]) -> list[Line]:
-    """Each line with what tells it from most others and follows from no key of the study."""
+    """Each line with its own labels, and with what tells it from most others and follows from no key of the study."""
     explained = {name for key in keys for name in (_OWN_FIELD.get(key, ""), *_FOLLOWS.get(key, ()))}
     names = [name for name in field_names(Group, row=True) if name not in explained and name not in _NEVER_SAID]
     groups = [line.row.group for line in lines if line.row is not None]
     usual = {
         name: Counter(str(getattr(group, name)) for group in groups).most_common(1)[0][0] for name in names if groups
     }
-    return [line if line.row is None else replace(line, notes=_differences(line.row.group, usual)) for line in lines]
+    shared = shared_labels(line.row.labels for line in lines if line.row is not None)
+    return [
+        line
+        if line.row is None
+        else replace(line, notes=(*_own_labels(line.row, shared), *_differences(line.row.group, usual)))
+        for line in lines
+    ]
+
+
+def _own_labels(row: Row, shared: Sequence[str]) -> list[str]:
+    return [clean(label, 120) for label in row.labels if label not in shared]
 
 
 def _differences(group: Group, usual: Mapping[str, str]) -> tuple[str, ...]:

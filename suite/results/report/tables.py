@@ -56,7 +56,9 @@ _FIELD_LABELS = {
     "thread_waiting": "threads wait",
     "targets": "target",
 }
-_KNOWN_LABELS = {"demo", "synthetic", "cpu"}
+MAX_DEVIATIONS = 4_000
+"""Characters of deviations: far more than a run of ours has, against hostile logs."""
+KNOWN_LABELS = {"demo", "synthetic", "cpu"}
 """Labels that the heading or the device already shows."""
 
 
@@ -75,8 +77,13 @@ def constant_texts(rows: Sequence[Row]) -> list[str]:
         text for name in _OF_FRAMEWORK if name not in own_column for text in [_of_frameworks(rows, name)] if text
     ]
     if not _differs(rows, "deviations") and group.deviations:
-        texts.append("leaves the closed rules: " + clean("; ".join(group.deviations), 300))
+        texts.append(_deviations_text(group.deviations))
     return texts
+
+
+def _deviations_text(deviations: Sequence[str]) -> str:
+    """In full: what makes a result no official one is nothing to cut."""
+    return "leaves the closed rules: " + clean("; ".join(deviations), MAX_DEVIATIONS)
 
 
 def _constant_text(group: Group, name: str) -> str:
@@ -279,10 +286,10 @@ def row_cost_text(row: Row, prices: Prices | None) -> str:
 
 def _row_footnotes(row: Row, rows: Sequence[Row]) -> list[str]:
     group = row.group
-    texts = [clean(label, 80) for label in row.labels if label not in _KNOWN_LABELS]
+    texts = [clean(label, 80) for label in row.labels if label not in KNOWN_LABELS]
     if _differs(rows, "deviations"):
-        texts += ["leaves the closed rules: " + clean(text, 80) for text in group.deviations]
-    return texts + ([] if group.profile in ("demo", "synthetic") else list(row.score.notes))
+        texts += [_deviations_text([text]) for text in group.deviations]
+    return [*texts, *row.score.notes]
 
 
 def _own_hyperparameters(row: Row, rows: Sequence[Row]) -> str:
@@ -301,7 +308,7 @@ def _differ_only_in_hyperparameters(one: Group, other: Group) -> bool:
 def _footer(rows: Sequence[Row], prices: Prices | None) -> list[str]:
     lines = ["devices: nodes × devices per node."] if _several_nodes(rows) else []
     lines += _speedup_footer(rows) if _scaled(rows) else []
-    methods = _methods(rows)
+    methods = _methods(rows) if rows[0].group.to_target else ()  # runs of fixed length have neither column
     if methods:
         mean = f"time: {next(iter(methods))} runs, where there are several; " if len(methods) == 1 else ""
         lines.append(f"{mean}spread: fastest–slowest ± standard deviation.")
@@ -333,13 +340,10 @@ def _speedup_footer(rows: Sequence[Row]) -> list[str]:
 
 
 def runs_text(row: Row) -> str:
-    """`3 of 5, 1 failed`: successful runs, runs that the rules require, failed runs.
-
-    The rules require none of a demo or of synthetic data: `1`.
-    """
+    """`3 of 5, 1 failed`: successful runs, runs that the rules require if they require any, failed runs."""
     score = row.score
     text = str(score.runs_successful)
-    if score.runs_required is not None and row.group.profile not in ("demo", "synthetic"):
+    if score.runs_required is not None:
         text += f" of {score.runs_required}"
     return text + (f", {score.runs_failed} failed" if score.runs_failed else "")
 

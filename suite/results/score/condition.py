@@ -37,6 +37,12 @@ def busy_labels(condition: str) -> tuple[str, ...]:
     return (condition,) if condition.startswith(BUSY) else ()
 
 
+def shared_labels(labels: Iterable[Iterable[str]]) -> list[str]:
+    """Of the labels of several results those that all of them have."""
+    every = [set(one) for one in labels]
+    return sorted(set.intersection(*every)) if every else []
+
+
 def merged_labels(labels: Iterable[str]) -> tuple[str, ...]:
     """The labels of several results, each once; those of busy machines, where they differ, as one `busy machine`."""
     found = dict.fromkeys(labels)

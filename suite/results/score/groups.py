@@ -155,11 +155,12 @@ def _row(group: Group, members: Sequence[Run]) -> Row:
 
 
 def _score(group: Group, members: Sequence[Run], timed: Sequence[TimedRun]) -> Score:
+    """Its score; no rule asks for a number of demo or synthetic runs, or of runs of fixed length."""
     readings = [run.reading.record for run in members if run.reading is not None]
     benchmark = readings[0].benchmark if readings else ""
     settings = members[0].settings
     required = settings.runs_required if settings is not None else None
-    if not group.to_target:
+    if not group.to_target or group.profile in ("demo", "synthetic"):
         return score(timed, len(members) - len(timed))
     first = FIRST_CONVERGED if benchmark == "ncf" else None
     return score(timed, len(members) - len(timed), required or RUNS_REQUIRED.get(benchmark), first)
@@ -177,6 +178,7 @@ def _timed(record: RunRecord) -> TimedRun:
         train_seconds=sum(block.train_seconds or 0.0 for block in blocks) or None,
         steps=record.timed_steps or None,
         energy_joules=recorded.energy_joules if recorded is not None else None,
+        seed=record.seed,
     )
 
 

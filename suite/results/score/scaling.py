@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from suite.results.score.bootstrap import CONFIDENCE_LEVEL, Bootstrap, Interval, RatioIntervals
+from suite.results.score.bootstrap import CONFIDENCE_LEVEL, MINIMUM_RUNS, Bootstrap, Interval, RatioIntervals
 from suite.results.score.condition import merged_labels
 from suite.results.score.family_labels import differing_values
 from suite.results.score.measurement import Measurement, by_family
@@ -16,6 +16,8 @@ PRINTED_TOLERANCE = 0.003
 """Relative difference allowed between a printed speedup and its own tables: the article's figures are rounded."""
 ACROSS_NODES = "across nodes: the network between them counts"
 """The flag of a speedup from one number of nodes to another."""
+OTHER_SEEDS = "epochs to target vary from seed to seed; runs of different seeds"
+"""How the flag of epochs that differ between too few runs begins."""
 SAME_EPOCHS = 0.005
 """Epochs ratios nearer to 1 than this print as 1.00 and are called the same."""
 _ROUNDING = 1e-6
@@ -178,7 +180,7 @@ def _make_pair(
         interval_efficiency=intervals.efficiency,
         no_interval=why,
         scaling_kind=scaling_kind(before, after),
-        flags=(*flags, *_difference_flags(before, after)),
+        flags=(*flags, *_difference_flags(before, after), *(_seeds_flag(before, after) if to_target else ())),
     )
 
 
@@ -208,6 +210,18 @@ def _difference_flags(before: Measurement, after: Measurement) -> Iterator[str]:
         yield ACROSS_NODES
     if dict(before.targets) != dict(after.targets):
         yield f"target differs: {_targets(before)} and {_targets(after)}"
+
+
+def _seeds_flag(before: Measurement, after: Measurement) -> Iterator[str]:
+    """That epochs differ between too few runs of other seeds, where the same global batch should need the same epochs."""
+    differ = _ratio(before.score.epochs, after.score.epochs)
+    if scaling_kind(before, after) != "strong" or differ is None or abs(differ - 1) < SAME_EPOCHS:
+        return
+    one, other = ({run.seed for run in item.runs} for item in (before, after))
+    few, many = sorted((len(before.runs), len(after.runs)))
+    if 0 < few < MINIMUM_RUNS and None not in one | other and one != other:
+        counts = f"{few} and {many}" if few != many else f"{'one' if few == 1 else few} each"
+        yield f"{OTHER_SEEDS} ({counts}) do not show that devices change them"
 
 
 def _targets(item: Measurement) -> str:

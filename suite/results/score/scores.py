@@ -27,6 +27,8 @@ class TimedRun:
     """Optimizer steps in them."""
     energy_joules: float | None = None
     """Of all devices, from telemetry; None where power was not measured."""
+    seed: int | None = None
+    """As logged; None if unknown."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 import argparse
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from suite.commands import check
 from suite.compliance.check import RULES_FOLDER, check_file, find_rule_file
 from suite.compliance.complaints import condition_text
 from suite.compliance.rulesets import installed
+from tests.suite.results.fake_logs import SUITE_RUN
+from tests.suite.results.fake_logs import line as record_line
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "logs"
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -260,7 +263,25 @@ def test_log_of_a_run_that_goes_on_is_not_called_cut_off(tmp_path):
     path = tmp_path / "result_0.txt"
     path.write_bytes(DEMO.read_bytes()[:4000])
     (tmp_path / "status.json").write_text('{"status": "running"}', encoding="utf-8")
-    assert check_file(path).text.startswith("has not ended yet, or its controller was killed: the log has no run_stop")
+    verdict = check_file(path)
+    assert not verdict.judged
+    assert verdict.text == "has not ended yet, or its controller was killed; check it again when it has ended"
+
+
+@pytest.mark.parametrize(("profile", "status"), [("demo", "success"), ("reference", "success"), ("demo", "aborted")])
+def test_a_demo_that_reached_its_own_target_needs_no_other(tmp_path, profile, status):
+    path, lines = tmp_path / "result_0.txt", (DATA / "0.7.0" / "ssd.txt").read_text().splitlines()
+    settings = {**SUITE_RUN, "workload": "ssd", "profile": profile, "targets": {"map": 0.1}}
+    lines = [re.sub(r'("key": "eval_accuracy", "value": )[\d.]+', r"\g<1>0.2", text) for text in lines]
+    start = next(place for place, text in enumerate(lines) if '"run_start"' in text)
+    path.write_text(
+        "\n".join([*lines[:start], record_line(0, "suite_run", settings), *lines[start:]]).replace("success", status)
+    )
+    verdict = check_file(path)
+    assert verdict.passed == (profile == "demo" and status == "success")
+    remark = "a demo run need not reach MLPerf's target: at least 0.230 and below 1.0"
+    assert verdict.remarks == ((remark,) if verdict.passed else ())
+    assert verdict.passed or any(item.key == "eval_accuracy" for item in verdict.complaints)
 
 
 @pytest.mark.parametrize("key", ["init_start", "opt_weight_decay", "eval_start"])
@@ -384,14 +405,15 @@ def test_every_log_below_a_folder_of_runs_is_checked(tmp_path, capsys):
     assert [line[:4] for line in out[:2]] == ["PASS", "PASS"]
     assert all("log format valid; demo target has no relation to MLPerf" in line for line in out[:2])
     assert out[2] == "2 of 2 pass (not verified by MLCommons Association)"
-    for name, status in (("running", "running"), ("died", "rank_died")):
+    for code, name, status in ((0, "running", "running"), (1, "died", "rank_died")):
         (tmp_path / name / "run_0").mkdir(parents=True)
         (tmp_path / name / "run_0" / "status.json").write_text(json.dumps({"status": status, "reason": "why"}))
-    assert run(tmp_path) == 1
+        assert run(tmp_path) == code
     out = capsys.readouterr().out
-    assert "the run has not ended; check it again when it has" in out
+    assert "has not ended yet, or its controller was killed; check it again when it has ended" in out
+    assert "2 of 2 pass, 1 not judged" in out
     assert "there is no log to check: rank_died, why" in out
-    assert "2 of 4 pass" in out
+    assert "2 of 3 pass, 1 not judged" in out
 
 
 def test_hostile_text_is_printed_clean(tmp_path, capsys):

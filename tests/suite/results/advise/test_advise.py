@@ -249,6 +249,8 @@ def test_no_run_succeeded_is_one_line(tmp_path):
     done = suite(tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "no run succeeded (1 of 1 did not); the reasons: suite report" in done.stderr
+    write_run(tmp_path, "b", 0, log=False, status={"status": "running"})
+    assert "no run succeeded (1 of 2 did not, 1 of 2 has not ended); the reasons" in suite(tmp_path).stderr
 
 
 def test_runs_of_fixed_length_alone_are_one_line(tmp_path):

@@ -479,6 +479,12 @@ def test_command_says_what_is_wrong_in_one_line(tmp_path):
         assert result.stdout == ""
 
 
+def test_a_run_that_has_not_ended_is_counted_apart(tmp_path):
+    runs(tmp_path, [12.0])
+    write_run(tmp_path, "later", log=False, status={"status": "running"})
+    assert result_set_from_logs([tmp_path], "ours").left_out == ("1 of 2 has not ended (suite report lists them)",)
+
+
 def test_nothing_comparable_is_exit_1_with_the_reasons(tmp_path):
     runs(tmp_path, [12.0], devices=8)
     result = suite(tmp_path, "--to", "v0.5/NVIDIA/dgx1")

@@ -22,7 +22,7 @@ from suite.results.html.charts import (
 from suite.results.html.curves import blocks, file_name, table_charts
 from suite.results.html.export import inline_svg, write_files
 from suite.results.html.figures import draw, matplotlib_settings, number_text, spread_labels
-from suite.results.html.labels import row_labels
+from suite.results.html.labels import row_labels, shown_labels
 from suite.results.html.scaling_curves import scaling_charts
 from suite.results.logs.collect import collect
 from suite.results.published.csv_files import find_published_results
@@ -64,7 +64,7 @@ def test_curves_hold_the_evaluations_of_the_log(tmp_path):
     assert (over_epochs.target, over_epochs.target_label, over_epochs.labels) == (
         0.635,
         "target 0.635",
-        ("cpu", "demo"),
+        ("demo", "cpu"),
     )
     (series,) = over_time.series
     assert over_time.x_label == "seconds"
@@ -95,6 +95,17 @@ def test_blocks_without_an_evaluation_lie_at_the_seconds_worked_so_far(tmp_path)
     assert [seconds for seconds, _, _ in blocks(run.reading.record)] == [1.75, 3.5]
 
 
+def test_labels_that_must_not_be_missed_come_first_and_others_are_counted():
+    assert shown_labels(["straggler 5 ms", "cpu", "async", "synthetic"]) == (
+        "synthetic",
+        "cpu",
+        "async",
+        "straggler 5 ms",
+    )
+    several = [f"a label {number}" for number in range(8)]
+    assert shown_labels([*several, "cpu", "demo"]) == ("demo", "cpu", *several[:4], "and 4 more")
+
+
 def test_labels_say_what_tells_rows_apart(tmp_path):
     write_run(tmp_path, "a", devices=1)
     write_run(tmp_path, "b", devices=2)
@@ -118,7 +129,7 @@ def test_time_over_devices_and_speedup(tmp_path):
     (found,) = scaling_charts(measurements(rows(collect([tmp_path]))))
     assert (found.unit, found.times[0].paths[0]) == ("seconds", ((1.0, 8.0), (2.0, 4.0), (4.0, 2.5)))
     assert found.speedups[0].paths[0] == ((1.0, 1.0), (2.0, 2.0), (4.0, 3.2))
-    assert found.labels == ("cpu", "demo")
+    assert found.labels == ("demo", "cpu")
 
 
 def test_one_number_of_devices_is_no_curve_but_stands_beside_published_ones(tmp_path):

@@ -119,6 +119,14 @@ def test_shares_of_waiting_and_of_evaluation_stand_beside_a_run():
     assert list(_time_fractions(SimpleNamespace(throughput=[]))) == []
 
 
+def test_a_run_that_has_not_ended_is_in_no_list_of_failures(tmp_path):
+    write_run(tmp_path / "logs", "ncf-1")
+    write_run(tmp_path / "logs", "ncf-2", log=False, status={"status": "running"})
+    headings = re.findall(r"<h2>([^<]*)</h2>", page(tmp_path / "logs", tmp_path).source)
+    assert "Runs that have not ended" in headings
+    assert "Runs without success" not in headings
+
+
 def test_what_was_not_measured_has_no_section(tmp_path):
     root = tmp_path / "logs"
     write_run(root, "ncf-1")
@@ -141,7 +149,7 @@ def test_labels_and_reservation_stand_at_every_table_and_in_every_figure(tmp_pat
     sweep(root, labels=["demo", "cpu", "oversubscribed"])
     found = page(root, tmp_path, published=[item.measurement for item in find_published_results("dgx1-article")])
     for svg in re.findall(r"<svg.*?</svg>", found.source, re.DOTALL):
-        assert "cpu · demo · oversubscribed · Not verified by MLCommons Association" in svg
+        assert "demo · cpu · oversubscribed · Not verified by MLCommons Association" in svg
     tables = found.tags.count("table")
     assert tables == 5  # overview, the article's overview, published results beside ours, results, speedups
     below = re.findall(r'<div class="below">.*?</div>', found.source)

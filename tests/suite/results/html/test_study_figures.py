@@ -41,7 +41,7 @@ def test_curves_over_the_samples_of_a_device(tmp_path):
     assert [x for x, _ in path] == [16, 64]
     assert [y for _, y in path] == pytest.approx([1600, 3200])
     assert chart.note == "Not drawn: per_device:4096: OOM"
-    assert chart.labels == ("cpu", "demo")
+    assert chart.labels == ("demo", "cpu")
 
 
 def test_bars_keep_a_place_for_what_could_not_run(tmp_path):

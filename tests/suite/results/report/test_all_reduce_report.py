@@ -9,7 +9,7 @@ import pytest
 from suite.results.html.page import write_html
 from suite.results.html.study_figures import all_reduce_charts
 from suite.results.logs.collect import collect
-from suite.results.report.all_reduce import all_reduce_table, split
+from suite.results.report.all_reduce import all_reduce_table, row_names, split
 from suite.results.report.report import report_csv, report_text
 from suite.results.report.study_columns import row_value
 from suite.results.score.groups import rows
@@ -20,11 +20,11 @@ ALPHA, BANDWIDTH = 40e-6, 2e9
 SIZES = [1024 * 4**power for power in range(6)]
 
 
-def write_sums(root, job="sums", devices=2, alpha=ALPHA, bandwidth=BANDWIDTH, **options):
+def write_sums(root, job="sums", devices=2, alpha=ALPHA, bandwidth=BANDWIDTH, sizes=SIZES, **options):
     """A run of all-reduces whose times are those of a ring exactly."""
     timed = [
         {"bytes": size, "count": 20, "median_us": seconds * 1e6, "mean_us": seconds * 1.1e6}
-        for size in SIZES
+        for size in sizes
         for seconds in [2 * (devices - 1) * (alpha + size / devices / bandwidth)]
     ]
     event = {"devices": devices, "warmups": 5, "how": "a clock", "sizes": timed}
@@ -52,6 +52,25 @@ def test_table_and_fit_stand_in_a_section_of_their_own(tmp_path):
         float(last["bus GB/s"]) == float(last["algorithm GB/s"]) == pytest.approx((1 << 20) / seconds / 1e9, rel=1e-2)
     )
     assert "link asked for: auto, topology.json shows one machine, 1 socket" in table.footer[0]
+
+
+def test_large_figures_are_written_out_and_rows_of_one_name_told_apart(tmp_path):
+    busy = {"busy": ["others took 48 % of its cores"]}
+    write_sums(tmp_path, "small", alpha=6e-3)
+    write_sums(tmp_path, "large", sizes=[*SIZES, 1 << 22], batch_size_global=1 << 22)
+    write_sums(tmp_path, "other", sizes=[*SIZES, 1 << 22], batch_size_global=1 << 22, condition=busy)
+    table = rows(collect([tmp_path]))
+    text = " ".join(report_text([tmp_path]).split())
+    assert "e+" not in text
+    assert "| 12,001 |" in text
+    assert "α 6,000 ± " in text
+    names = row_names(table)
+    assert len(set(names)) == len(names) == 2
+    assert sorted(names) == [f"pytorch, 2 devices, fp32, laptop, up to {size} MiB" for size in (1, 4)]
+    assert "Labels: cpu, synthetic." in text
+    assert "1 socket; busy machine (1 of 2 runs): others took 48 % of its cores" in text
+    again = row_names([*table, *table])
+    assert len(set(again)) == len(again)
 
 
 def test_no_other_table_and_no_measurement_has_it(tmp_path):

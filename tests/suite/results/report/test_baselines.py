@@ -44,6 +44,17 @@ def test_time_to_target_over_one_device_and_what_else_differs(tmp_path):
     assert "(a) precision bf16, of the other fp32" in section
 
 
+def test_labels_of_both_results_stand_with_the_ratio(tmp_path):
+    busy = {"busy": ["others took 48 % of its cores"]}
+    write_run(tmp_path, "one", condition=busy)
+    write_run(tmp_path, "two", devices=2, labels=["demo", "cpu", "oversubscribed"])
+    found, section = ratios(tmp_path, "gpus=1")
+    assert found == {("pytorch", "cpu", "1"): "1.00 (a)", ("pytorch", "cpu", "2"): "1.00 (b) (c)"}
+    assert "(a) busy machine: others took 48 % of its cores" in section
+    assert "(b) oversubscribed" in section
+    assert "(c) the other: busy machine: others took 48 % of its cores" in section
+
+
 def test_other_work_is_not_divided(tmp_path):
     write_run(tmp_path, "a", framework="pytorch", samples=1000, **FIXED)
     write_run(tmp_path, "b", framework="mxnet", samples=500, **FIXED)

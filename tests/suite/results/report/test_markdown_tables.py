@@ -63,6 +63,13 @@ def test_text_is_wrapped_and_tables_and_headings_are_not():
     assert all(len(line) <= WIDTH for line in lines[2:])
 
 
+@pytest.mark.parametrize("block", ["# heading", "> quotation", "- item", "---"])
+def test_a_broken_line_begins_no_block(block):
+    long = "x" * (WIDTH - 1)
+    assert wrapped(f"{long} {block}").splitlines()[1] == "\\" + block
+    assert wrapped(f"- {long[2:]} {block}").splitlines()[1] == "  \\" + block
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(4.56, "4.6 s"), (0.0123, "0.0123 s"), (119.4, "119.4 s"), (120.0, "2.00 min"), (1224.6, "20.41 min")],

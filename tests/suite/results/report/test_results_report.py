@@ -129,7 +129,7 @@ def test_failures_are_counted_and_listed(tmp_path):
     write_run(tmp_path, "ncf-2", 0, log=False, status={**FAILED, "status": "hung", "reason": "no progress"})
     write_run(tmp_path, "ncf-3", 0, log=False, status={"status": "running", "reason": ""})
     (row,) = table(tmp_path)
-    assert (row.score.runs_successful, row.score.runs_failed, row.score.runs_required) == (3, 2, 100)
+    assert (row.score.runs_successful, row.score.runs_failed, row.score.runs_required) == (3, 2, None)
     text = report_text([tmp_path])
     assert "| 3, 2 failed |" in text
     listed = [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| ncf-")]
@@ -148,7 +148,9 @@ def test_a_log_that_still_grows_is_no_broken_one(tmp_path):
     kept = [line for line in log.read_text(encoding="utf-8").splitlines() if "run_stop" not in line]
     log.write_text("\n".join(kept) + "\n", encoding="utf-8")
     text = report_text([tmp_path])
-    assert "| ncf-2/run_0 | running | has not ended yet, or its controller was killed |" in text
+    _, listed = text.split("## Runs that have not ended")
+    assert "| ncf-2/run_0 | running | has not ended yet, or its controller was killed |" in listed
+    assert "## Runs without success" not in text
     assert "could not be read" not in text
 
 
@@ -207,6 +209,16 @@ def test_demo_report_reads_well(tmp_path):
     assert cells[2] == first
     assert cells[3][:4] == ["pytorch", "2", "1", "3.0 s"]
     assert len({len(line) for line in lines[start : start + 5]}) == 1
+
+
+def test_epochs_of_other_seeds_are_not_credited_to_devices(tmp_path):
+    for framework, epochs in (("pytorch", 3), ("mxnet", 2)):
+        for devices, qualities in ((1, (0.3, 0.65)), (2, (*[0.3] * (epochs - 1), 0.65))):
+            write_run(tmp_path, f"{framework}{devices}", framework=framework, devices=devices, qualities=qualities,
+                      keys={"seed": devices})  # fmt: skip
+    text = " ".join(report_text([tmp_path]).split())
+    assert "Epochs to target vary from seed to seed; runs of different seeds (one each) do not show" in text
+    assert "that devices change them: pytorch, 1 → 2." in text
 
 
 def test_profiles_have_tables_of_their_own(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from suite.results.logs.collect import collect, skipped
 from suite.results.report.report import report_text
-from suite.results.report.studies import fits, number_text, study_table
+from suite.results.report.studies import fits, number_text, study_table, study_texts
 from suite.results.report.study_columns import COLUMNS, column_names
 from suite.results.report.study_lines import study_results
 from suite.results.score.price import parse_prices
@@ -81,6 +81,18 @@ def test_logs_alone_are_enough(tmp_path):
     assert report_text([tmp_path]).index("## Study own: ncf on laptop (demo)") < report_text([tmp_path]).index(
         "## ncf on laptop"
     )
+
+
+def test_hostile_cells_and_units_of_a_log_stay_text(tmp_path):
+    evil = ["gpus=1\x1b[2J", "<script>|`x\nINJECTED=v\n# Heading"]
+    folder = run(tmp_path, "one", evil)
+    log = folder / "result_0.txt"
+    log.write_text(log.read_text().replace('"throughput":', '"rates": {"<b>tok|`": 5}, "throughput":'))
+    text = report_text([tmp_path])
+    assert "In &lt;b>tok\\|\\`/s: 5" in text
+    assert not any(raw in text for raw in ("\x1b", "<script>", "<b>", "\nINJECTED", "\n# Heading"))
+    header = next(line for line in text.splitlines() if line.startswith("| gpus"))
+    assert header.startswith("| gpus   | &lt;script>\\|\\`x INJECTED |")
 
 
 def test_the_plan_is_no_file_that_a_report_skips(tmp_path):
@@ -218,6 +230,15 @@ def test_small_studies_and_labels_are_said(tmp_path):
     assert "What it is." in text
     assert "Small version of the study" in text
     assert "Labels: cpu, demo." in text
+
+
+def test_labels_of_single_lines_mark_these_lines(tmp_path):
+    run(tmp_path, "one", ["update.kind=sync"], condition={"busy": ["others took 48 % of its cores"]})
+    run(tmp_path, "two", ["update.kind=async"], labels=["async", "cpu", "demo"])
+    result = only_result(tmp_path)
+    assert "Labels: cpu, demo." in study_texts(result)
+    assert column(result, "samples/s") == ["1,010 (a)", "1,010 (b)"]
+    assert study_table(result).footer == ("(a) busy machine: others took 48 % of its cores", "(b) async")
 
 
 def test_names_of_columns():

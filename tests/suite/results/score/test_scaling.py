@@ -54,6 +54,30 @@ def make_measurement(devices, runs=((100.0, 10.0),), **changed):
     return Measurement(**{**values, **changed})
 
 
+def seeded(devices, seeds, epochs, **changed):
+    item = make_measurement(devices, [(100.0, epochs)] * len(seeds), **changed)
+    return replace(item, runs=tuple(replace(run, seed=seed) for run, seed in zip(item.runs, seeds, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "counts"),
+    [
+        (([1], 10.0), ([2], 12.0), "one each"),
+        (([1, 2], 10.0), ([3, 4], 12.0), "2 each"),
+        (([1, 2, 3], 10.0), ([4], 12.0), "1 and 3"),
+        (([1], 10.0), ([1], 12.0), ""),
+        (([1], 10.0), ([None], 12.0), ""),
+        (([1], 10.0), ([2], 10.0), ""),
+        (([1, 2, 3], 10.0), ([4, 5, 6], 12.0), ""),
+    ],
+)
+def test_a_few_runs_of_other_seeds_credit_no_epochs_to_devices(one, other, counts):
+    pair = scaling_pair(seeded(1, *one), seeded(2, *other))
+    words = f"epochs to target vary from seed to seed; runs of different seeds ({counts}) do not show that devices change them"
+    assert pair.flags == ((words,) if counts else ())
+    assert scaling_pair(seeded(1, *one), seeded(2, *other, batch_size_global=8192)).flags == ()
+
+
 def article():
     return [item.measurement for item in load_published_results() if item.round == ARTICLE]
 
@@ -342,8 +366,10 @@ def test_numbers_out_of_range_give_no_interval(tmp_path):
 
 def test_our_logs_give_the_speedup_of_the_report(tmp_path):
     for index, (epochs, seconds) in enumerate([(3, 2.0), (5, 2.5), (4, 2.25), (9, 1.75), (6, 3.0)]):
-        write_run(tmp_path, "a", index, qualities=[0.1] * (epochs - 1) + [0.65], seconds_per_epoch=seconds, devices=1)
-        write_run(tmp_path, "b", index, qualities=[0.1] * epochs + [0.65], seconds_per_epoch=seconds / 3, devices=4)
+        write_run(tmp_path, "a", index, qualities=[0.1] * (epochs - 1) + [0.65], seconds_per_epoch=seconds, devices=1,
+                  profile="reference")  # fmt: skip
+        write_run(tmp_path, "b", index, qualities=[0.1] * epochs + [0.65], seconds_per_epoch=seconds / 3, devices=4,
+                  profile="reference")  # fmt: skip
     table = rows(collect([tmp_path]))
     (pair,) = scaling_pairs(measurements(table))
     assert pair.total == pytest.approx(table[1].speedup.total, rel=1e-12)
