@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from suite.results.predict.comparable import comparable, over_batches
 from suite.results.predict.epochs import UNKNOWN, Epochs, epochs_at
 from suite.results.predict.law import LEVEL, Fit
 from suite.results.predict.links import MeasuredLink, link_of, with_link
@@ -19,6 +21,7 @@ from suite.results.predict.step import DEFAULT_OVERLAP, StepCost, fit_overlap, f
 from suite.results.predict.systems import System
 from suite.results.predict.validate import of_workload
 from suite.results.score.condition import merged_labels
+from suite.results.score.family_labels import family_settings
 from suite.results.score.measurement import Measurement
 from workloads.api import GradientTraffic
 
@@ -40,38 +43,16 @@ _PARAMETERS: Mapping[str, tuple[int, int]] = {
 """Trained parameters and tensors of the reference models, as the suite builds them (a test counts); gradients are float32."""
 
 
-def comparable(items: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Measurements that one prediction may rest on, in order of devices: like a family, but over all batches.
-
-    Those without a known batch or without any figure are left out. Raises ValueError if none is left.
-    """
-    groups: dict[tuple[object, ...], list[Measurement]] = {}
-    for item in items:
-        if item.batch_size_global and (item.score.seconds_per_epoch or item.score.samples_per_second):
-            key: tuple[object, ...] = (
-                item.origin,
-                item.workload,
-                item.submitter,
-                item.series if item.origin == "ours" else item.hardware,
-            )
-            key += (item.hardware, item.precision, item.profile, item.clock, tuple(sorted(item.targets.items())))
-            groups.setdefault(key, []).append(item)
-    if not groups:
-        raise ValueError(
-            "a prediction needs runs with a known batch and a time per epoch or a rate, and there are none"
-        )
-    return [sorted(group, key=lambda item: (item.devices, item.batch_size_global or 0)) for group in groups.values()]
-
-
 def forecasts(items: Sequence[Measurement], wanted: Wanted) -> list[Forecast]:
     """A forecast for each group of comparable measurements that one can be made for.
 
     Raises ValueError, the first reason, if there is none.
     """
-    made, reasons = [], []
-    for group in comparable(items):
+    made, reasons, groups = [], [], comparable(items)
+    named = [[replace(item, family=over_batches(item)) for item in group] for group in groups]
+    for group, settings in zip(groups, family_settings(named), strict=True):
         try:
-            made.append(forecast(group, wanted))
+            made.append(replace(forecast(group, wanted), settings=settings))
         except ValueError as error:
             reasons.append(str(error))
     if not made:

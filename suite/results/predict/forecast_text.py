@@ -35,7 +35,8 @@ def forecast_title(forecast: Forecast) -> str:
     title = WORKLOAD_TITLES.get(forecast.workload, clean(forecast.workload, 40))
     tags = [tag for tag in dict.fromkeys((forecast.profile, *forecast.labels)) if tag and tag != "published"]
     labels = f" ({clean(', '.join(tags), 120)})" if tags else ""
-    return f"{title}: {clean(forecast.series, 80)}{labels}"
+    settings = f", {forecast.settings}" if forecast.settings else ""
+    return f"{title}: {clean(forecast.series, 80)}{labels}{settings}"
 
 
 def how_text(forecast: Forecast) -> str:
@@ -142,7 +143,7 @@ def _numbers(value: Range, text: object) -> str:
 
 
 _COLUMNS = (
-    *("workload", "series", "profile", "labels", "kind", "devices", "batch_size_global", "batch_unit"),
+    *("workload", "series", "settings", "profile", "labels", "kind", "devices", "batch_size_global", "batch_unit"),
     *("seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high"),
     *("samples_per_second", "samples_per_second_low", "samples_per_second_high"),
     *("epochs_to_target", "epochs_source", "seconds_to_target", "seconds_to_target_low", "seconds_to_target_high"),
@@ -163,6 +164,7 @@ def _csv_row(forecast: Forecast, point: Point) -> dict[str, object]:
     return {
         "workload": csv_cell(forecast.workload),
         "series": csv_cell(forecast.series),
+        "settings": csv_cell(forecast.settings),
         "profile": csv_cell(forecast.profile),
         "labels": csv_cell("; ".join(forecast.labels)),
         "kind": "measured" if point.measured else LABEL,

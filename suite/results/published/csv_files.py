@@ -195,6 +195,7 @@ def _round_result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[
         ),
         runs=timed,
         note=row.get("note", ""),
+        division=row.get("division", ""),
     )
     return PublishedResult(row["round"], row["submitter"], row["system"], benchmark, row, measurement)
 

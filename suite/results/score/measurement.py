@@ -54,6 +54,8 @@ class Measurement:
     note: str = ""
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     """Ours: logged `opt_*` and `model_*` keys with their values as JSON; they distinguish settings on one device count."""
+    division: str = ""
+    """`closed` or `open`, or both; empty where it is not known."""
     nodes: int = 1
     """1 also where it is not known."""
     sample_unit: str = ""
@@ -109,8 +111,14 @@ def _measurement(row: Row) -> Measurement:
         score=row.score if group.to_target else replace(row.score, seconds=None, epochs=None),
         runs=row.runs,
         hyperparameters=dict(group.hyperparameters),
+        division=_division(row),
         gradients=row.gradients,
     )
+
+
+def _division(row: Row) -> str:
+    named = {run.reading.record.division for run in row.attempts if run.reading is not None}
+    return " and ".join(sorted(named - {""}))
 
 
 def samples_per_batch_unit(row: Row) -> float | None:

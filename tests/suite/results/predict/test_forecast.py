@@ -12,8 +12,9 @@ from suite.plan.jobs import kinds
 from suite.plan.settings import resolve_settings
 from suite.results.advise.advise import advise
 from suite.results.html.scaling_curves import forecast_charts
+from suite.results.predict.comparable import comparable
 from suite.results.predict.epochs import UNKNOWN, epochs_at, reference_points
-from suite.results.predict.forecast import comparable, forecast, gradients_of
+from suite.results.predict.forecast import forecast, forecasts, gradients_of
 from suite.results.predict.forecast_text import forecasts_csv, forecasts_text
 from suite.results.predict.links import measured_links, with_link
 from suite.results.predict.observations import observation
@@ -158,6 +159,26 @@ def test_parts_of_a_step_from_our_logs(batch_study):
     assert "t0 2 ms, c 0.01 ms a sample" in one.method
     assert [one.efficiency(point) for point in one.points if point.measured] == pytest.approx([1.0, 1.0, 1.0])
     assert set(one.labels) == {"demo", "cpu"}
+
+
+def test_runs_of_another_mode_have_a_forecast_of_their_own_that_says_so(batch_study):
+    for batch in (64, 256):
+        write_run(
+            batch_study / "logs", f"forward-{batch}", mode="forward", stop="steps:100", qualities=(None,), status="success",
+            batch_size_global=batch, batch_rule=f"per_device:{batch}", keys={"global_batch_size": batch},
+        )  # fmt: skip
+    items = measurements_below([batch_study / "logs"])
+    wanted = Wanted((4,), 256.0, system=find_system("pcie"), gradients=GradientTraffic(8e6))
+    made = {("mode forward" in one.settings): one for one in forecasts(items, wanted)}
+    assert len(made[False].points) == 4, "three measured batches, and the prediction"
+    assert len(made[True].points) == 3
+    assert "batch rule" not in made[True].settings, "what only names the batch does not tell them apart"
+    text = forecasts_text(list(made.values()))
+    assert "mode train" in text.replace("\n", " ")
+    assert "mode forward" in text.replace("\n", " ")
+    assert {row["settings"] for row in csv.DictReader(io.StringIO(forecasts_csv(list(made.values()))))} == {
+        one.settings for one in made.values()
+    }
 
 
 def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
