@@ -15,7 +15,13 @@ from suite.results.predict.comparable import comparable, over_batches
 from suite.results.predict.epochs import UNKNOWN, Epochs, epochs_at
 from suite.results.predict.law import LEVEL, Fit
 from suite.results.predict.links import MeasuredLink, link_of, with_link
-from suite.results.predict.observations import WORKLOADS, Observation, observation, published_families
+from suite.results.predict.observations import (
+    WORKLOADS,
+    Observation,
+    observation,
+    outside_of_the_law,
+    published_families,
+)
 from suite.results.predict.points import Forecast, Point, Range, Wanted
 from suite.results.predict.step import DEFAULT_OVERLAP, StepCost, fit_overlap, fit_step, step_time
 from suite.results.predict.systems import System
@@ -91,6 +97,12 @@ def why_not_by_law(items: Sequence[Measurement]) -> str:
         what = "cpu" if "cpu" in first.labels else first.profile
         return (
             f"{first.workload} ({what}): the published rows are of reference runs on GPUs; give --system NAME or FILE"
+        )
+    outside = outside_of_the_law(first)
+    if outside:
+        return (
+            f"{first.workload}, {first.series}: {outside}, and the law is of published rows of the closed division on NVIDIA's "
+            "GPUs; give --system NAME or FILE"
         )
     if not _observed(items):
         return f"{first.workload}: no run reached its target, so there is no time per epoch; give --system NAME or FILE"

@@ -252,6 +252,25 @@ def test_advice_beyond_what_was_measured_is_labelled_with_its_interval(a100_ssd)
     assert not any("prediction" in note for one in advise(article, 64) for note in one.notes)
 
 
+@pytest.mark.parametrize(
+    ("name", "hardware", "reason"),
+    [
+        ("v2.1/Intel-HabanaLabs", "Habana", "no NVIDIA GPU"),
+        ("v0.7/Google", "tpu", "no NVIDIA GPU"),
+        ("v0.7/SIAT", "Ascend", "no NVIDIA GPU|open division"),
+        ("v0.6/Fujitsu", "V100", "open division"),
+    ],
+)
+def test_the_law_says_nothing_of_rows_that_it_did_not_learn_from(name, hardware, reason):
+    items = [item for item in published(name, "resnet50") if hardware.lower() in item.hardware.lower()]
+    if reason == "open division":
+        items = [item for item in items if item.division == "open"]
+    assert items
+    with pytest.raises(ValueError, match=reason):
+        forecasts(items, Wanted((4096,)))
+    assert not any("prediction" in note for one in advise(items, 4096) for note in one.notes)
+
+
 def test_what_was_measured_is_not_predicted_and_a_device_needs_a_sample(a100_ssd):
     assert all(point.measured for point in forecast(a100_ssd, Wanted((8, 512))).points)
     assert len(forecast(a100_ssd, Wanted((8,), batch_global=1024.0)).points) == 5, "another batch is another point"
