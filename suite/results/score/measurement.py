@@ -13,6 +13,9 @@ from suite.results.score.groups import Group, Row
 from suite.results.score.scores import Score, TimedRun
 from workloads.api import GradientTraffic
 
+UNCOUNTED = "the number of devices of a CPU system is not known"
+"""What a `devices` of 0 means."""
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -33,7 +36,7 @@ class Measurement:
     hardware: str
     """Name of the device or accelerator."""
     devices: int
-    """Over all nodes."""
+    """Over all nodes; 0: UNCOUNTED."""
     batch_size_global: int | None
     batch_unit: str
     batch_rule: str

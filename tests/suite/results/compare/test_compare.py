@@ -485,3 +485,16 @@ def test_nothing_comparable_is_exit_1_with_the_reasons(tmp_path):
     assert result.returncode == 1
     assert "demo target has no relation to MLPerf" in result.stdout
     assert suite(tmp_path).returncode == 1  # convergence alone: nothing could be judged
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("v0.5/Intel/skx_8180_2s_8x", "v0.5/Intel/skx_8180_2s_1x"),
+        ("v0.5/NVIDIA/dgx1_ngc18.11_mxnet", "v0.5/Intel/skx_8180_2s_1x"),
+    ],
+)
+def test_cpu_systems_of_unknown_size_are_not_compared(ours, theirs):
+    found = compare(published_result_set(ours), published_result_set(theirs), load_published_results())
+    assert not found.matches
+    assert "the number of devices of a CPU system is not known" in found.refusals[0].reason
