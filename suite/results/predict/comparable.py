@@ -6,19 +6,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from suite.results.score.groups import Group
-from suite.results.score.measurement import Measurement
+from suite.results.score.measurement import UNCOUNTED, Measurement
 
 
 def comparable(items: Sequence[Measurement]) -> list[list[Measurement]]:
     """Measurements that one prediction may rest on, in order of devices.
 
     Of our runs those of a family, whatever their batch; of others' those of one round, submitter, division, accelerator and
-    target. Those without a known batch or without any figure are left out. Raises ValueError if none is left.
+    target. Those without a known batch, number of devices or any figure are left out. Raises ValueError if none is left.
     """
     groups: dict[tuple[object, ...], list[Measurement]] = {}
-    for item in items:
-        if item.batch_size_global and (item.score.seconds_per_epoch or item.score.samples_per_second):
+    known = [
+        item
+        for item in items
+        if item.batch_size_global and (item.score.seconds_per_epoch or item.score.samples_per_second)
+    ]
+    for item in known:
+        if item.devices > 0:
             groups.setdefault(_key(item), []).append(item)
+    if known and not groups:
+        raise ValueError(f"{known[0].workload}, {known[0].series}: {UNCOUNTED}, so there is nothing to carry on from")
     if not groups:
         raise ValueError(
             "a prediction needs runs with a known batch and a time per epoch or a rate, and there are none"

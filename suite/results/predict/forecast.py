@@ -105,7 +105,13 @@ def why_not_by_law(items: Sequence[Measurement]) -> str:
             "GPUs; give --system NAME or FILE"
         )
     if not _observed(items):
-        return f"{first.workload}: no run reached its target, so there is no time per epoch; give --system NAME or FILE"
+        reached = any(item.to_target for item in items)
+        why = (
+            "time per epoch or batch not known, or less than a sample a device"
+            if reached
+            else "no run reached its target"
+        )
+        return f"{first.workload}: {why}, so there is no time per epoch to carry on from; give --system NAME or FILE"
     return ""
 
 

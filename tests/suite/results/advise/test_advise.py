@@ -317,3 +317,9 @@ def test_no_choice_beats_the_advice(seconds, machine):
 def test_units():
     assert [duration_text(value) for value in (0.25, 38.04, 130.0, 7300.0)] == ["0.25 s", "38.0 s", "2.2 min", "2.0 h"]
     assert [energy_text(value) for value in (None, 820.0, 7200.0, 7.2e6)] == ["–", "820 J", "2.0 Wh", "2.0 kWh"]
+
+
+def test_cpu_systems_of_unknown_size_reached_their_target():
+    items = [item.measurement for item in find_published_results("v0.7/Intel") if item.benchmark == "resnet50"]
+    with pytest.raises(ValueError, match="the number of devices of a CPU system is not known: Intel 1-node"):
+        advise(items)

@@ -48,6 +48,14 @@ def test_the_divisions_are_apart():
     assert all(len({item.division for item in group}) == 1 for group in groups)
 
 
+@pytest.mark.parametrize("name", ["v0.7/Intel", "v0.5/Intel"])
+def test_a_cpu_system_of_unknown_size_is_no_failure(name):
+    """Their runs reached the target; nobody says on how many CPUs."""
+    items = [replace(item, batch_size_global=4096) for item in published(name, "resnet50")]
+    with pytest.raises(ValueError, match="number of devices of a CPU system is not known"):
+        comparable(items)
+
+
 def test_nothing_to_predict_from_is_said():
     bare = [replace(item, batch_size_global=None) for item in published("v0.7/SIAT", "resnet50")]
     with pytest.raises(ValueError, match="there are none"):
