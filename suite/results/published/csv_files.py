@@ -201,6 +201,7 @@ def _round_result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[
         runs=timed,
         note=row.get("note", ""),
         division=row.get("division", ""),
+        nodes=_count(path, line, row, "nodes") or 1,
     )
     return PublishedResult(row["round"], row["submitter"], row["system"], benchmark, row, measurement)
 

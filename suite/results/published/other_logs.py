@@ -113,6 +113,7 @@ def _published_details(run: Run, known: Mapping[tuple[str, int, int], Measuremen
         return {}
     return {
         "devices": item.devices,
+        "nodes": item.nodes,
         "device_name": item.hardware,
         "framework": item.framework,
         "batch_size_global": item.batch_size_global,
@@ -166,16 +167,19 @@ def _details_from_json(path: Path) -> dict[str, object]:
     nodes = value.get("nodes")
     listed = [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
     if listed:
+        machines = sum(_count(node.get("num_nodes")) for node in listed)
         devices = sum(_count(node.get("num_nodes")) * _count(node.get("num_accelerators")) for node in listed)
         hardware = listed[0].get("accelerator")
     else:
-        devices = _count(value.get("number_of_nodes")) * _count(value.get("accelerators_per_node"))
+        machines = _count(value.get("number_of_nodes"))
+        devices = machines * _count(value.get("accelerators_per_node"))
         hardware = value.get("accelerator_model_name")
     if not 0 < devices <= _MOST_DEVICES:
         return {}
     framework = value.get("framework")
     return {
         "devices": devices,
+        "nodes": machines,
         "device_name": clean(hardware) if isinstance(hardware, str) else "",
         "framework": framework_name(clean(framework)) if isinstance(framework, str) else "",
     }

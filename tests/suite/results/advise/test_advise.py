@@ -323,3 +323,10 @@ def test_cpu_systems_of_unknown_size_reached_their_target():
     items = [item.measurement for item in find_published_results("v0.7/Intel") if item.benchmark == "resnet50"]
     with pytest.raises(ValueError, match="the number of devices of a CPU system is not known: Intel 1-node"):
         advise(items)
+
+
+def test_published_entries_over_several_nodes_say_so():
+    items = [item.measurement for item in find_published_results("v0.7/DellEMC") if item.benchmark == "resnet50"]
+    notes = [note for one in advise(items) for note in one.notes]
+    assert "over several nodes (nodes × devices of each): 2 × 4 devices, 4 × 4 devices" in notes
+    assert "across nodes: the network between them counts" in notes

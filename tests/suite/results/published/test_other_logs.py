@@ -81,3 +81,5 @@ def test_a_description_is_of_all_that_is_not_published(tmp_path, name):
     write(tmp_path / "system" / "system.json", [json.dumps(description)])
     found = told(tmp_path / "system" / "ssd")[name]
     assert found[1:3] == (("tpu-v3 chip (2 cores)", 1024) if name == "a.txt" else ("Some GPU", 8))
+    runs = with_system_details(collect([tmp_path / "system" / "ssd" / name]))
+    assert [run.settings.nodes for run in runs] == [1 if name == "a.txt" else 2]
