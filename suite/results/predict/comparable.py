@@ -47,5 +47,5 @@ def over_batches(item: Measurement) -> tuple[object, ...]:
 def _key(item: Measurement) -> tuple[object, ...]:
     if item.origin == "ours":
         return item.origin, item.workload, *over_batches(item)
-    place = (item.origin, item.workload, item.submitter, item.division == "open", item.hardware)
+    place = (item.origin, item.workload, item.submitter, item.in_open_division, item.hardware)
     return (*place, item.precision, item.clock, tuple(sorted(item.targets.items())))

@@ -113,7 +113,7 @@ def outside_of_the_law(item: Measurement) -> str:
     """
     if item.origin == "ours":
         return ""
-    if item.division not in ("closed", ""):
+    if item.in_open_division:
         return "open division"
     if not any(word in item.hardware.lower() for word in ("nvidia", "tesla")):
         return "no NVIDIA GPU"

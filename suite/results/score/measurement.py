@@ -69,6 +69,11 @@ class Measurement:
     """Ours: what the all-reduce of a step moves."""
 
     @property
+    def in_open_division(self) -> bool:
+        """Whether a submitter chose the hyperparameters, or the model, that the closed division prescribes."""
+        return "open" in self.division
+
+    @property
     def rate_unit(self) -> str:
         """What `score.samples_per_second` counts."""
         return self.sample_unit or self.batch_unit or "samples"
