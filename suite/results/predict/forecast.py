@@ -55,7 +55,7 @@ def forecasts(items: Sequence[Measurement], wanted: Wanted) -> list[Forecast]:
     Raises ValueError, the first reason, if there is none.
     """
     made, reasons, groups = [], [], comparable(items)
-    named = [[replace(item, family=over_batches(item)) for item in group] for group in groups]
+    named = [[replace(item, series=_series(group), family=over_batches(item)) for item in group] for group in groups]
     for group, settings in zip(groups, family_settings(named), strict=True):
         try:
             made.append(replace(forecast(group, wanted), settings=settings))
@@ -117,24 +117,28 @@ def why_not_by_law(items: Sequence[Measurement]) -> str:
 
 def _measured_points(items: Sequence[Measurement]) -> list[Point]:
     """The fastest measurement of each device count and batch."""
-    points: dict[tuple[int, int], Point] = {}
-    for item in items:
-        per_epoch, rate, batch = (
-            item.score.seconds_per_epoch,
-            item.score.samples_per_second,
-            item.batch_size_global or 0,
-        )
-        point = Point(
-            devices=item.devices,
-            batch_size_global=float(batch),
-            measured=True,
-            seconds_per_epoch=Range.exactly(per_epoch) if per_epoch else None,
-            samples_per_second=Range.exactly(rate) if rate else None,
-            epochs=Epochs(item.score.epochs, "measured") if item.score.epochs else UNKNOWN,
-            binds="",
-        )
-        points.setdefault((item.devices, batch), point)
-    return list(points.values())
+    fastest: dict[tuple[int, int], Measurement] = {}
+    for item in sorted(items, key=_slowness):
+        fastest.setdefault((item.devices, item.batch_size_global or 0), item)
+    return [_measured_point(fastest[place]) for place in sorted(fastest)]
+
+
+def _slowness(item: Measurement) -> tuple[float, float]:
+    """Smallest for the shortest time per epoch; of those without one for the highest rate."""
+    return item.score.seconds_per_epoch or math.inf, -(item.score.samples_per_second or 0.0)
+
+
+def _measured_point(item: Measurement) -> Point:
+    per_epoch, rate = item.score.seconds_per_epoch, item.score.samples_per_second
+    return Point(
+        devices=item.devices,
+        batch_size_global=float(item.batch_size_global or 0),
+        measured=True,
+        seconds_per_epoch=Range.exactly(per_epoch) if per_epoch else None,
+        samples_per_second=Range.exactly(rate) if rate else None,
+        epochs=Epochs(item.score.epochs, "measured") if item.score.epochs else UNKNOWN,
+        binds="",
+    )
 
 
 def _forecast(
@@ -157,7 +161,7 @@ def _forecast(
         notes = [*notes, "RCP: mean epochs of the rules' reference runs (round v1.1) at this batch or between two"]
     return Forecast(
         workload=items[0].workload,
-        series=items[0].series,
+        series=_series(items),
         profile=items[0].profile,
         labels=merged_labels(label for item in items for label in item.labels),
         unit=items[0].batch_unit,
@@ -167,6 +171,14 @@ def _forecast(
         notes=tuple(dict.fromkeys(notes)),
         price=None if wanted.prices is None else wanted.prices.price(items[0]),
     )
+
+
+def _series(items: Sequence[Measurement]) -> str:
+    """Whose results they are: the system, or, of several systems, the submitter and the accelerator."""
+    first = items[0]
+    if len({item.series for item in items}) == 1:
+        return first.series
+    return ", ".join(filter(None, (first.submitter, f"several systems with {first.hardware}")))
 
 
 def _by_law(items: Sequence[Measurement], wanted: Wanted) -> Forecast:

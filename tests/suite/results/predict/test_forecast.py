@@ -252,6 +252,30 @@ def test_advice_beyond_what_was_measured_is_labelled_with_its_interval(a100_ssd)
     assert not any("prediction" in note for one in advise(article, 64) for note in one.notes)
 
 
+def test_a_measured_point_is_the_fastest_entry_and_several_systems_are_headed_as_such():
+    """v3.0/Dell: eight A100 took 49.2 s an epoch in one system, and 45.1 s in another."""
+    made = forecasts(published("v3.0/Dell", "resnet50"), Wanted((256,)))
+    assert len({(one.series, one.settings) for one in made}) == len(made), "headings differ"
+    for one in made:
+        assert len({(point.devices, point.batch_size_global) for point in one.points}) == len(one.points)
+    slow, fast = 49.2, 45.1
+    eight = [point for one in made for point in one.points if point.measured and point.devices == 8]
+    times = [round(point.seconds_per_epoch.middle, 1) for point in eight]
+    assert fast in times
+    assert slow not in times
+    assert "Dell, several systems with NVIDIA A100-SXM-80GB CTS" in [one.series for one in made]
+
+
+def test_of_throughput_alone_the_highest_rate_is_shown(batch_study):
+    (items,) = comparable(measurements_below([batch_study / "logs"]))
+    bare = [replace(item, score=replace(item.score, seconds=None, epochs=None)) for item in items]
+    faster = replace(bare[0], score=replace(bare[0].score, samples_per_second=2 * bare[0].score.samples_per_second))
+    wanted = Wanted((4,), 256.0, system=find_system("pcie"), gradients=GradientTraffic(8e6))
+    for order in ([*bare, faster], [faster, *bare]):
+        point = forecast(order, wanted).points[0]
+        assert point.samples_per_second.middle == faster.score.samples_per_second
+
+
 @pytest.mark.parametrize(
     ("name", "hardware", "reason"),
     [
