@@ -83,14 +83,20 @@ def forecast_table(forecast: Forecast) -> Table:
 
 
 def answer_lines(forecast: Forecast) -> Iterator[str]:
-    """On how many of the listed devices the time to target is shortest, and on how many it costs least."""
+    """On how many of the listed devices the time to target is shortest, and on how many it costs least.
+
+    Where the time of a listed count is not known, it is said that the answer is one of the others.
+    """
     fastest, cheapest = forecast.fastest, forecast.cheapest
     if fastest is None or fastest.seconds is None or cheapest is None or cheapest.device_hours is None:
         return
-    yield f"shortest time to target: {devices_text(fastest.devices)}, {range_text(fastest.seconds)}{_label(fastest)}"
+    timed = {point.devices for point in forecast.points if point.seconds is not None}
+    among = "" if timed == {point.devices for point in forecast.points} else ", of the counts with a known time"
+    yield f"shortest time to target{among}: {devices_text(fastest.devices)}, {range_text(fastest.seconds)}{_label(fastest)}"
     cost = forecast.cost(cheapest)
     price = "" if cost is None else f", cost {cost_text(cost)}"
-    yield f"fewest device-hours: {devices_text(cheapest.devices)}, {cheapest.device_hours:.3g} a job{price}{_label(cheapest)}"
+    hours = f"{cheapest.device_hours:.3g} a job{price}{_label(cheapest)}"
+    yield f"fewest device-hours{among}: {devices_text(cheapest.devices)}, {hours}"
 
 
 def prediction_note(family: Sequence[Measurement], devices: int) -> str:

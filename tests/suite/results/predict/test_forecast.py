@@ -100,6 +100,12 @@ def test_time_to_target_and_the_counts_that_are_best():
     assert sources == {8: "measured", 64: "RCP", 256: "RCP", 2048: ""}
     assert one.points[-1].seconds is None
     assert any("2048 devices are not known" in note for note in one.notes)
+    text = forecasts_text([one]).replace("\n", " ")
+    assert "- shortest time to target, of the counts with a known time: 256 devices" in text
+    assert "- fewest device-hours, of the counts with a known time: 8 devices" in text
+    known = forecasts_text([forecast(items, Wanted((64, 256)))])
+    assert "- shortest time to target: 256 devices" in known
+    assert "of the counts" not in known
     point = one.points[1]
     assert point.seconds.middle == pytest.approx(point.epochs.value * point.seconds_per_epoch.middle)
 
