@@ -39,7 +39,7 @@ def devices_text(devices: int, nodes: int | None = None) -> str:
 
 def placed_text(devices: int, nodes: int | None, several: bool = False) -> str:
     """Devices with their nodes, `2 × 4`: nodes × devices per node; on one node only where `several` asks for it, else `4`."""
-    if not nodes or (nodes == 1 and not several) or devices % nodes:
+    if not nodes or not devices or (nodes == 1 and not several) or devices % nodes:
         return str(devices)
     return f"{nodes} × {devices // nodes}"
 

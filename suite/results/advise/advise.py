@@ -14,11 +14,11 @@ from enum import Enum
 from suite.results.predict.forecast import gradients_of, traffic_text
 from suite.results.predict.forecast_text import prediction_note
 from suite.results.score.condition import merged_labels
-from suite.results.score.family_labels import family_labels
-from suite.results.score.measurement import Measurement, by_family
+from suite.results.score.family_labels import family_settings
+from suite.results.score.measurement import UNCOUNTED, Measurement, by_family
 from suite.results.score.price import Prices
 from suite.results.score.scaling import ScalingPair, scaling_pair
-from suite.results.text import devices_text
+from suite.results.text import clean, devices_text
 
 ASSUMPTION = (
     "Assumption, not measured: jobs side by side on different devices do not slow each other down "
@@ -157,7 +157,10 @@ def advise(
     Families never mix: profile, hardware, framework, precision, targets and clock are the same within one advice.
     Raises ValueError if there is no time to target, or none on so few devices.
     """
-    timed = [item for item in items if (item.score.seconds or 0.0) > 0.0 and item.devices > 0]
+    reached = [item for item in items if (item.score.seconds or 0.0) > 0.0]
+    timed = [item for item in reached if item.devices > 0]
+    if reached and not timed:
+        raise ValueError(f"advice is about numbers of devices, and {UNCOUNTED}: {clean(reached[0].series, 80)}")
     if not timed:
         raise ValueError(
             "advice needs runs that reached a target, and there are none: only runs of fixed length, or none that succeeded; "
@@ -172,22 +175,11 @@ def advise(
         )
     advice = [
         _advice(family, settings, devices, deadline_seconds, prices)
-        for family, settings in zip(fitting, _settings(fitting), strict=True)
+        for family, settings in zip(fitting, family_settings(fitting), strict=True)
     ]
     return sorted(
         advice, key=lambda item: (item.workload, item.series, item.profile, item.settings, repr(item.choices))
     )
-
-
-def _settings(families: Sequence[Sequence[Measurement]]) -> list[str]:
-    """For each family the settings that distinguish it from those with the same workload and series."""
-    keys = [(family[0].origin, family[0].workload, family[0].series) for family in families]
-    settings = [""] * len(families)
-    for key in set(keys):
-        places = [place for place, other in enumerate(keys) if other == key]
-        for place, text in zip(places, family_labels([families[place][0] for place in places]), strict=True):
-            settings[place] = text
-    return settings
 
 
 def _advice(

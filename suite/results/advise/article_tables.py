@@ -19,7 +19,7 @@ from suite.results.report.markdown import markdown_table, wrapped
 from suite.results.report.report import NOT_VERIFIED
 from suite.results.report.tables import DASH, Footnotes, two_decimals
 from suite.results.score.condition import merged_labels
-from suite.results.score.family_labels import differing_values, family_labels
+from suite.results.score.family_labels import differing_values, family_settings
 from suite.results.score.measurement import Measurement, by_family
 from suite.results.score.scaling import (
     PrintedSpeedup,
@@ -98,14 +98,9 @@ def article_tables(items: Sequence[Measurement], with_article: bool = False) -> 
 
 def _families(items: Sequence[Measurement]) -> list[Family]:
     groups = by_family(items)
-    keys = [(group[0].workload, group[0].series) for group in groups]
-    settings = [""] * len(groups)
-    for key in set(keys):
-        places = [place for place, other in enumerate(keys) if other == key]
-        for place, text in zip(places, family_labels([groups[place][0] for place in places]), strict=True):
-            settings[place] = text
     made = [
-        Family(tuple(group), text, tuple(scaling_pairs(group))) for group, text in zip(groups, settings, strict=True)
+        Family(tuple(group), text, tuple(scaling_pairs(group)))
+        for group, text in zip(groups, family_settings(groups), strict=True)
     ]
     return sorted(made, key=_order)
 

@@ -77,12 +77,12 @@ def recommendation_text(advice: Advice) -> str:
 
 
 def single_choice_text(advice: Advice) -> str:
-    """One line for a workload that was measured on one number of devices: its time, its cost, and what to run next."""
+    """A sentence for a workload that was measured on one number of devices: its time, its cost, and the notes."""
     name, only = heading_text(advice).split("; machine of ")[0], advice.choices[0]
     cost = "" if only.cost is None else f", cost {cost_text(only.cost)}"
     return (
         f"{name}: {duration_text(only.seconds)}{cost} on {devices_text(only.devices)}, the only count measured, so there is "
-        f"nothing to choose from. {''.join(f'Note: {note}. ' for note in advice.notes)}{next_run_text(only.measurement)}"
+        f"nothing to choose from.{''.join(f' Note: {note}.' for note in advice.notes)}"
     )
 
 
@@ -171,7 +171,8 @@ def advice_text(items: Sequence[Advice]) -> str:
 
 def _advice_section(advice: Advice) -> str:
     if advice.nothing_to_choose:
-        return markdown_escape(single_choice_text(advice))
+        texts = (single_choice_text(advice), next_run_text(advice.choices[0].measurement))
+        return "\n".join(line for text in texts for line in _wrapped(markdown_escape(text), ""))
     header = ["devices", "one job", "jobs at once", "jobs/h", "device-hours/job", "energy/job", "runs"]
     right = [True] * 6 + [False]
     body = [_cells(choice) for choice in advice.choices]

@@ -14,7 +14,7 @@ from suite.results.compare.differences import Differences, differences, same_tar
 from suite.results.compare.entries import Entry, ResultSet
 from suite.results.compare.ratios import EPOCH_TIME, EPOCHS, THROUGHPUT, TIME, Ratio, ratios
 from suite.results.published.csv_files import PublishedResult
-from suite.results.score.measurement import Measurement
+from suite.results.score.measurement import UNCOUNTED, Measurement
 from suite.results.score.scaling import ScalingPair, scaling_pair
 from suite.results.text import devices_text
 
@@ -127,7 +127,11 @@ def _candidates(entry: Entry, theirs: ResultSet) -> list[Entry] | Refusal:
     if not related:
         profiles = (item.profile, candidates[0].measurement.profile)
         return Refusal(entry.description, next(_PROFILE_REASONS[name] for name in profiles if name in _PROFILE_REASONS))
-    counts = sorted({other.measurement.devices for other in related})
+    if item.devices < 1:
+        return Refusal(entry.description, UNCOUNTED)
+    if all(other.measurement.devices < 1 for other in related):
+        return Refusal(entry.description, f"{theirs.name}: {UNCOUNTED}")
+    counts = sorted({other.measurement.devices for other in related} - {0})
     as_many = [other for other in related if other.measurement.devices == item.devices]
     if not as_many:
         listed = ", ".join(map(str, counts))

@@ -153,6 +153,7 @@ _COMPARED_PROPERTIES: Mapping[str, Callable[[Entry], str]] = {
     "learning-rate scaling": lambda entry: entry.lr_scaling,
     "precision": lambda entry: entry.measurement.precision,
     "hardware": lambda entry: entry.measurement.hardware,
+    "nodes": lambda entry: str(entry.measurement.nodes),
     "cores per device": lambda entry: "" if entry.cores_per_device is None else str(entry.cores_per_device),
     "thread waiting": _waiting_text,
     "framework": _framework_text,
@@ -167,7 +168,18 @@ _COMPARED_PROPERTIES: Mapping[str, Callable[[Entry], str]] = {
 }
 """Property to its text for one result, in the order in which differences are shown."""
 _COVERED = (
-    *("targets", "clock", "rules", "dataset", "batch_size_global", "batch_rule", "lr_scaling", "precision", "device"),
+    *(
+        "targets",
+        "clock",
+        "rules",
+        "dataset",
+        "batch_size_global",
+        "batch_rule",
+        "lr_scaling",
+        "precision",
+        "device",
+        "nodes",
+    ),
     *("cores_per_device", "framework", "profile", "stop", "mode", "hyperparameter_set", "workload", "devices"),
 )
 """Settings whose differences the properties above show, and what two results must share to be compared."""

@@ -75,7 +75,7 @@ def published_result_set(name: str, workloads: Sequence[str] = ()) -> ResultSet:
 
 def published_entry(item: PublishedResult) -> Entry:
     """A published result as an entry."""
-    return Entry(item.measurement, item.name, division=item.row.get("division", ""))
+    return Entry(item.measurement, item.name, division=item.measurement.division)
 
 
 def result_set_from_logs(
@@ -139,11 +139,10 @@ def _select_runs(runs: list[Run], name: str, requested: Sequence[str], argument:
 
 def _entry_of_row(row: Row, item: Measurement) -> Entry:
     group = row.group
-    divisions = {run.reading.record.division for run in row.attempts if run.reading is not None}
     return Entry(
         measurement=item,
         name=clean(item.series or item.system or "unknown system", 100),
-        division=" and ".join(sorted(divisions - {""})),
+        division=item.division,
         stop=group.stop,
         mode=group.mode,
         dataset=group.dataset,

@@ -225,7 +225,8 @@ def _forecast_charts(forecast: Forecast, number: int) -> list[Chart]:
     title = f"{WORKLOAD_TITLES.get(forecast.workload, clean(forecast.workload, 40))}, predicted"
     labels = ("prediction", *shown_labels([forecast.profile, *forecast.labels]))
     binds = "; ".join(f"{point.devices}: {point.binds}" for point in forecast.points if point.binds)
-    note = f"{clean(forecast.series, 60)}, by the {clean(forecast.method, 200)}. Bounds: {clean(forecast.bounds, 300)}."
+    whose = ", ".join(filter(None, (clean(forecast.series, 60), forecast.settings)))
+    note = f"{whose}, by the {clean(forecast.method, 200)}. Bounds: {clean(forecast.bounds, 300)}."
     note += f" What a step waits for most: {clean(binds, 200)}." if binds else ""
     efficiency = [(point, share) for point, _ in points if (share := forecast.efficiency(point)) is not None]
     charts = []

@@ -129,7 +129,9 @@ def _format(events: Sequence[Event], problems: list[Problem]) -> str:
     return events[0].format
 
 
-_RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": "v0.7 or later"}
+LATER_ROUNDS = "v0.7 or later"
+"""The rules of a log whose format several rounds used: it does not say which."""
+_RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": LATER_ROUNDS}
 """Line format to the rules of the rounds that used it."""
 
 

@@ -9,16 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+from suite.results.predict.comparable import comparable, over_batches
 from suite.results.predict.epochs import UNKNOWN, Epochs, epochs_at
 from suite.results.predict.law import LEVEL, Fit
 from suite.results.predict.links import MeasuredLink, link_of, with_link
-from suite.results.predict.observations import WORKLOADS, Observation, observation, published_families
+from suite.results.predict.observations import (
+    WORKLOADS,
+    Observation,
+    observation,
+    outside_of_the_law,
+    published_families,
+)
 from suite.results.predict.points import Forecast, Point, Range, Wanted
 from suite.results.predict.step import DEFAULT_OVERLAP, StepCost, fit_overlap, fit_step, step_time
 from suite.results.predict.systems import System
 from suite.results.predict.validate import of_workload
 from suite.results.score.condition import merged_labels
+from suite.results.score.family_labels import family_settings
 from suite.results.score.measurement import Measurement
 from workloads.api import GradientTraffic
 
@@ -40,38 +49,16 @@ _PARAMETERS: Mapping[str, tuple[int, int]] = {
 """Trained parameters and tensors of the reference models, as the suite builds them (a test counts); gradients are float32."""
 
 
-def comparable(items: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Measurements that one prediction may rest on, in order of devices: like a family, but over all batches.
-
-    Those without a known batch or without any figure are left out. Raises ValueError if none is left.
-    """
-    groups: dict[tuple[object, ...], list[Measurement]] = {}
-    for item in items:
-        if item.batch_size_global and (item.score.seconds_per_epoch or item.score.samples_per_second):
-            key: tuple[object, ...] = (
-                item.origin,
-                item.workload,
-                item.submitter,
-                item.series if item.origin == "ours" else item.hardware,
-            )
-            key += (item.hardware, item.precision, item.profile, item.clock, tuple(sorted(item.targets.items())))
-            groups.setdefault(key, []).append(item)
-    if not groups:
-        raise ValueError(
-            "a prediction needs runs with a known batch and a time per epoch or a rate, and there are none"
-        )
-    return [sorted(group, key=lambda item: (item.devices, item.batch_size_global or 0)) for group in groups.values()]
-
-
 def forecasts(items: Sequence[Measurement], wanted: Wanted) -> list[Forecast]:
     """A forecast for each group of comparable measurements that one can be made for.
 
     Raises ValueError, the first reason, if there is none.
     """
-    made, reasons = [], []
-    for group in comparable(items):
+    made, reasons, groups = [], [], comparable(items)
+    named = [[replace(item, series=_series(group), family=over_batches(item)) for item in group] for group in groups]
+    for group, settings in zip(groups, family_settings(named), strict=True):
         try:
-            made.append(forecast(group, wanted))
+            made.append(replace(forecast(group, wanted), settings=settings))
         except ValueError as error:
             reasons.append(str(error))
     if not made:
@@ -111,31 +98,47 @@ def why_not_by_law(items: Sequence[Measurement]) -> str:
         return (
             f"{first.workload} ({what}): the published rows are of reference runs on GPUs; give --system NAME or FILE"
         )
+    outside = outside_of_the_law(first)
+    if outside:
+        return (
+            f"{first.workload}, {first.series}: {outside}, and the law is of published rows of the closed division on NVIDIA's "
+            "GPUs; give --system NAME or FILE"
+        )
     if not _observed(items):
-        return f"{first.workload}: no run reached its target, so there is no time per epoch; give --system NAME or FILE"
+        reached = any(item.to_target for item in items)
+        why = (
+            "time per epoch or batch not known, or less than a sample a device"
+            if reached
+            else "no run reached its target"
+        )
+        return f"{first.workload}: {why}, so there is no time per epoch to carry on from; give --system NAME or FILE"
     return ""
 
 
 def _measured_points(items: Sequence[Measurement]) -> list[Point]:
     """The fastest measurement of each device count and batch."""
-    points: dict[tuple[int, int], Point] = {}
-    for item in items:
-        per_epoch, rate, batch = (
-            item.score.seconds_per_epoch,
-            item.score.samples_per_second,
-            item.batch_size_global or 0,
-        )
-        point = Point(
-            devices=item.devices,
-            batch_size_global=float(batch),
-            measured=True,
-            seconds_per_epoch=Range.exactly(per_epoch) if per_epoch else None,
-            samples_per_second=Range.exactly(rate) if rate else None,
-            epochs=Epochs(item.score.epochs, "measured") if item.score.epochs else UNKNOWN,
-            binds="",
-        )
-        points.setdefault((item.devices, batch), point)
-    return list(points.values())
+    fastest: dict[tuple[int, int], Measurement] = {}
+    for item in sorted(items, key=_slowness):
+        fastest.setdefault((item.devices, item.batch_size_global or 0), item)
+    return [_measured_point(fastest[place]) for place in sorted(fastest)]
+
+
+def _slowness(item: Measurement) -> tuple[float, float]:
+    """Smallest for the shortest time per epoch; of those without one for the highest rate."""
+    return item.score.seconds_per_epoch or math.inf, -(item.score.samples_per_second or 0.0)
+
+
+def _measured_point(item: Measurement) -> Point:
+    per_epoch, rate = item.score.seconds_per_epoch, item.score.samples_per_second
+    return Point(
+        devices=item.devices,
+        batch_size_global=float(item.batch_size_global or 0),
+        measured=True,
+        seconds_per_epoch=Range.exactly(per_epoch) if per_epoch else None,
+        samples_per_second=Range.exactly(rate) if rate else None,
+        epochs=Epochs(item.score.epochs, "measured") if item.score.epochs else UNKNOWN,
+        binds="",
+    )
 
 
 def _forecast(
@@ -158,7 +161,7 @@ def _forecast(
         notes = [*notes, "RCP: mean epochs of the rules' reference runs (round v1.1) at this batch or between two"]
     return Forecast(
         workload=items[0].workload,
-        series=items[0].series,
+        series=_series(items),
         profile=items[0].profile,
         labels=merged_labels(label for item in items for label in item.labels),
         unit=items[0].batch_unit,
@@ -168,6 +171,14 @@ def _forecast(
         notes=tuple(dict.fromkeys(notes)),
         price=None if wanted.prices is None else wanted.prices.price(items[0]),
     )
+
+
+def _series(items: Sequence[Measurement]) -> str:
+    """Whose results they are: the system, or, of several systems, the submitter and the accelerator."""
+    first = items[0]
+    if len({item.series for item in items}) == 1:
+        return first.series
+    return ", ".join(filter(None, (first.submitter, f"several systems with {first.hardware}")))
 
 
 def _by_law(items: Sequence[Measurement], wanted: Wanted) -> Forecast:

@@ -35,7 +35,8 @@ def forecast_title(forecast: Forecast) -> str:
     title = WORKLOAD_TITLES.get(forecast.workload, clean(forecast.workload, 40))
     tags = [tag for tag in dict.fromkeys((forecast.profile, *forecast.labels)) if tag and tag != "published"]
     labels = f" ({clean(', '.join(tags), 120)})" if tags else ""
-    return f"{title}: {clean(forecast.series, 80)}{labels}"
+    settings = f", {forecast.settings}" if forecast.settings else ""
+    return f"{title}: {clean(forecast.series, 80)}{labels}{settings}"
 
 
 def how_text(forecast: Forecast) -> str:
@@ -82,14 +83,20 @@ def forecast_table(forecast: Forecast) -> Table:
 
 
 def answer_lines(forecast: Forecast) -> Iterator[str]:
-    """On how many of the listed devices the time to target is shortest, and on how many it costs least."""
+    """On how many of the listed devices the time to target is shortest, and on how many it costs least.
+
+    Where the time of a listed count is not known, it is said that the answer is one of the others.
+    """
     fastest, cheapest = forecast.fastest, forecast.cheapest
     if fastest is None or fastest.seconds is None or cheapest is None or cheapest.device_hours is None:
         return
-    yield f"shortest time to target: {devices_text(fastest.devices)}, {range_text(fastest.seconds)}{_label(fastest)}"
+    timed = {point.devices for point in forecast.points if point.seconds is not None}
+    among = "" if timed == {point.devices for point in forecast.points} else ", of the counts with a known time"
+    yield f"shortest time to target{among}: {devices_text(fastest.devices)}, {range_text(fastest.seconds)}{_label(fastest)}"
     cost = forecast.cost(cheapest)
     price = "" if cost is None else f", cost {cost_text(cost)}"
-    yield f"fewest device-hours: {devices_text(cheapest.devices)}, {cheapest.device_hours:.3g} a job{price}{_label(cheapest)}"
+    hours = f"{cheapest.device_hours:.3g} a job{price}{_label(cheapest)}"
+    yield f"fewest device-hours{among}: {devices_text(cheapest.devices)}, {hours}"
 
 
 def prediction_note(family: Sequence[Measurement], devices: int) -> str:
@@ -142,7 +149,7 @@ def _numbers(value: Range, text: object) -> str:
 
 
 _COLUMNS = (
-    *("workload", "series", "profile", "labels", "kind", "devices", "batch_size_global", "batch_unit"),
+    *("workload", "series", "settings", "profile", "labels", "kind", "devices", "batch_size_global", "batch_unit"),
     *("seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high"),
     *("samples_per_second", "samples_per_second_low", "samples_per_second_high"),
     *("epochs_to_target", "epochs_source", "seconds_to_target", "seconds_to_target_low", "seconds_to_target_high"),
@@ -163,6 +170,7 @@ def _csv_row(forecast: Forecast, point: Point) -> dict[str, object]:
     return {
         "workload": csv_cell(forecast.workload),
         "series": csv_cell(forecast.series),
+        "settings": csv_cell(forecast.settings),
         "profile": csv_cell(forecast.profile),
         "labels": csv_cell("; ".join(forecast.labels)),
         "kind": "measured" if point.measured else LABEL,

@@ -84,6 +84,8 @@ class Forecast:
     notes: tuple[str, ...]
     price: float | None = None
     """Of a device for an hour; None if not given."""
+    settings: str = ""
+    """Those that distinguish it from other forecasts of the same workload and series; empty if there is none."""
 
     def efficiency(self, point: Point) -> float | None:
         """What each device does, over each of the fewest measured; from times per epoch, else from rates.

@@ -11,7 +11,7 @@ import functools
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from suite.common.paths import shipped
@@ -45,6 +45,8 @@ class PublishedResult:
     row: Mapping[str, str]
     """All columns as text."""
     measurement: Measurement
+    attempts: tuple[tuple[float, float | None], ...] = ()
+    """(start in milliseconds since 1970, seconds) of every run whose log has a start, also of those that failed."""
 
     @property
     def name(self) -> str:
@@ -71,15 +73,18 @@ def load_published_results(places: Sequence[Path] | None = None) -> list[Publish
 @functools.cache
 def _load(places: tuple[Path, ...]) -> tuple[PublishedResult, ...]:
     runs: dict[tuple[str, ...], list[TimedRun]] = {}
+    attempts: dict[tuple[str, ...], list[tuple[float, float | None]]] = {}
     for path in _files(places, "runs*.csv"):
         for line, row in _rows(path, ("round", "submitter", "system", "benchmark", "seconds", "status")):
             seconds = _number(path, line, row, "seconds")
+            started = _number(path, line, row, "run_start_unix_seconds") or 0.0
+            if started:
+                attempts.setdefault(_key(row), []).append((started * 1e3, seconds))
             if row["status"] == "success" and seconds:
-                started = _number(path, line, row, "run_start_unix_seconds") or 0.0
                 timed = TimedRun(seconds, _number(path, line, row, "epochs"), started * 1e3)
                 runs.setdefault(_key(row), []).append(timed)
     results = [
-        _round_result(path, line, row, runs.get(_key(row), []))
+        replace(_round_result(path, line, row, runs.get(_key(row), [])), attempts=tuple(attempts.get(_key(row), [])))
         for path in _files(places, "results*.csv")
         for line, row in _rows(path, REQUIRED_COLUMNS)
     ]
@@ -195,6 +200,8 @@ def _round_result(path: Path, line: int, row: Mapping[str, str], runs: Sequence[
         ),
         runs=timed,
         note=row.get("note", ""),
+        division=row.get("division", ""),
+        nodes=_count(path, line, row, "nodes") or 1,
     )
     return PublishedResult(row["round"], row["submitter"], row["system"], benchmark, row, measurement)
 

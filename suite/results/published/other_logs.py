@@ -6,12 +6,13 @@ They come from the published results, or from the system description beside the 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from suite.common.registry import not_allowed
 from suite.results.logs.collect import Run, collect, not_ended_text
+from suite.results.logs.reader import LATER_ROUNDS
 from suite.results.names import framework_name, workload_name
 from suite.results.published.csv_files import find_published_results, load_published_results
 from suite.results.score.groups import Row, rows
@@ -80,8 +81,11 @@ def with_system_details(runs: Sequence[Run]) -> list[Run]:
     """
     folders = {run.path.parent for run in runs if _is_foreign(run)}
     known = _published_runs() if folders else {}
-    details = {folder: _known_details(folder, runs, known) for folder in folders}
-    return [_fill_in(run, details[run.path.parent]) if _is_foreign(run) else run for run in runs]
+    described = {folder: _details_beside(folder) for folder in folders}
+    return [
+        _fill_in(run, _published_details(run, known) or described[run.path.parent]) if _is_foreign(run) else run
+        for run in runs
+    ]
 
 
 def _is_foreign(run: Run) -> bool:
@@ -90,26 +94,36 @@ def _is_foreign(run: Run) -> bool:
 
 def _fill_in(run: Run, values: Mapping[str, object]) -> Run:
     assert run.settings is not None
-    kept = {name: value for name, value in values.items() if name == "rules" or not getattr(run.settings, name)}
+    unknown = {"rules": (LATER_ROUNDS, "")}
+    kept = {
+        name: value
+        for name, value in values.items()
+        if getattr(run.settings, name) in unknown.get(name, ()) or not getattr(run.settings, name)
+    }
     return replace(run, settings=replace(run.settings, **kept))  # type: ignore[arg-type]
 
 
-def _known_details(
-    folder: Path, runs: Iterable[Run], known: Mapping[tuple[str, int, int], Measurement]
-) -> dict[str, object]:
-    for run in runs:
-        if run.path.parent == folder and run.reading is not None and run.settings is not None:
-            record = run.reading.record
-            item = known.get(_identity(workload_name(run.settings.workload), record.start_ms, record.seconds))
-            if item is not None:
-                return {
-                    "devices": item.devices,
-                    "device_name": item.hardware,
-                    "framework": item.framework,
-                    "batch_size_global": item.batch_size_global,
-                    "sample_unit": item.batch_unit,
-                    "rules": item.rules,
-                }
+def _published_details(run: Run, known: Mapping[tuple[str, int, int], Measurement]) -> dict[str, object]:
+    """What is published of this very run; empty if it is not among the published ones."""
+    if run.reading is None or run.settings is None:
+        return {}
+    record = run.reading.record
+    item = known.get(_identity(workload_name(run.settings.workload), record.start_ms, record.seconds))
+    if item is None:
+        return {}
+    return {
+        "devices": item.devices,
+        "nodes": item.nodes,
+        "device_name": item.hardware,
+        "framework": item.framework,
+        "batch_size_global": item.batch_size_global,
+        "sample_unit": item.batch_unit,
+        "rules": item.rules,
+    }
+
+
+def _details_beside(folder: Path) -> dict[str, object]:
+    """What the system description above a folder says of the logs in it; empty without one."""
     system = folder.absolute().parent
     for path in (
         system / "system.json",
@@ -123,17 +137,21 @@ def _known_details(
 
 
 def _identity(workload: str, start_ms: float | None, seconds: float | None) -> tuple[str, int, int]:
-    """Key that identifies a run: its workload, the second it started, and its length in hundredths of a second."""
-    return workload, round((start_ms or 0.0) / 1e3), round((seconds or 0.0) * 100)
+    """Key that identifies a run: its workload, the second it started, and its length in hundredths of a second; of a log that
+    was cut off the millisecond it started."""
+    if not seconds:
+        return workload, round(start_ms or 0.0), 0
+    return workload, round((start_ms or 0.0) / 1e3), round(seconds * 100)
 
 
 def _published_runs() -> dict[tuple[str, int, int], Measurement]:
-    return {
-        _identity(item.benchmark, run.start_ms, run.seconds): item.measurement
-        for item in load_published_results()
-        for run in item.measurement.runs
-        if run.start_ms
-    }
+    """Each published run, failed ones too; of logs submitted in two rounds the first."""
+    found: dict[tuple[str, int, int], Measurement] = {}
+    for item in load_published_results():
+        for start_ms, seconds in item.attempts:
+            for length in (seconds, None):
+                found.setdefault(_identity(item.benchmark, start_ms, length), item.measurement)
+    return found
 
 
 def _details_from_json(path: Path) -> dict[str, object]:
@@ -149,16 +167,19 @@ def _details_from_json(path: Path) -> dict[str, object]:
     nodes = value.get("nodes")
     listed = [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
     if listed:
+        machines = sum(_count(node.get("num_nodes")) for node in listed)
         devices = sum(_count(node.get("num_nodes")) * _count(node.get("num_accelerators")) for node in listed)
         hardware = listed[0].get("accelerator")
     else:
-        devices = _count(value.get("number_of_nodes")) * _count(value.get("accelerators_per_node"))
+        machines = _count(value.get("number_of_nodes"))
+        devices = machines * _count(value.get("accelerators_per_node"))
         hardware = value.get("accelerator_model_name")
     if not 0 < devices <= _MOST_DEVICES:
         return {}
     framework = value.get("framework")
     return {
         "devices": devices,
+        "nodes": machines,
         "device_name": clean(hardware) if isinstance(hardware, str) else "",
         "framework": framework_name(clean(framework)) if isinstance(framework, str) else "",
     }

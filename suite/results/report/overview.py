@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 
 from suite.results.names import accelerator_name
 from suite.results.published.csv_files import ARTICLE
-from suite.results.report.markdown import markdown_table, wrapped
-from suite.results.report.tables import DASH, Footnotes, rate_text, runs_text
+from suite.results.report.tables import DASH, rate_text, runs_text
 from suite.results.score.groups import Row
 from suite.results.score.measurement import Measurement, by_family, measurements
 from suite.results.score.price import Prices, cost_text
-from suite.results.text import clean, devices_text, markdown_escape, placed_text, time_text
+from suite.results.text import clean, devices_text, placed_text, time_text
 
 _PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 _USUAL_COUNT = 8
 """Accelerators of one node: what published results are compared on if nothing else was chosen."""
 _OURS = "× = speedup over the fewest devices of the same framework."
 _THEIRS = (
-    "× = times as fast as the slowest result shown of the same workload, round, target and number of accelerators."
+    "× = times as fast as the slowest result shown of the same workload, round, division, target and number of "
+    "accelerators."
 )
 _ARTICLE_NOTE = "× = speedup over the fewest devices."
 
@@ -92,7 +92,7 @@ def overview(rows: Sequence[Row], prices: Prices | None = None) -> list[Matrix]:
             mode = "" if item.to_target else row.group.mode
             key = (_PROFILES.get(item.profile, 3), item.profile, not item.to_target, mode, row.group.asynchronous)
             ours.setdefault(key, []).append(_our_result(row, item))
-    foreign = [Result(item, None, _incomplete(row)) for row, item in kept if not row.group.profile]
+    foreign = [Result(item, None, (*_division(item), *_incomplete(row))) for row, item in kept if not row.group.profile]
     matrices = []
     for (_, profile, fixed_length, mode, asynchronous), members in sorted(ours.items()):
         what = f"throughput ({clean(mode, 40)})" if fixed_length else "time to target"
@@ -146,7 +146,10 @@ def published_overview(items: Sequence[Measurement], prices: Prices | None = Non
 
 
 def published_glance(items: Sequence[Measurement], prices: Prices | None = None) -> list[Matrix]:
-    """The fastest result of each kind of accelerator in each round, on eight of them (else on the number that most have)."""
+    """The fastest result of each kind of accelerator in each round, on eight of them (else on the number that most have).
+
+    One of the open division stands there only where there is none of the closed one.
+    """
     timed = [Result(item, None, ()) for item in items if item.to_target and item.devices > 0 and item.origin != ARTICLE]
     kinds: dict[int, set[tuple[str, str]]] = {}
     for one in timed:
@@ -159,7 +162,7 @@ def published_glance(items: Sequence[Measurement], prices: Prices | None = None)
     if len(kinds[count]) < 2:
         return []
     best: dict[tuple[str, str, str], Result] = {}
-    for one in sorted(timed, key=lambda one: one.rank, reverse=True):
+    for one in sorted(timed, key=lambda one: (one.measurement.in_open_division, one.rank), reverse=True):
         item = one.measurement
         if item.devices == count:
             best[item.origin, accelerator_name(item.hardware), item.workload] = one
@@ -201,7 +204,12 @@ def _published_names(item: Measurement) -> tuple[str, ...]:
 def _published_labels(one: Result) -> tuple[str, ...]:
     item, score = one.measurement, one.measurement.score
     failed = (f"{score.runs_failed} of {score.runs_required} runs failed",) if score.runs_failed else ()
-    return ("published", *item.labels, *(("open division",) if "open" in item.family else ()), *failed)
+    return ("published", *item.labels, *_division(item), *failed)
+
+
+def _division(item: Measurement) -> tuple[str, ...]:
+    """The label of the open division."""
+    return ("open division",) if item.in_open_division else ()
 
 
 # --- what a cell is compared with ---------------------------------------------------------------------------------------
@@ -225,7 +233,7 @@ def _against_slowest(results: Sequence[Result]) -> list[Result]:
 
 
 def _comparable(item: Measurement) -> tuple[object, ...]:
-    return item.workload, item.rules, item.devices, tuple(sorted(item.targets.items()))
+    return item.workload, item.rules, item.in_open_division, item.devices, tuple(sorted(item.targets.items()))
 
 
 def _against_fewest(results: Sequence[Result]) -> list[Result]:
@@ -320,40 +328,3 @@ def _cell(
         labels=tuple(label for label in own if label not in shared),
         detail="" if detail is None else clean(detail(item), 80),
     )
-
-
-# --- Markdown -----------------------------------------------------------------------------------------------------------
-
-
-def matrix_markdown(matrix: Matrix) -> str:
-    """A matrix as a section in Markdown; labels that differ between cells become footnotes, costs a table of their own."""
-    footnotes = Footnotes()
-    labels = [f"every result: {', '.join(matrix.labels)}"] if matrix.labels else []
-    above = markdown_escape(" · ".join([*matrix.constants, *labels]))
-    times = _matrix_table(matrix, lambda cell: _cell_text(cell, footnotes))
-    costs = _matrix_table(matrix, lambda cell: cell.cost) if any(cell.cost for cell in _cells(matrix)) else ""
-    parts = [f"## {markdown_escape(matrix.title)}", above, times]
-    parts += ["Cost of one result:", costs] if costs else []
-    below = "\n".join(map(markdown_escape, (*matrix.footer, *footnotes.lines())))
-    return wrapped("\n\n".join(part for part in (*parts, below) if part))
-
-
-def _cells(matrix: Matrix) -> Iterator[Cell]:
-    return (cell for _, cells in matrix.rows for cell in cells if cell is not None)
-
-
-def _matrix_table(matrix: Matrix, text: Callable[[Cell], str]) -> str:
-    header = [*matrix.names, *map(markdown_escape, matrix.columns)]
-    right = [*(name in ("devices", "accelerators") for name in matrix.names), *(True for _ in matrix.columns)]
-    body = [
-        [
-            *map(markdown_escape, names),
-            *(DASH if cell is None else markdown_escape(text(cell)) or DASH for cell in cells),
-        ]
-        for names, cells in matrix.rows
-    ]
-    return markdown_table(header, body, right, keys=len(matrix.names))
-
-
-def _cell_text(cell: Cell, footnotes: Footnotes) -> str:
-    return " ".join(text for text in (cell.value, cell.speedup, *map(footnotes.mark, cell.labels)) if text)

@@ -18,7 +18,8 @@ from suite.results.published.csv_files import (
 )
 from suite.results.report.filters import filter_by_chips, filter_by_name, filter_by_text
 from suite.results.report.markdown import fits, markdown_table, wrapped
-from suite.results.report.overview import matrix_markdown, published_glance
+from suite.results.report.overview import published_glance
+from suite.results.report.overview_text import matrix_markdown
 from suite.results.report.tables import DASH, Footnotes, Table, two_decimals
 from suite.results.score.price import OPTION, Prices
 from suite.results.text import clean, csv_cell, markdown_cell

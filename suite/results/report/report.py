@@ -14,7 +14,8 @@ from suite.results.report.all_reduce import all_reduce_markdown, split
 from suite.results.report.baselines import Baseline, baseline_markdown
 from suite.results.report.further_units import further_units_line, row_rates
 from suite.results.report.markdown import markdown_table, wrapped
-from suite.results.report.overview import matrix_markdown, overview
+from suite.results.report.overview import overview
+from suite.results.report.overview_text import matrix_markdown
 from suite.results.report.studies import studies_markdown
 from suite.results.report.study_columns import row_value
 from suite.results.report.tables import constant_texts, results_markdown, row_cost

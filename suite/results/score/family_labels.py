@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from suite.results.score.measurement import Measurement
 from suite.results.text import clean, shortened
 
-_PUBLISHED_FIELDS = ("profile", "framework", "hardware", "precision", "rules", "clock", "targets")
+_PUBLISHED_FIELDS = ("profile", "division", "framework", "hardware", "precision", "rules", "clock", "targets")
 """Fields of a published measurement that are equal within a family."""
 
 
@@ -23,6 +23,17 @@ def family_labels(items: Sequence[Measurement], limit: int = 150) -> list[str]:
         ", ".join(f"{_field_label(name)} {short[name][place]}" for name in differing) for place in range(len(items))
     ]
     return shortened(texts, limit)
+
+
+def family_settings(families: Sequence[Sequence[Measurement]]) -> list[str]:
+    """For each family the settings that distinguish it from those with the same workload and series; empty if there is none."""
+    keys = [(family[0].workload, family[0].series) for family in families]
+    settings = [""] * len(families)
+    for key in set(keys):
+        places = [place for place, other in enumerate(keys) if other == key]
+        for place, text in zip(places, family_labels([families[place][0] for place in places]), strict=True):
+            settings[place] = text
+    return settings
 
 
 def differing_values(own: Mapping[str, str], twins: Sequence[Mapping[str, str]]) -> str:

@@ -13,6 +13,9 @@ from suite.results.score.groups import Group, Row
 from suite.results.score.scores import Score, TimedRun
 from workloads.api import GradientTraffic
 
+UNCOUNTED = "the number of devices of a CPU system is not known"
+"""What a `devices` of 0 means."""
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -33,7 +36,7 @@ class Measurement:
     hardware: str
     """Name of the device or accelerator."""
     devices: int
-    """Over all nodes."""
+    """Over all nodes; 0: UNCOUNTED."""
     batch_size_global: int | None
     batch_unit: str
     batch_rule: str
@@ -54,6 +57,8 @@ class Measurement:
     note: str = ""
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     """Ours: logged `opt_*` and `model_*` keys with their values as JSON; they distinguish settings on one device count."""
+    division: str = ""
+    """`closed` or `open`, or both; empty where it is not known."""
     nodes: int = 1
     """1 also where it is not known."""
     sample_unit: str = ""
@@ -62,6 +67,11 @@ class Measurement:
     """Samples in one unit of the batch: 1, or sentence pairs per token; None where that is not known."""
     gradients: GradientTraffic | None = None
     """Ours: what the all-reduce of a step moves."""
+
+    @property
+    def in_open_division(self) -> bool:
+        """Whether a submitter chose the hyperparameters, or the model, that the closed division prescribes."""
+        return "open" in self.division
 
     @property
     def rate_unit(self) -> str:
@@ -109,8 +119,14 @@ def _measurement(row: Row) -> Measurement:
         score=row.score if group.to_target else replace(row.score, seconds=None, epochs=None),
         runs=row.runs,
         hyperparameters=dict(group.hyperparameters),
+        division=_division(row),
         gradients=row.gradients,
     )
+
+
+def _division(row: Row) -> str:
+    named = {run.reading.record.division for run in row.attempts if run.reading is not None}
+    return " and ".join(sorted(named - {""}))
 
 
 def samples_per_batch_unit(row: Row) -> float | None:

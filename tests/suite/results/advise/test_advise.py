@@ -201,14 +201,14 @@ def test_profiles_never_mix(tmp_path):
     assert done.stdout.count("nothing to choose from") == 2
 
 
-def test_nothing_to_choose_is_one_line(tmp_path):
+def test_nothing_to_choose_is_one_sentence_and_the_next_command(tmp_path):
     write_run(tmp_path, "a", devices=2)
     lines = [line for line in suite(tmp_path).stdout.splitlines() if line]
-    assert len(lines) == 2
-    assert lines[1].startswith(
-        "Recommendation (NCF): pytorch on laptop (demo, cpu): 6.0 s on 2 devices, the only count"
+    assert " ".join(lines[1:-1]) == (
+        "Recommendation (NCF): pytorch on laptop (demo, cpu): 6.0 s on 2 devices, the only count measured, so there is nothing "
+        "to choose from."
     )
-    assert lines[1].endswith("Run next: python run_suite.py workload=ncf framework=pytorch profile=demo gpus=4")
+    assert lines[-1] == "Run next: python run_suite.py workload=ncf framework=pytorch profile=demo gpus=4"
 
 
 def test_families_with_one_heading_are_distinguished(tmp_path):
@@ -319,3 +319,23 @@ def test_no_choice_beats_the_advice(seconds, machine):
 def test_units():
     assert [duration_text(value) for value in (0.25, 38.04, 130.0, 7300.0)] == ["0.25 s", "38.0 s", "2.2 min", "2.0 h"]
     assert [energy_text(value) for value in (None, 820.0, 7200.0, 7.2e6)] == ["–", "820 J", "2.0 Wh", "2.0 kWh"]
+
+
+def test_cpu_systems_of_unknown_size_reached_their_target():
+    items = [item.measurement for item in find_published_results("v0.7/Intel") if item.benchmark == "resnet50"]
+    with pytest.raises(ValueError, match="the number of devices of a CPU system is not known: Intel 1-node"):
+        advise(items)
+
+
+def test_published_entries_over_several_nodes_say_so():
+    items = [item.measurement for item in find_published_results("v0.7/DellEMC") if item.benchmark == "resnet50"]
+    notes = [note for one in advise(items) for note in one.notes]
+    assert "over several nodes (nodes × devices of each): 2 × 4 devices, 4 × 4 devices" in notes
+    assert "across nodes: the network between them counts" in notes
+
+
+def test_a_section_of_one_count_is_as_wide_as_others():
+    items = [item.measurement for item in find_published_results("v0.7/DellEMC/DSS8440")]
+    text = advice_text(advise(items))
+    assert "the only count measured" in text.replace("\n", " ")
+    assert max(map(len, text.splitlines())) <= 118

@@ -491,3 +491,27 @@ def test_nothing_comparable_is_exit_1_with_the_reasons(tmp_path):
     assert result.returncode == 1
     assert "demo target has no relation to MLPerf" in result.stdout
     assert suite(tmp_path).returncode == 1  # convergence alone: nothing could be judged
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("v0.5/Intel/skx_8180_2s_8x", "v0.5/Intel/skx_8180_2s_1x"),
+        ("v0.5/NVIDIA/dgx1_ngc18.11_mxnet", "v0.5/Intel/skx_8180_2s_1x"),
+    ],
+)
+def test_cpu_systems_of_unknown_size_are_not_compared(ours, theirs):
+    found = compare(published_result_set(ours), published_result_set(theirs), load_published_results())
+    assert not found.matches
+    assert "the number of devices of a CPU system is not known" in found.refusals[0].reason
+    assert "×" not in found.refusals[0].what, "nodes × nothing"
+
+
+def test_several_nodes_against_one_differ():
+    found = compare(
+        published_result_set("v0.7/DellEMC/2xC4140", ["resnet50"]),
+        published_result_set("v0.7/NVIDIA/dgx1_ngc20.06_mxnet", ["resnet50"]),
+        load_published_results(),
+    )
+    assert {(item.name, item.ours, item.theirs) for item in found.matches[0].differences.known} >= {("nodes", "2", "1")}
+    assert "resnet50 on 2 × 4 devices" in comparison_markdown(found)

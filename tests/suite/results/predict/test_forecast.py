@@ -12,8 +12,9 @@ from suite.plan.jobs import kinds
 from suite.plan.settings import resolve_settings
 from suite.results.advise.advise import advise
 from suite.results.html.scaling_curves import forecast_charts
+from suite.results.predict.comparable import comparable
 from suite.results.predict.epochs import UNKNOWN, epochs_at, reference_points
-from suite.results.predict.forecast import comparable, forecast, gradients_of
+from suite.results.predict.forecast import forecast, forecasts, gradients_of
 from suite.results.predict.forecast_text import forecasts_csv, forecasts_text
 from suite.results.predict.links import measured_links, with_link
 from suite.results.predict.observations import observation
@@ -99,6 +100,12 @@ def test_time_to_target_and_the_counts_that_are_best():
     assert sources == {8: "measured", 64: "RCP", 256: "RCP", 2048: ""}
     assert one.points[-1].seconds is None
     assert any("2048 devices are not known" in note for note in one.notes)
+    text = forecasts_text([one]).replace("\n", " ")
+    assert "- shortest time to target, of the counts with a known time: 256 devices" in text
+    assert "- fewest device-hours, of the counts with a known time: 8 devices" in text
+    known = forecasts_text([forecast(items, Wanted((64, 256)))])
+    assert "- shortest time to target: 256 devices" in known
+    assert "of the counts" not in known
     point = one.points[1]
     assert point.seconds.middle == pytest.approx(point.epochs.value * point.seconds_per_epoch.middle)
 
@@ -158,6 +165,26 @@ def test_parts_of_a_step_from_our_logs(batch_study):
     assert "t0 2 ms, c 0.01 ms a sample" in one.method
     assert [one.efficiency(point) for point in one.points if point.measured] == pytest.approx([1.0, 1.0, 1.0])
     assert set(one.labels) == {"demo", "cpu"}
+
+
+def test_runs_of_another_mode_have_a_forecast_of_their_own_that_says_so(batch_study):
+    for batch in (64, 256):
+        write_run(
+            batch_study / "logs", f"forward-{batch}", mode="forward", stop="steps:100", qualities=(None,), status="success",
+            batch_size_global=batch, batch_rule=f"per_device:{batch}", keys={"global_batch_size": batch},
+        )  # fmt: skip
+    items = measurements_below([batch_study / "logs"])
+    wanted = Wanted((4,), 256.0, system=find_system("pcie"), gradients=GradientTraffic(8e6))
+    made = {("mode forward" in one.settings): one for one in forecasts(items, wanted)}
+    assert len(made[False].points) == 4, "three measured batches, and the prediction"
+    assert len(made[True].points) == 3
+    assert "batch rule" not in made[True].settings, "what only names the batch does not tell them apart"
+    text = forecasts_text(list(made.values()))
+    assert "mode train" in text.replace("\n", " ")
+    assert "mode forward" in text.replace("\n", " ")
+    assert {row["settings"] for row in csv.DictReader(io.StringIO(forecasts_csv(list(made.values()))))} == {
+        one.settings for one in made.values()
+    }
 
 
 def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
@@ -229,6 +256,49 @@ def test_advice_beyond_what_was_measured_is_labelled_with_its_interval(a100_ssd)
     assert not any("prediction" in note for note in measured.notes)
     article = published("dgx1-article", "ncf")
     assert not any("prediction" in note for one in advise(article, 64) for note in one.notes)
+
+
+def test_a_measured_point_is_the_fastest_entry_and_several_systems_are_headed_as_such():
+    """v3.0/Dell: eight A100 took 49.2 s an epoch in one system, and 45.1 s in another."""
+    made = forecasts(published("v3.0/Dell", "resnet50"), Wanted((256,)))
+    assert len({(one.series, one.settings) for one in made}) == len(made), "headings differ"
+    for one in made:
+        assert len({(point.devices, point.batch_size_global) for point in one.points}) == len(one.points)
+    slow, fast = 49.2, 45.1
+    eight = [point for one in made for point in one.points if point.measured and point.devices == 8]
+    times = [round(point.seconds_per_epoch.middle, 1) for point in eight]
+    assert fast in times
+    assert slow not in times
+    assert "Dell, several systems with NVIDIA A100-SXM-80GB CTS" in [one.series for one in made]
+
+
+def test_of_throughput_alone_the_highest_rate_is_shown(batch_study):
+    (items,) = comparable(measurements_below([batch_study / "logs"]))
+    bare = [replace(item, score=replace(item.score, seconds=None, epochs=None)) for item in items]
+    faster = replace(bare[0], score=replace(bare[0].score, samples_per_second=2 * bare[0].score.samples_per_second))
+    wanted = Wanted((4,), 256.0, system=find_system("pcie"), gradients=GradientTraffic(8e6))
+    for order in ([*bare, faster], [faster, *bare]):
+        point = forecast(order, wanted).points[0]
+        assert point.samples_per_second.middle == faster.score.samples_per_second
+
+
+@pytest.mark.parametrize(
+    ("name", "hardware", "reason"),
+    [
+        ("v2.1/Intel-HabanaLabs", "Habana", "no NVIDIA GPU"),
+        ("v0.7/Google", "tpu", "no NVIDIA GPU"),
+        ("v0.7/SIAT", "Ascend", "no NVIDIA GPU|open division"),
+        ("v0.6/Fujitsu", "V100", "open division"),
+    ],
+)
+def test_the_law_says_nothing_of_rows_that_it_did_not_learn_from(name, hardware, reason):
+    items = [item for item in published(name, "resnet50") if hardware.lower() in item.hardware.lower()]
+    if reason == "open division":
+        items = [item for item in items if item.division == "open"]
+    assert items
+    with pytest.raises(ValueError, match=reason):
+        forecasts(items, Wanted((4096,)))
+    assert not any("prediction" in note for one in advise(items, 4096) for note in one.notes)
 
 
 def test_what_was_measured_is_not_predicted_and_a_device_needs_a_sample(a100_ssd):

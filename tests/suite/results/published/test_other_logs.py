@@ -1,0 +1,85 @@
+"""What logs of other programs do not say of themselves: from the published results, run by run, or from a description."""
+
+import csv
+import json
+
+import pytest
+
+from suite.results.logs.collect import collect
+from suite.results.published.csv_files import SHIPPED
+from suite.results.published.other_logs import with_system_details
+from tests.suite.results.fake_logs import write
+
+
+def published_run(**wanted):
+    with open(SHIPPED / "runs.csv", newline="", encoding="utf-8") as stream:
+        return next(row for row in csv.DictReader(stream) if all(row[key] == value for key, value in wanted.items()))
+
+
+def log_of(row, form="MLLOG", cut_off=False):
+    """A log with the start and the length of a published run."""
+    start = float(row["run_start_unix_seconds"]) * 1e3
+
+    def record(milliseconds, key, value=None, **metadata):
+        if form == "MLL":
+            told = json.dumps({"value": value, "metadata": metadata})
+            return f":::MLL {(start + milliseconds) / 1e3:.6f} {key}: {told}"
+        content = {"namespace": "", "time_ms": start + milliseconds, "event_type": "POINT_IN_TIME", "key": key}
+        return f":::{form} " + json.dumps({**content, "value": value, "metadata": metadata})
+
+    lines = [record(-5, "submission_benchmark", row["benchmark"]), record(0, "run_start")]
+    if not cut_off:
+        length = float(row["seconds"]) * 1e3
+        lines += [
+            record(10, "epoch_start", epoch_num=1),
+            record(length - 1, "eval_accuracy", 0.9, epoch_num=1),
+            record(length, "run_stop", status="success"),
+        ]
+    return lines
+
+
+def told(folder):
+    return {
+        run.path.name: (run.settings.rules, run.settings.device_name, run.settings.devices, run.settings.framework)
+        for run in with_system_details(collect([folder]))
+    }
+
+
+V07 = {"round": "v0.7", "submitter": "NVIDIA", "system": "dgx1_ngc20.06_mxnet", "benchmark": "resnet50"}
+V11 = {"round": "v1.1", "system": "nd96amsr_a100_v4_ngc21.09_pytorch", "benchmark": "maskrcnn", "run": "4"}
+TPU = {"round": "v0.6", "submitter": "Google", "system": "tpu-v3-2048", "benchmark": "ssd", "run": "0"}
+
+
+def test_each_run_of_a_folder_gets_its_own_details(tmp_path):
+    write(tmp_path / "a.txt", log_of(published_run(**TPU), "MLL"))
+    write(tmp_path / "b.txt", log_of(published_run(**V07, status="success")))
+    write(tmp_path / "c.txt", log_of(published_run(**V11), cut_off=True))
+    write(tmp_path / "d.txt", log_of({**published_run(**V07, status="success"), "seconds": "17"}))
+    assert told(tmp_path) == {
+        "a.txt": ("v0.6", "tpu-v3 chip (2 cores)", 1024, "tensorflow"),
+        "b.txt": ("v0.7", "NVIDIA V100-SXM2-16GB (300W)", 8, "mxnet"),
+        "c.txt": ("v1.1", "NVIDIA A100-SXM4-80GB (400W)", 8, "pytorch"),
+        "d.txt": ("v0.7 or later", "", None, ""),
+    }
+
+
+def test_a_run_that_failed_keeps_the_details_of_its_entry(tmp_path):
+    write(tmp_path / "failed.txt", log_of(published_run(**V07, status="aborted")))
+    assert told(tmp_path)["failed.txt"] == ("v0.7", "NVIDIA V100-SXM2-16GB (300W)", 8, "mxnet")
+
+
+def test_a_log_keeps_the_round_that_its_own_lines_tell(tmp_path):
+    write(tmp_path / "a.txt", log_of(published_run(**V07, status="success"), "MLL"))
+    assert told(tmp_path)["a.txt"][0] == "v0.6"
+
+
+@pytest.mark.parametrize("name", ["a.txt", "b.txt"])
+def test_a_description_is_of_all_that_is_not_published(tmp_path, name):
+    write(tmp_path / "system" / "ssd" / "a.txt", log_of(published_run(**TPU), "MLL"))
+    write(tmp_path / "system" / "ssd" / "b.txt", log_of({**published_run(**TPU), "seconds": "17"}, "MLL"))
+    description = {"number_of_nodes": 2, "accelerators_per_node": 4, "accelerator_model_name": "Some GPU"}
+    write(tmp_path / "system" / "system.json", [json.dumps(description)])
+    found = told(tmp_path / "system" / "ssd")[name]
+    assert found[1:3] == (("tpu-v3 chip (2 cores)", 1024) if name == "a.txt" else ("Some GPU", 8))
+    runs = with_system_details(collect([tmp_path / "system" / "ssd" / name]))
+    assert [run.settings.nodes for run in runs] == [1 if name == "a.txt" else 2]
