@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -44,11 +45,14 @@ NOT_IN_NAME = (
         "environment.path_map",
         "environment.mounts",
         "environment.options",
+        "system.cache_clear_command",
         "watchdog_seconds",
         "setup_watchdog_seconds",
     ),
 )
 """Settings that a job's folder name holds anyway, that say too much for a name, or that do not change what is computed."""
+NAME_BYTES = 200
+"""Longest name of a job; a file system takes 255 bytes."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +223,12 @@ def job_name(composed: Composed) -> str:
     words = composed.overrides if composed.cell is None else composed.cell.texts
     keys = {text: text.partition("=")[0] for text in words}
     extra = [text for text, key in keys.items() if key not in NOT_IN_NAME and not key.startswith("launch.")]
-    return safe_name("-".join([name, *sorted(extra)]))[:200].replace("=True", "=true").replace("=False", "=false")
+    whole = "-".join([name, *sorted(extra)]).replace("=True", "=true").replace("=False", "=false")
+    safe = safe_name(whole)
+    if len(safe.encode()) <= NAME_BYTES:
+        return safe
+    ending = f"-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"  # what is cut off may be all that tells jobs apart
+    return safe.encode()[: NAME_BYTES - len(ending)].decode(errors="ignore") + ending
 
 
 def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended], fleet: Fleet | None = None) -> bool:
