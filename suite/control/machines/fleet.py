@@ -109,9 +109,9 @@ class Fleet:
         nodes = []
         for link, (address, interface) in zip(self._links, places, strict=True):
             assert link.facts is not None
-            nodes.append(
-                Node(link.facts["name"], address, interface, tuple(link.facts["cores"]), link.facts["hardware"])
-            )
+            facts = link.facts
+            cores, fault = tuple(facts["cores"]), facts.get("gpu_fault", "")
+            nodes.append(Node(facts["name"], address, interface, cores, facts["hardware"], fault))
         names = [node.name for node in nodes]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:

@@ -65,6 +65,11 @@ def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
     assert second.asked == [("route", {"to": "a"}), ("route", {"to": "10.0.0.1"})]
 
 
+def test_why_gpus_of_a_machine_cannot_be_used_is_known_here():
+    links = [FakeLink("a", {"eth0": "10.0.0.1"}, facts={"gpu_fault": "GPU 1 does not answer"})]
+    assert [node.gpu_fault for node in Fleet(links, LAUNCH).nodes] == ["GPU 1 does not answer"]
+
+
 def test_an_interface_that_is_typed_wins():
     links = [FakeLink("a", {"eth0": "10.0.0.1", "x": "1.1.1.1"}), FakeLink("b", {"eth0": "10.0.0.2", "x": "1.1.1.2"})]
     nodes = Fleet(links, {**LAUNCH, "interface": "x"}).nodes
