@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from suite.common.job_name import NAME_BYTES
 from suite.config.compose import compose
-from suite.control.controller import NAME_BYTES, job_name
+from suite.control.controller import job_name
 
 
 def one(*words):
