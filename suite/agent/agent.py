@@ -17,7 +17,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -167,9 +167,10 @@ class Agent:
         self.tick()
         return {}
 
-    def _finish(self) -> dict[str, Any]:
-        """End all processes of the run, and ship the rest."""
+    def _finish(self, ending: Sequence[str] = ()) -> dict[str, Any]:
+        """End all processes of the run, then its containers by the argv `ending`, and ship the rest."""
         tree.end_all()
+        children.run_ending(ending)  # not before: it is a process of this tree itself
         self.tick()
         self._ship(math.inf)
         self._forget_run()

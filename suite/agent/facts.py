@@ -11,15 +11,21 @@ from typing import Any
 from suite import __version__
 from suite.launch import network
 from suite.machine.sysfiles import cpu_model
+from suite.machine.visible import chosen, no_answer
 
 GPU_SECONDS = 30.0
 """How long the driver may take to answer."""
-GPU_QUERY = ("--query-gpu=index,name,memory.total,compute_cap", "--format=csv,noheader,nounits")
+GPU_QUERY = ("--query-gpu=index,uuid,name,memory.total,compute_cap", "--format=csv,noheader,nounits")
 
 
 def facts() -> dict[str, Any]:
-    """Name, addresses, cores, and under `hardware` what `suite.machine.devices.hardware` gives."""
+    """Name, addresses, cores, why its GPUs cannot be used, and under `hardware` what `suite.machine.devices.hardware` gives."""
     cores = sorted(os.sched_getaffinity(0))
+    visible, fault = [], ""
+    try:
+        visible = gpus()
+    except ValueError as error:
+        fault = str(error)
     step = [os.environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
     return {
         "name": platform.node(),
@@ -29,19 +35,23 @@ def facts() -> dict[str, Any]:
         "addresses": network.addresses(),
         "cores": cores,
         "slurm_step": ".".join(step) if all(step) else "",
+        "gpu_fault": fault,
         "hardware": {
             "host": platform.node(),
             "cpu_model": cpu_model() or platform.processor() or platform.machine(),
             "cpu_cores": len(cores),
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            "gpus": gpus(),
+            "gpus": visible,
             "os": platform.platform(),
         },
     }
 
 
 def gpus() -> list[dict[str, Any]]:
-    """NVIDIA devices inside the inherited CUDA_VISIBLE_DEVICES, in its order; of nvidia-smi, since NVML needs a package."""
+    """NVIDIA devices inside the inherited CUDA_VISIBLE_DEVICES, in its order; of nvidia-smi, since NVML needs a package.
+
+    Raises ValueError for one that does not answer.
+    """
     program = shutil.which("nvidia-smi")
     if program is None:
         return []
@@ -56,15 +66,17 @@ def gpus() -> list[dict[str, Any]]:
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    found = {}
-    for line in done.stdout.splitlines() if done.returncode == 0 else ():
-        index, name, memory_mib, capability = (word.strip() for word in line.split(","))
-        found[index] = {"name": name, "memory_bytes": int(memory_mib) << 20, "capability": capability}
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    chosen = list(found) if visible is None else [word.strip() for word in visible.split(",")]
-    kept = []
-    for index in chosen:  # CUDA stops at the first entry that is not a device
-        if index not in found:
-            break
-        kept.append(found[index])
+    uuids: dict[int, str] = {}
+    said: dict[int, list[str]] = {}
+    for line in done.stdout.splitlines():  # also where it fails: it does for one device that is lost among others
+        index, *words = (word.strip() for word in line.split(","))
+        if index.isdecimal() and words:
+            uuids[int(index)], said[int(index)] = words[0], words
+    numbers, kept = chosen(uuids), []
+    for number in numbers:
+        try:
+            _, name, memory_mib, capability = said[number]
+            kept.append({"name": name, "memory_bytes": int(memory_mib) << 20, "capability": capability})
+        except ValueError:  # `[N/A]`, `[GPU is lost]`
+            raise no_answer(number, numbers, ", ".join(said[number])) from None
     return kept

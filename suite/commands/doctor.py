@@ -51,8 +51,12 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     from suite.preflight.findings import impossible, warning
 
     framework = registry.load_framework(args.framework)
-    gpu_count = len(devices.gpus()) if args.device != "cpu" else 0
-    device = args.device if args.device != "auto" else ("cuda" if gpu_count else "cpu")
+    gpu_count, answer = 0, True
+    try:
+        gpu_count = len(devices.gpus()) if args.device != "cpu" else 0
+    except ValueError:  # `examine` says which one does not answer
+        answer = False
+    device = args.device if args.device != "auto" else ("cuda" if gpu_count or not answer else "cpu")
     count = args.gpus or gpu_count or 1
     allowed = devices.cpu_cores()
     cores = allowed[:count] if device == "cpu" else allowed
@@ -64,7 +68,7 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
     if device == "cpu" and count > len(allowed):
         text = f"--gpus {count}: {count} CPU device(s) of one core need {count} cores, this machine has {len(allowed)}"
         problems.insert(0, impossible("devices", text, f"type --gpus {len(allowed)} (gpus={len(allowed)} of a run)"))
-    if device == "cuda" and args.gpus and args.gpus > gpu_count:
+    if device == "cuda" and answer and args.gpus and args.gpus > gpu_count:
         problems.insert(
             0, impossible("devices", f"--gpus {args.gpus}: {gpu_count} GPU(s) are visible here", "type fewer")
         )

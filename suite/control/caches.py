@@ -28,6 +28,8 @@ from rich.markup import escape
 from suite.common.registry import load_dataset
 from workloads.api import Settings
 
+COMMAND_SECONDS = 600.0
+"""How long `system.cache_clear_command` may take, on every machine."""
 MOST_RESIDENT = 0.001
 """Share of the sample that may be in memory still. It leaves room for single pages of a large file that another process
 touches just then (a backup, an indexer), and none for one whole file of a full sample, which is more than a thousandth of it.
@@ -78,7 +80,7 @@ def clear_files(system: Mapping[str, Any], dataset: str, folder: str, console: C
 
 def _command(command: list[str]) -> None:
     try:
-        subprocess.run(command, check=True, capture_output=True, timeout=600)
+        subprocess.run(command, check=True, capture_output=True, timeout=COMMAND_SECONDS)
     except (OSError, subprocess.SubprocessError) as error:
         raise ValueError(f"system.cache_clear_command: {error}") from None
 

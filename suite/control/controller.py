@@ -14,9 +14,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from suite.common.job_name import named
 from suite.common.paths import PROJECT, data_root, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
-from suite.common.run_folder import safe_name
 from suite.common.typed import as_typed
 from suite.config.compose import Composed, Request, compose
 from suite.control import caches
@@ -35,21 +35,6 @@ from suite.plan.jobs import Job, JobDraft, check_trainers, choose, make_job
 from suite.plan.resume import claimed, finished_status, set_aside
 from suite.preflight import doctor
 from suite.preflight.obstacles import explained
-
-NOT_IN_NAME = (
-    *("workload", "framework", "profile", "gpus", "device", "output", "resume", "runs", "plugins"),
-    "backbone.weights",
-    *(
-        "environment.python",
-        "environment.argv_prefix",
-        "environment.path_map",
-        "environment.mounts",
-        "environment.options",
-        "watchdog_seconds",
-        "setup_watchdog_seconds",
-    ),
-)
-"""Settings that a job's folder name holds anyway, that say too much for a name, or that do not change what is computed."""
 
 
 @dataclass(frozen=True)
@@ -213,12 +198,9 @@ def _output(composed: Composed) -> Path:
 def job_name(composed: Composed) -> str:
     """Folder name: workload, framework, profile, devices, then what else the command line sets, or tells cells apart."""
     config = composed.config
-    device = "" if config["device"] == "auto" else f"-{config['device']}"
-    name = f"{config['workload']['name']}-{config['framework']['name']}-{config['profile']['name']}-{config['gpus']}dev{device}"
     words = composed.overrides if composed.cell is None else composed.cell.texts
-    keys = {text: text.partition("=")[0] for text in words}
-    extra = [text for text, key in keys.items() if key not in NOT_IN_NAME and not key.startswith("launch.")]
-    return safe_name("-".join([name, *sorted(extra)]))[:200].replace("=True", "=true").replace("=False", "=false")
+    kinds = (config["workload"]["name"], config["framework"]["name"], config["profile"]["name"])
+    return named(*kinds, config["gpus"], config["device"], words)
 
 
 def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended], fleet: Fleet | None = None) -> bool:

@@ -7,18 +7,16 @@ from pathlib import Path
 
 from suite.common import registry
 from suite.common.runspec import RunSpec
-from suite.machine.cgroups import limits
-from suite.plan.capacity import available_bytes, fitting_batch
+from suite.plan.capacity import fitting_batch, memory_of_each, memory_of_each_gpu
 
 
 def batch_advice(run: RunSpec) -> str:
     """What to type after a run that was out of memory, once its processes are gone."""
     settings = run.settings
-    gpus = run.hardware.get("gpus")
-    if settings.device == "cuda" and isinstance(gpus, list) and gpus:
-        memory = settings.devices * min(int(gpu["memory_bytes"]) for gpu in gpus)
-    else:
-        memory = available_bytes(limits())
+    nodes = run.hardware.get("nodes")
+    hardware = nodes if isinstance(nodes, list) else [run.hardware]
+    of_gpus = settings.devices * memory_of_each_gpu(hardware) if settings.device == "cuda" else 0
+    memory = of_gpus or settings.nodes * memory_of_each(hardware)
     batch = fitting_batch(registry.load_workload(settings.workload), settings, memory)
     if not batch:
         return "the batch cannot be smaller on these devices: end other programs, or take a machine with more memory"

@@ -16,6 +16,8 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 _PR_SET_CHILD_SUBREAPER = 36
 GRACE_SECONDS = 3.0
 """How long processes may take to leave after they were asked to."""
+ENDING_SECONDS = 20.0
+"""How long a container program may take to end its containers."""
 
 
 def die_with_parent() -> None:
@@ -50,6 +52,13 @@ def start(arguments: Sequence[str], variables: Mapping[str, str], log: Path, fol
             start_new_session=True,
             preexec_fn=die_with_parent,  # set before exec, so that no moment is left without it
         )
+
+
+def run_ending(command: Sequence[str]) -> None:
+    """Run the argv that ends containers, once their clients are gone; an empty one is none. What it says is of no use then."""
+    if command:
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=ENDING_SECONDS, check=False)
 
 
 def exit_text(returncode: int) -> str:

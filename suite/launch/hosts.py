@@ -57,6 +57,8 @@ class Node:
     """CPU cores that processes may use there."""
     hardware: Mapping[str, Json]
     """What `suite.machine.devices.hardware` gives there."""
+    gpu_fault: str = ""
+    """Why its GPUs cannot be used, if one does not answer; `hardware` has none then."""
 
     def record(self, first_replica: int, count: int, on_cpu: bool) -> dict[str, Json]:
         """What `run.json` holds of it as the host of `count` devices."""

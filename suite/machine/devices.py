@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 
-from suite.machine import sysfiles
+from suite.machine import sysfiles, visible
 from workloads.api import Json
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -54,40 +56,61 @@ def nvml() -> Iterator[Any]:
         pynvml.nvmlShutdown()
 
 
+def decoded(name: str | bytes) -> str:
+    """Bindings of NVML differ in whether they decode."""
+    return name.decode() if isinstance(name, bytes) else name
+
+
+def _visible_numbers(library: Any) -> list[int]:
+    """The driver's numbers of the devices inside the inherited CUDA_VISIBLE_DEVICES, in its order."""
+    uuids = {}
+    for number in range(library.nvmlDeviceGetCount()):
+        uuids[number] = ""
+        with contextlib.suppress(library.NVMLError):  # a device that is lost has its number still
+            uuids[number] = decoded(library.nvmlDeviceGetUUID(library.nvmlDeviceGetHandleByIndex(number)))
+    return visible.chosen(uuids)
+
+
+def _of_each(library: Any, ask: Callable[[Any], T]) -> list[T]:
+    """What `ask` gives for the handle of each visible device. Raises ValueError that names one which does not answer."""
+    numbers, found = _visible_numbers(library), []
+    for number in numbers:
+        try:
+            found.append(ask(library.nvmlDeviceGetHandleByIndex(number)))
+        except library.NVMLError as error:
+            raise visible.no_answer(number, numbers, str(error)) from None
+    return found
+
+
 def visible_handles(library: Any) -> list[Any]:
-    """NVML handles of the devices inside the inherited CUDA_VISIBLE_DEVICES, in its order."""
-    handles = [library.nvmlDeviceGetHandleByIndex(index) for index in range(library.nvmlDeviceGetCount())]
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return handles
-    chosen = []
-    for word in visible.split(","):  # CUDA stops at the first entry that is not a device
-        if not word.strip().isdigit() or int(word) >= len(handles):
-            break
-        chosen.append(handles[int(word)])
-    return chosen
+    """NVML handles of the devices inside the inherited CUDA_VISIBLE_DEVICES, in its order. Raises ValueError."""
+    return _of_each(library, lambda handle: handle)
 
 
 def gpus() -> list[Gpu]:
-    """NVIDIA devices inside the inherited CUDA_VISIBLE_DEVICES, in its order."""
+    """NVIDIA devices inside the inherited CUDA_VISIBLE_DEVICES, in its order. Raises ValueError for one without an answer."""
     with nvml() as library:
         if library is None:
             return []
-        visible = []
-        for handle in visible_handles(library):
+
+        def ask(handle: Any) -> Gpu:
             capability = "{}.{}".format(*library.nvmlDeviceGetCudaComputeCapability(handle))
             memory = int(library.nvmlDeviceGetMemoryInfo(handle).total)
-            visible.append(Gpu(str(library.nvmlDeviceGetName(handle)), memory, capability))
-        return visible
+            return Gpu(decoded(library.nvmlDeviceGetName(handle)), memory, capability)
+
+        return _of_each(library, ask)
 
 
 def hardware() -> dict[str, Json]:
-    """CPU, memory and GPUs, for run.json."""
+    """CPU, memory and GPUs, for run.json. GPUs that do not answer are none: whoever wants to run on them has asked before."""
+    found: list[Gpu] = []
+    with contextlib.suppress(ValueError):
+        found = gpus()
     return {
         "host": platform.node(),
         "cpu_model": cpu_model(),
         "cpu_cores": len(cpu_cores()),
         "memory_bytes": psutil.virtual_memory().total,
-        "gpus": [{"name": gpu.name, "memory_bytes": gpu.memory_bytes, "capability": gpu.capability} for gpu in gpus()],
+        "gpus": [{"name": gpu.name, "memory_bytes": gpu.memory_bytes, "capability": gpu.capability} for gpu in found],
         "os": platform.platform(),
     }

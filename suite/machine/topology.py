@@ -156,7 +156,7 @@ def _gpus(root: Path) -> dict[str, Json]:
     with devices.nvml() as nvml:
         if nvml is None:
             return nothing
-        handles = devices.visible_handles(nvml)
+        handles = _ask(devices.visible_handles, nvml) or []
         return {
             "driver_version": _ask(nvml.nvmlSystemGetDriverVersion),
             "cuda_driver_version": cuda_driver_version(nvml),
@@ -173,13 +173,13 @@ def cuda_driver_version(nvml: Any) -> str | None:
 
 
 def _gpu(nvml: Any, handle: Any, index: int, root: Path) -> dict[str, Json]:
-    pci = _ask(lambda: _decoded(nvml.nvmlDeviceGetPciInfo(handle).busId))
+    pci = _ask(lambda: devices.decoded(nvml.nvmlDeviceGetPciInfo(handle).busId))
     power = _ask(nvml.nvmlDeviceGetEnforcedPowerLimit, handle)
     capability = _ask(nvml.nvmlDeviceGetCudaComputeCapability, handle)
     return {
         "device": index,
-        "uuid": _ask(lambda: _decoded(nvml.nvmlDeviceGetUUID(handle))),
-        "name": _ask(lambda: _decoded(nvml.nvmlDeviceGetName(handle))),
+        "uuid": _ask(lambda: devices.decoded(nvml.nvmlDeviceGetUUID(handle))),
+        "name": _ask(lambda: devices.decoded(nvml.nvmlDeviceGetName(handle))),
         "capability": None if capability is None else "{}.{}".format(*capability),
         "pci_bus_id": pci,
         "numa_node": _gpu_numa_node(pci, root),
@@ -235,11 +235,6 @@ def _ask(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
     except Exception:  # NVMLError, whose class is known only once pynvml is there
         return None
-
-
-def _decoded(name: str | bytes) -> str:
-    """Bindings differ in whether they decode."""
-    return name.decode() if isinstance(name, bytes) else name
 
 
 def _size(words: str | None) -> int | None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from suite.common.job_name import is_in_name, named
+from suite.common.run_folder import safe_name
 from suite.compliance.check import check_file
 from suite.packaging.layout import failed_allowed, validated_benchmark
+from suite.packaging.recorded_machine import recorded_machine
 from suite.packaging.same_setup import difference, repeated
+from suite.packaging.scripts import typed_words
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
@@ -118,13 +123,24 @@ def _choose_runs(benchmark: str, records: list[RunRecord]) -> ChosenRuns:
 
 
 def _command_for_missing_runs(record: RunRecord) -> str:
-    """What to type for the missing runs."""
+    """What to type for the missing runs: what the job's folder is named by, so that they come into it.
+
+    Where its name is not one of ours, the command says all that is known, and makes another folder.
+    """
     settings = record.settings
     if not settings.profile:
         return "give all logs of the result"
-    words = f"workload={workload_name(settings.workload)} framework={settings.framework} gpus={settings.devices}"
-    folder = record.path.parent.parent.parent
-    return f"type python run_suite.py {clean(words)} runs=official output={clean(str(folder))} resume=true"
+    job = record.path.parent.parent
+    words = typed_words(settings, recorded_machine(record))
+    kinds = (workload_name(settings.workload), settings.framework, settings.profile, settings.devices or 1)
+    said = {
+        key: word for key, word in words.items() if not is_in_name(key) or safe_name(f"-{word}") in safe_name(job.name)
+    }
+    for device in ("auto", settings.device):
+        if named(*kinds, device, list(said.values())) == job.name:
+            words = {key: word for key, word in said.items() if key != "device" or device != "auto"}
+    arguments = shlex.join([*words.values(), clean(f"output={job.parent}", 300), "resume=true"])
+    return f"type python run_suite.py {arguments}"
 
 
 def _check_logs(benchmark: str, records: Sequence[RunRecord]) -> None:

@@ -13,7 +13,8 @@ from suite.results.logs.record import RunSettings
 from suite.results.text import clean
 from workloads.api import Json, LoggedSettings, option_keys
 
-_BACKBONE = 'backbone.weights="${BACKBONE_WEIGHTS:?the path of the file that backbone_weights in the log names}"'
+BACKBONE = "backbone.weights"
+_BACKBONE = f'{BACKBONE}="${{BACKBONE_WEIGHTS:?the path of the file that backbone_weights in the log names}}"'
 """In place of the submitter's own path, which is worth nothing elsewhere."""
 
 
@@ -39,6 +40,17 @@ def _setup(environment: str) -> list[str]:
 
 def _run(settings: RunSettings, recorded: Mapping[str, Json]) -> list[str]:
     """One command for all runs. Text of a log is quoted: it is an argument, never a command."""
+    words = typed_words(settings, recorded)
+    arguments = [shlex.quote(word) for key, word in words.items() if key != BACKBONE]
+    arguments += [_BACKBONE] if BACKBONE in words else []
+    return [".venv/bin/python run_suite.py \\", *[f"  {word} \\" for word in arguments], '  "$@"']
+
+
+def typed_words(settings: RunSettings, recorded: Mapping[str, Json]) -> dict[str, str]:
+    """Key to `key=value` of everything known that a command for all runs of a result sets, defaults or not; none is quoted.
+
+    `recorded`: what `recorded_machine` read beside the log.
+    """
     words: dict[str, Json] = {
         item.metadata["typed"]: value
         for item in fields(LoggedSettings)
@@ -60,14 +72,10 @@ def _run(settings: RunSettings, recorded: Mapping[str, Json]) -> list[str]:
         own = [name for name, source in sources.items() if source == "user" and name in values]
         words |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in own}
     options = recorded["options"]
-    with_backbone = isinstance(options, dict) and bool(options.get("backbone_weights"))
     if isinstance(options, dict):
-        options = {name: value for name, value in options.items() if name != "backbone_weights"}
-        keys = _option_keys(settings.workload)
+        keys = _option_keys(settings.workload) | {"backbone_weights": BACKBONE}
         words = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | words
-    arguments = [shlex.quote(clean(f"{name}={_typed(value)}", 200)) for name, value in words.items() if _typed(value)]
-    arguments += [_BACKBONE] if with_backbone else []
-    return [".venv/bin/python run_suite.py \\", *[f"  {word} \\" for word in arguments], '  "$@"']
+    return {name: clean(f"{name}={_typed(value)}", 1100) for name, value in words.items() if _typed(value)}
 
 
 def _option_keys(workload: str) -> dict[str, str]:
@@ -82,4 +90,4 @@ def _typed(value: Json) -> str:
     """A value as it is typed after `key=`; empty: none, or nothing that can be typed."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return clean(str(value), 100) if isinstance(value, (int, float, str)) else ""
+    return clean(str(value), 1000) if isinstance(value, (int, float, str)) else ""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import psutil
 
+from suite.launch.hosts import Node
 from suite.machine import devices
 from suite.machine.cgroups import Limits, limits
 from suite.plan.settings import Impossible
@@ -26,49 +30,75 @@ def available_bytes(allowed: Limits) -> int:
     return available if allowed.memory_free_bytes is None else min(available, allowed.memory_free_bytes)
 
 
+def memory_of_each(hardware: Sequence[Mapping[str, Any]]) -> int:
+    """What each of the machines that `hardware` describes has for a run at least: all memory of others, what is left of this.
+
+    A machine that does not say what it has counts as this one.
+    """
+    others = [
+        int(one["memory_bytes"]) for one in hardware if one.get("host") != platform.node() and "memory_bytes" in one
+    ]
+    return min([*others, *([available_bytes(limits())] if len(others) < max(1, len(hardware)) else [])])
+
+
+def memory_of_each_gpu(hardware: Sequence[Mapping[str, Any]]) -> int:
+    """Memory of the smallest GPU of these machines; 0 where none says so."""
+    return min((int(gpu["memory_bytes"]) for one in hardware for gpu in one.get("gpus", ())), default=0)
+
+
 class TooLarge(Impossible):
     """A batch whose activations do not fit."""
 
     shown = "OOM"
 
 
-def check_memory(workload: type[Workload], settings: Settings) -> None:
-    """Raise TooLarge, one line, if the activations of a training step cannot fit the CPU cores' memory or a GPU's."""
+def check_memory(workload: type[Workload], settings: Settings, nodes: Sequence[Node] = ()) -> None:
+    """Raise TooLarge, one line, if the activations of a training step cannot fit the CPU cores' memory or a GPU's.
+
+    `nodes`: the machines of the run, if it is not this one.
+    """
     if settings.mode not in ("train", "forward_backward"):
         return
-    sample = workload.activation_bytes(settings)
+    sample, hardware = workload.activation_bytes(settings), [node.hardware for node in nodes]
     if settings.device == "cpu":
-        available, place, share = available_bytes(limits()), "on CPU cores", settings.batch_size_global
+        available, parts, kind = memory_of_each(hardware), settings.nodes, "memory"
+        where = " on CPU cores"
     else:
-        available = min((gpu.memory_bytes for gpu in devices.gpus()), default=0)
-        place, share = "", -(-settings.batch_size_global // settings.devices)
-        if available == 0:  # another host's, or not known
+        seen = min((gpu.memory_bytes for gpu in devices.gpus()), default=0) if not nodes else 0
+        available, parts, kind = seen or memory_of_each_gpu(hardware), settings.devices, "memory of a GPU"
+        where = ""
+        if available == 0:  # not known
             return
+    share = -(-settings.batch_size_global // parts)
     needed = sample * share
     if needed <= available:
         return
-    shared = _multiple(available / (TAKEN * sample), settings.devices if place else 1)
-    fits = shared if place else shared * settings.devices
-    where = f" {place}" if place else f", {share:,} on each GPU"
-    kind = "memory" if place else "memory of a GPU"
+    if settings.device != "cpu" or parts > 1:
+        where += f", {share:,} on each {'machine' if where else 'GPU'}"
+    fits = _multiple(available / (TAKEN * sample), settings.devices // parts) * parts
     raise TooLarge(
         f"batch size {settings.batch_size_global}{where}: its activations take at least {needed / 2**30:.0f} GiB, "
         f"{available / 2**30:.1f} GiB of {kind} are available; type batch=global:{fits}"
     )
 
 
-def check_inputs(workload: Workload) -> None:
-    """Raise TooLarge, one line, if not even one batch of the data fits, whatever the mode does with it."""
+def check_inputs(workload: Workload, nodes: Sequence[Node] = ()) -> None:
+    """Raise TooLarge, one line, if not even one batch of the data fits, whatever the mode does with it.
+
+    `nodes`: the machines of the run, if it is not this one.
+    """
     settings = workload.settings
     if settings.device != "cpu":
         return
     largest = workload.shapes()[0]
     replica = sum(math.prod(spec.shape) * np.dtype(spec.dtype).itemsize for spec in largest.values())
-    available, needed = available_bytes(limits()), HELD_BATCHES * replica * settings.devices
+    available = memory_of_each([node.hardware for node in nodes])
+    needed = HELD_BATCHES * replica * (settings.devices // settings.nodes)
     if needed > available:
         fits = _multiple(settings.batch_size_global * available / (TAKEN * needed), settings.devices)
+        where = " of each machine" if settings.nodes > 1 else ""
         raise TooLarge(
-            f"batch size {settings.batch_size_global} on CPU cores: its data alone take {needed / 2**30:.0f} GiB, "
+            f"batch size {settings.batch_size_global} on CPU cores: its data alone take {needed / 2**30:.0f} GiB{where}, "
             f"{available / 2**30:.1f} GiB of memory are available; type batch=global:{fits}"
         )
 

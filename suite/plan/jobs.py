@@ -107,10 +107,10 @@ def make_job(draft: JobDraft, config: Config, name: str, output: Path, cell: Cel
     """
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
     facts = workload.read_facts(settings)
-    check_memory(workload, settings)
+    check_memory(workload, settings, draft.nodes)
     of_run = workload(settings, facts)
     check_workload(of_run)
-    check_inputs(of_run)
+    check_inputs(of_run, draft.nodes)
     fixed_labels, cores = _labels(settings, facts, draft.nodes)
     seed_source = "system" if config["seed"] is None else "user"
     deviations = (

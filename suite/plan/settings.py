@@ -232,8 +232,12 @@ def _where(nodes: Sequence[Node]) -> str:
 
 
 def _device(config: Config, profile: str, framework: Framework, nodes: Sequence[Node]) -> str:
-    """`cpu` or `cuda`; checks that there are enough of them on every machine. Raises Missing."""
+    """`cpu` or `cuda`; checks that there are enough of them on every machine. Raises Missing, and ValueError for a GPU
+    that does not answer."""
     wanted, count = config["device"], config["gpus"]
+    for node in nodes:
+        if node.gpu_fault and wanted != "cpu":
+            raise ValueError(f"machine {node.name}: {node.gpu_fault}")
     if nodes:
         visible = min((node.hardware["gpus"] for node in nodes), key=len) if wanted != "cpu" else []
     else:

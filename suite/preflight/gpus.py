@@ -17,7 +17,7 @@ import psutil
 from suite.environments.environment import Environment
 from suite.machine import devices, topology
 from suite.machine.sysfiles import text
-from suite.preflight.findings import Finding, ok, warning
+from suite.preflight.findings import Finding, impossible, ok, warning
 
 BUILD_SECONDS = 120.0
 """Longest time for importing the framework; the first import from a slow disk takes a minute."""
@@ -52,9 +52,13 @@ def examine(count: int, framework: str, environment: Environment | None) -> list
             loaded = text(Path("/proc/driver/nvidia/version")) is not None
             do = "start the container with its GPUs (docker: --gpus all)" if loaded else "install the NVIDIA driver"
             return [warning("devices", "no GPU: NVML does not answer", f"{do}, or type device=cpu")]
-        handles = devices.visible_handles(nvml)
         driver_cuda = topology.cuda_driver_version(nvml)
-        findings = [_present(count, driver_cuda)]
+        try:
+            handles = devices.visible_handles(nvml)
+            findings = [_present(count, driver_cuda)]
+        except ValueError as error:  # a device that does not answer
+            line, _, do = str(error).partition("; ")
+            return [impossible("devices", line, do)]
         findings += [finding for index, handle in enumerate(handles[:count]) for finding in _used(nvml, index, handle)]
     if environment is None:
         return findings

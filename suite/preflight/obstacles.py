@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,4 +175,4 @@ def _replaced(words: Sequence[str], instead: Mapping[str, Json]) -> list[str]:
 
 
 def _command(words: Sequence[str]) -> str:
-    return f"python run_suite.py {' '.join(words)}"
+    return f"python run_suite.py {shlex.join(words)}"

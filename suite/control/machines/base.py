@@ -9,9 +9,6 @@ from typing import Protocol
 
 from suite.launch.hosts import Host
 
-ENDING_SECONDS = 20.0
-"""How long a container program may take to end its containers."""
-
 
 @dataclass(frozen=True)
 class Loss:

@@ -130,7 +130,7 @@ def _gathered(launch: Launch, count: int, port: int, token: str) -> Fleet:
                     f"({', '.join([platform.node(), *(link.name for link in found.values())])}); "
                     f"type launch.wait_seconds=N if the others start late"
                 ) from None
-            with contextlib.suppress(OSError, ValueError, KeyError):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 number, link = _welcome(connection, launch, token)
                 found[number] = link
     own = line_of(platform.node(), agent_words(launch["lease_seconds"]), launch)
@@ -144,7 +144,7 @@ def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int
     nonce = secrets.token_hex(16)
     _say(writer, {"nonce": nonce})
     said = _hear(reader)
-    if not hmac.compare_digest(str(said["proof"]), _proof(token, "agent", nonce)):
+    if not _same(said["proof"], _proof(token, "agent", nonce)):
         _say(writer, {"refused": "token"})
         connection.close()
         raise ValueError("another token")
@@ -170,7 +170,7 @@ def _serve(launch: Launch, rank: Rank, place: tuple[str, int], token: str) -> No
             raise ValueError(
                 f"{place[0]}:{place[1]} does not speak as the first process does; type launch.port=N"
             ) from None
-        if not hmac.compare_digest(answered, _proof(token, "controller", nonce)):
+        if not _same(answered, _proof(token, "controller", nonce)):
             raise ValueError(f"{place[0]}:{place[1]} knows another {TOKEN}; set the same one for all processes")
         connection.settimeout(None)
         Agent(Wire(reader, writer), launch["lease_seconds"]).run()
@@ -194,13 +194,21 @@ def _proof(token: str, side: str, nonce: str) -> str:
     return hmac.new(token.encode(), f"{side} {nonce}".encode(), hashlib.sha256).hexdigest()
 
 
+def _same(said: Any, proof: str) -> bool:
+    """Whether what the other side said, which may be anything, is the proof."""
+    return hmac.compare_digest(str(said).encode(errors="replace"), proof.encode())
+
+
 def _say(writer: IO[bytes], message: Mapping[str, Any]) -> None:
     writer.write(json.dumps(message).encode() + b"\n")
     writer.flush()
 
 
 def _hear(reader: IO[bytes]) -> Mapping[str, Any]:
-    message = json.loads(reader.readline(LINE_BYTES))
+    try:
+        message = json.loads(reader.readline(LINE_BYTES))
+    except RecursionError:  # brackets alone
+        message = None
     if not isinstance(message, dict):
         raise ValueError("not a message")
     return message

@@ -11,6 +11,7 @@ from typing import Any
 from suite import __version__
 from suite.agent.wire import Message, unpacked
 from suite.common.paths import env_root
+from suite.control.caches import COMMAND_SECONDS
 from suite.control.machines import launchers
 from suite.control.machines.launchers import Launch
 from suite.control.machines.link import Gone, Link
@@ -24,6 +25,8 @@ from suite.plan.jobs import Job
 
 ASK_SECONDS = 120.0
 """How long a machine may take to start an environment's Python, maybe for the first time."""
+CLEAR_SECONDS = 2 * COMMAND_SECONDS
+"""How long a machine may take to clear its caches: the command, and looking at a large data set before and after it."""
 
 
 class Fleet:
@@ -62,10 +65,9 @@ class Fleet:
         settings = job.template.settings
         asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "data_dir": settings.data_dir}
         words = [sys.executable, "-m", "suite.control.machines.clearing", json.dumps(asked)]
+        order = {"command": words, "most_seconds": CLEAR_SECONDS, "variables": own_variables()}
         cleared, said = True, []
-        for link, answer in _asked(
-            self._links[: settings.nodes], "ask", command=words, most_seconds=ASK_SECONDS, variables=own_variables()
-        ):
+        for link, answer in _asked(self._links[: settings.nodes], "ask", CLEAR_SECONDS, **order):
             found = json.loads(answer["output"]) if answer["code"] == 0 else {"cleared": False, "said": _last(answer)}
             cleared = cleared and bool(found["cleared"])
             said += [f"machine {link.name}: {found['said']}"] if found["said"] else []
@@ -109,9 +111,9 @@ class Fleet:
         nodes = []
         for link, (address, interface) in zip(self._links, places, strict=True):
             assert link.facts is not None
-            nodes.append(
-                Node(link.facts["name"], address, interface, tuple(link.facts["cores"]), link.facts["hardware"])
-            )
+            facts = link.facts
+            cores, fault = tuple(facts["cores"]), facts.get("gpu_fault", "")
+            nodes.append(Node(facts["name"], address, interface, cores, facts["hardware"], fault))
         names = [node.name for node in nodes]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -206,11 +208,11 @@ def _needs(job: Job) -> tuple[str, ...]:
     return (env.name, env.python, *env.argv_prefix, settings.dataset, settings.data_dir, settings.framework)
 
 
-def _asked(links: Sequence[Link], do: str, **order: Any) -> list[tuple[Link, Message]]:
+def _asked(links: Sequence[Link], do: str, seconds: float = ASK_SECONDS, **order: Any) -> list[tuple[Link, Message]]:
     """What each machine answers to one order, all at once. Raises ValueError with the machine's name."""
     numbers = [link.ask(do, **order) for link in links]
     try:
-        return [(link, link.answer(number, ASK_SECONDS)) for link, number in zip(links, numbers, strict=True)]
+        return [(link, link.answer(number, seconds)) for link, number in zip(links, numbers, strict=True)]
     except Gone as error:
         raise ValueError(str(error)) from None
 

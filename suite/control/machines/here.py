@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from suite.control.machines.base import ENDING_SECONDS, Loss
+from suite.control.machines.base import Loss
 from suite.launch import children, processes
 from suite.launch.base import ports_here
 from suite.launch.hosts import Host
@@ -74,10 +73,6 @@ class Here:
         started = [child.pid for child in self._children if child.poll() is None]
         known = [pid for pid in self._pids if self.host.shows_processes and processes.alive(pid)]
         processes.end(processes.tree([*started, *known]))
-        if self._ending:
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                subprocess.run(
-                    self._ending, stdin=subprocess.DEVNULL, capture_output=True, timeout=ENDING_SECONDS, check=False
-                )
+        children.run_ending(self._ending)
         for child in self._children:
             child.poll()  # reap

@@ -15,17 +15,18 @@ from suite.agent.wire import Message, packed, unpacked
 from suite.common.paths import PROJECT
 from suite.common.run_folder import RUN_FILE, STATUS_FILE
 from suite.common.runspec import write_atomically
-from suite.control.machines.base import ENDING_SECONDS, Loss
+from suite.control.machines.base import Loss
 from suite.control.machines.link import Gone, Link, nobody
 from suite.launch.base import TUNING_VARIABLES
-from suite.launch.children import GRACE_SECONDS
+from suite.launch.children import ENDING_SECONDS, GRACE_SECONDS
 from suite.launch.hosts import Host
 from suite.worker.heartbeat import STACK_SIGNAL
 
 CARRIED = ("SUITE_", "PYTHONPATH", *TUNING_VARIABLES, "NVIDIA_TF32_OVERRIDE")
 """Beginnings of the variables that a user sets for workers where the command is typed. All others are the machine's own."""
 BEGIN_SECONDS = 60.0
-END_SECONDS = 2 * GRACE_SECONDS + 4.0
+END_SECONDS = 2 * GRACE_SECONDS + ENDING_SECONDS + 4.0
+"""Of which ENDING_SECONDS are taken by containers alone."""
 WITNESS = "telemetry"
 """Name of the process that samples the machine."""
 OF_MACHINE = ("telemetry.jsonl", "topology.json", f"{WITNESS}.log")
@@ -130,9 +131,7 @@ class RemoteMachine:
     def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
         """The agent knows what it has; a machine that is lost ends that by itself, at the latest when nobody holds its line."""
         if self.link.lost() is None:
-            if ending:
-                self.link.ask("ask", command=list(ending), most_seconds=ENDING_SECONDS, variables={})
-            self._ending = self.link.ask("finish")
+            self._ending = self.link.ask("finish", ending=list(ending))
         else:
             self.link.close()
 

@@ -116,6 +116,19 @@ def test_no_process_outlives_a_run(tmp_path, how):
             assert process.wait(10) == 0
 
 
+def test_containers_are_ended_after_the_processes_and_to_the_end(tmp_path):
+    """By a command that would be a process of the run itself, were it started before these are ended."""
+    said = tmp_path / "said"
+    with agent(tmp_path) as (link, process):
+        begun(link)
+        link.call("start", name="worker-0", arguments=SLEEPER, variables={})
+        (worker,) = children_of(process.pid)
+        script = f"kill -0 {worker.pid} 2> /dev/null || echo gone > {said}; sleep 0.5; echo ended >> {said}"
+        link.call("finish", ending=["sh", "-c", script])
+        assert said.read_text() == "gone\nended\n"
+        link.call("finish", ending=["/nowhere"])
+
+
 def test_workers_die_with_their_agent(tmp_path):
     with agent(tmp_path) as (link, process):
         begun(link)

@@ -9,6 +9,7 @@ from suite.common.study import Cell, Study
 from suite.config.compose import Composed
 from suite.control import supervise
 from suite.control.cells import Cells
+from suite.launch.hosts import Node
 from suite.plan import capacity
 from suite.plan.capacity import TooLarge, check_memory
 from suite.plan.jobs import kinds
@@ -64,7 +65,9 @@ class Large:
 
 
 def settings(**changes):
-    return SimpleNamespace(**{"device": "cuda", "mode": "train", "batch_size_global": 64, "devices": 2, **changes})
+    return SimpleNamespace(
+        **{"device": "cuda", "mode": "train", "batch_size_global": 64, "devices": 2, "nodes": 1, **changes}
+    )
 
 
 def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
@@ -79,6 +82,14 @@ def test_a_batch_that_does_not_fit_a_gpu_is_found_beforehand(monkeypatch):
         "type batch=global:16"
     )
     assert error.value.shown == "OOM"
+
+
+def test_gpus_of_other_machines_are_looked_at_there(monkeypatch):
+    monkeypatch.setattr(capacity.devices, "gpus", lambda: [SimpleNamespace(memory_bytes=1 << 30)])
+    nodes = [Node(name, "", "", (), {"gpus": [{"memory_bytes": gib << 30}]}) for name, gib in (("a", 80), ("b", 16))]
+    check_memory(Large, settings(batch_size_global=32, nodes=2), nodes)
+    with pytest.raises(TooLarge, match=r"16\.0 GiB of memory of a GPU are available; type batch=global:16$"):
+        check_memory(Large, settings(nodes=2), nodes)
 
 
 def test_a_gpu_that_is_not_seen_is_not_judged(monkeypatch):

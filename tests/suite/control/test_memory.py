@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from rich.console import Console
 from suite.common import registry
 from suite.control import memory, progress
 from suite.control.progress import Progress
+from suite.launch.hosts import Node
 from suite.machine import exhaustion
 from suite.plan import capacity
 from suite.plan.capacity import check_inputs, fitting_batch
@@ -74,6 +76,23 @@ def test_images_that_do_not_fit_are_refused_in_every_mode(mode, monkeypatch):
     assert 2 * fitting * 224 * 224 * 3 < 8 * GIB
     kind, settings = resnet(f"mode={mode}")
     check_inputs(kind(settings, kind.read_facts(settings)))
+
+
+def test_several_machines_share_the_batch_and_have_their_own_memory(monkeypatch):
+    monkeypatch.setattr(capacity, "available_bytes", lambda allowed: GIB)
+    hardware = [{"host": name, "memory_bytes": gib * GIB, "gpus": []} for name, gib in (("a", 32), ("b", 8))]
+    nodes = [Node(one["host"], "", "", (0, 1), one) for one in hardware]
+    config = composed("workload=resnet50", "profile=synthetic", "device=cpu", "batch=global:1024", "gpus=2", "nodes=2")
+    kind = registry.load_workload("resnet50")
+    settings = resolve_settings(config, kind, registry.load_framework("pytorch"), nodes)
+    check_inputs(kind(settings, kind.read_facts(settings)), nodes)
+    large = replace(settings, batch_size_global=22_000)
+    small = [replace(nodes[0], hardware={**hardware[0], "memory_bytes": GIB})]
+    with pytest.raises(ValueError, match="its data alone take 3 GiB of each machine"):
+        check_inputs(kind(large, kind.read_facts(large)), small)
+    run = SimpleNamespace(settings=settings, hardware={**hardware[0], "nodes": hardware})
+    fitting = fitting_batch(kind, settings, 2 * 8 * GIB)
+    assert memory.batch_advice(run) == f"a batch that should fit: batch=global:{fitting} (it was 1024)"
 
 
 def test_a_long_epoch_prints_a_line_a_minute_without_a_terminal(tmp_path, monkeypatch):

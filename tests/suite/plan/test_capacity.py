@@ -1,21 +1,35 @@
 """A batch whose activations cannot fit the memory is refused before anything is built."""
 
+import platform
+
 import pytest
 
 from suite.common import registry
+from suite.launch.hosts import Node
 from suite.machine.cgroups import Limits
 from suite.plan import capacity
-from suite.plan.capacity import available_bytes, check_memory
+from suite.plan.capacity import available_bytes, check_memory, memory_of_each
 from suite.plan.settings import resolve_settings
 from tests.helpers import composed, run_suite_here
 
 GIB = 1 << 30
 
 
-def planned(workload, *overrides):
+def planned(workload, *overrides, nodes=()):
     config = composed(f"workload={workload}", "profile=synthetic", "device=cpu", *overrides)
     kind = registry.load_workload(workload)
-    return kind, resolve_settings(config, kind, registry.load_framework("pytorch"))
+    return kind, resolve_settings(config, kind, registry.load_framework("pytorch"), nodes)
+
+
+def machines(*memory_gib):
+    """Nodes with that much memory, without words on theirs where it is None."""
+    said = [
+        {"host": f"n{number}", "gpus": [], "memory_bytes": gib and gib * GIB} for number, gib in enumerate(memory_gib)
+    ]
+    return [
+        Node(one["host"], "", "", (0, 1), {key: value for key, value in one.items() if value is not None})
+        for one in said
+    ]
 
 
 @pytest.fixture
@@ -51,6 +65,29 @@ def test_refusal_names_a_batch_that_fits(memory):
     assert fitting % 2 == 0
     assert fitting * 140e6 < 24 * GIB < 2 * fitting * 140e6  # as measured in PyTorch
     check_memory(*planned("resnet50", f"batch=global:{fitting}"))
+
+
+def test_each_machine_holds_its_share_of_the_batch(memory):
+    """Of 1024 images, 85 GiB at the least, 256 on each of four machines: 21 GiB."""
+    memory(1)
+    nodes = machines(64, 32, 64, 64)
+    words = ("resnet50", "batch=global:1024", "gpus=8", "nodes=4")
+    check_memory(*planned(*words, nodes=nodes), nodes)
+    nodes = machines(64, 16, 64, 64)
+    with pytest.raises(ValueError, match=r"on CPU cores, 256 on each machine: .* 21 GiB, 16\.0 GiB of memory") as error:
+        check_memory(*planned(*words, nodes=nodes), nodes)
+    fitting = int(str(error.value).rpartition("batch=global:")[2])
+    assert fitting % 8 == 0
+    assert 256 < fitting < 1024
+    check_memory(*planned(words[0], f"batch=global:{fitting}", *words[2:], nodes=nodes), nodes)
+
+
+def test_a_machine_has_what_it_says_and_this_one_what_is_left(memory):
+    memory(4)
+    here = {"host": platform.node(), "memory_bytes": 64 * GIB}
+    assert memory_of_each([]) == memory_of_each([here]) == 4 * GIB
+    assert memory_of_each([node.hardware for node in machines(8, 16)]) == 8 * GIB
+    assert memory_of_each([here, *(node.hardware for node in machines(8, None))]) == 4 * GIB
 
 
 def test_ssd_is_looked_at_too(memory):

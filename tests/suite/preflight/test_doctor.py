@@ -52,6 +52,19 @@ def test_a_good_machine_says_nothing_before_a_run(tmp_path, quiet):
     assert preflight(need(tmp_path)) == []
 
 
+def test_a_gpu_that_does_not_answer_is_a_finding(tmp_path, nvml):
+    nvml(broken=("nvmlDeviceGetMemoryInfo",))
+    (found,) = gpucheck.examine(1, "pytorch", None)
+    line = "devices: GPU 0 does not answer (Not Supported); to leave it out: export CUDA_VISIBLE_DEVICES=1; "
+    assert (found.level, found.line) == ("impossible", f"{line}without GPUs: type device=cpu")
+    for words in ([], ["--device", "cuda", "--gpus", "1"]):
+        done = suite_here(tmp_path, "doctor", *words)
+        assert done.returncode == 1
+        assert [text for text in done.stdout.splitlines() if text.startswith("impossible")] == [
+            f"impossible  {line}without GPUs: type device=cpu"
+        ]
+
+
 def test_every_topic_has_its_line(tmp_path, quiet):
     findings = doctor.examine(need(tmp_path))
     assert [finding.topic for finding in findings] == ["devices", "disk", "memory", "load", "governor", "container"]

@@ -97,6 +97,15 @@ def test_devices_alone_are_answered_with_the_users_own_command(monkeypatch, two_
     assert said.endswith("python run_suite.py workload=ncf profile=demo seed=3 device=cpu gpus=2")
 
 
+def test_the_command_can_be_typed_into_a_shell(monkeypatch, two_cores):
+    only_environment(monkeypatch, "torch")
+    words = ("workload=ncf", "profile=demo", "device=cuda", "gpus=4", "environment.options=[--privileged]")
+    config = composed(*words)
+    request = Request((Composed(config, words),), False)
+    said = str(explained(ValueError(look(config).lines[0]), request))
+    assert said.endswith(" profile=demo 'environment.options=[--privileged]' device=cpu gpus=2")
+
+
 def test_one_obstacle_and_mistakes_stay_as_they_are(tmp_path, monkeypatch, two_cores):
     only_environment(monkeypatch, "torch", "current")
     config = composed("workload=ncf", "profile=demo")

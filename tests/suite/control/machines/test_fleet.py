@@ -1,11 +1,13 @@
 """What machines must agree in before a run, and how each is reached: with agents that are only pretended."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from suite import __version__
 from suite.agent.wire import packed
+from suite.control.caches import COMMAND_SECONDS
 from suite.control.machines import fleet
 from suite.control.machines.base import Loss
 from suite.control.machines.fleet import Fleet
@@ -35,6 +37,7 @@ class FakeLink:
 
     def answer(self, number, seconds):
         do, order = number
+        self.waited = seconds
         answer = self.answers[do]
         answer = answer(**order) if callable(answer) else answer
         if "error" in answer:
@@ -63,6 +66,11 @@ def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
         *(("a", "10.0.0.1", "ib0"), ("b", "10.0.0.2", "ib1"))
     ]
     assert second.asked == [("route", {"to": "a"}), ("route", {"to": "10.0.0.1"})]
+
+
+def test_why_gpus_of_a_machine_cannot_be_used_is_known_here():
+    links = [FakeLink("a", {"eth0": "10.0.0.1"}, facts={"gpu_fault": "GPU 1 does not answer"})]
+    assert [node.gpu_fault for node in Fleet(links, LAUNCH).nodes] == ["GPU 1 does not answer"]
 
 
 def test_an_interface_that_is_typed_wins():
@@ -168,3 +176,13 @@ def test_data_are_the_same_everywhere(tmp_path):
         fleet._same_data(links(None), "ncf-demo", str(tmp_path))
     with pytest.raises(ValueError, match=r"machine a: data set ncf-demo in .* is not the one of this machine"):
         fleet._same_data(links('{"fingerprint": "y"}'), "ncf-demo", str(tmp_path))
+
+
+def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
+    answers = {"ask": {"code": 0, "output": json.dumps({"cleared": True, "said": ""}), "errors": ""}}
+    link = FakeLink("a", {"eth0": "10.0.0.1"}, answers)
+    settings = SimpleNamespace(dataset="movielens", data_dir="", nodes=1)
+    job = SimpleNamespace(template=SimpleNamespace(settings=settings), cache_clear={"cache_clear_command": ["sleep"]})
+    assert Fleet([link], LAUNCH).clear(job) == (True, [])
+    ((_, order),) = link.asked
+    assert min(order["most_seconds"], link.waited) > COMMAND_SECONDS

@@ -10,15 +10,36 @@ from suite.launch.hosts import Host
 class Link:
     """Says yes to every order."""
 
+    def __init__(self):
+        self.asked = []
+
+    def ask(self, do, **order):
+        self.asked.append((do, order))
+        return len(self.asked)
+
+    def lost(self):
+        return None
+
     def call(self, do, seconds=0.0, **order):
         return {"folder": "/scratch"}
 
 
-def test_a_run_that_exhausts_another_machine_is_ended_in_its_name(tmp_path):
+def machine_of(link, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({"settings": {"device": "cpu"}}))
-    link, environment = Link(), SimpleNamespace(argv_prefix=())
-    host = Host("b", "10.0.0.2", range(1, 2), (0,), (0,), environment)
-    machine = RemoteMachine(link, host, tmp_path, tmp_path / "b")
+    host = Host("b", "10.0.0.2", range(1, 2), (0,), (0,), SimpleNamespace(argv_prefix=()))
+    return RemoteMachine(link, host, tmp_path, tmp_path / "b")
+
+
+def test_a_run_that_exhausts_another_machine_is_ended_in_its_name(tmp_path):
+    link = Link()
+    machine = machine_of(link, tmp_path)
     assert machine.exhausts([1]) == ""
     link.tell({"exhausts": "ended before the machine's memory was exhausted"})
     assert machine.exhausts([1]) == "machine b: ended before the machine's memory was exhausted"
+
+
+def test_containers_are_ended_by_the_order_that_ends_the_run(tmp_path):
+    """Orders of their own would overtake each other: the agent ends all processes, also one that removes containers."""
+    link = Link()
+    machine_of(link, tmp_path).ask_to_end([], ("docker", "rm", "--force", "a"))
+    assert link.asked == [("finish", {"ending": ["docker", "rm", "--force", "a"]})]

@@ -1,0 +1,43 @@
+"""What CUDA_VISIBLE_DEVICES leaves."""
+
+import pytest
+
+from suite.machine.visible import VARIABLE, chosen, no_answer
+
+UUIDS = {0: "GPU-aa11-x", 1: "GPU-aa22-x", 2: "GPU-bb33-x"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "numbers"),
+    [
+        (None, [0, 1, 2]),
+        ("", []),
+        ("2, 0", [2, 0]),
+        ("0,7,1", [0]),
+        ("0,-1,1", [0]),
+        ("GPU-bb33-x,GPU-aa22-x", [2, 1]),
+        ("GPU-b", [2]),
+        ("GPU-aa,GPU-b", []),  # two devices begin so
+        ("GPU-aa1,GPU-c,GPU-b", [0]),
+        ("bb33", []),
+    ],
+)
+def test_numbers_uuids_and_their_beginnings(monkeypatch, typed, numbers):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    if typed is not None:
+        monkeypatch.setenv(VARIABLE, typed)
+    assert chosen(UUIDS) == numbers
+
+
+def test_parts_of_devices_are_refused(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "MIG-1234")
+    with pytest.raises(ValueError, match=r"^CUDA_VISIBLE_DEVICES=MIG-1234: parts of GPUs \(MIG\) are not supported; "):
+        chosen(UUIDS)
+
+
+def test_how_to_leave_a_device_out():
+    assert str(no_answer(1, [2, 1, 0], "GPU is lost")) == (
+        "GPU 1 does not answer (GPU is lost); to leave it out: export CUDA_VISIBLE_DEVICES=2,0; "
+        "without GPUs: type device=cpu"
+    )
+    assert str(no_answer(1, [1], "lost")) == "GPU 1 does not answer (lost); without GPUs: type device=cpu"

@@ -1,0 +1,37 @@
+"""What is typed for the runs that a result lacks."""
+
+import shlex
+
+import pytest
+
+from suite.config.compose import compose
+from suite.control.controller import job_name
+from suite.packaging.choose import choose
+from suite.results.logs.collect import collect
+from tests.suite.packaging.package_logs import our_run
+
+TYPED = (
+    (),
+    ("device=cuda",),
+    ("batch=global:1048576", "environment=torch", "workload.learning_rate=0.0045"),
+    ("workload.dataset=ml-20m", "seed=3"),
+)
+
+
+@pytest.mark.parametrize("typed", TYPED, ids=["nothing", "device", "settings", "a setting that is not known"])
+def test_missing_runs_come_into_the_folder_that_is_there(tmp_path, typed):
+    """By the settings in its name; where that says more than is known, by all settings that are."""
+    folder = tmp_path / "two words"
+    (job,) = compose(["workload=ncf", "gpus=2", *typed]).jobs
+    our_run(folder / job_name(job), 0)
+    with pytest.raises(ValueError, match=r"ncf: 1 of 100 runs, 99 are missing; type python run_suite\.py ") as error:
+        choose(collect([folder]))
+    text = str(error.value)
+    words = shlex.split(text[text.index("python run_suite.py") :])[2:]
+    (again,) = compose(words).jobs
+    assert (again.config["output"], again.config["resume"]) == (str(folder), True)
+    assert (again.config["runs"], again.config["gpus"]) == ("official", 2)
+    if "seed=3" not in typed:
+        assert job_name(again) == job_name(job)
+    else:
+        assert {"batch=global:1048576", "device=cuda", "workload.learning_rate=0.0045"} <= set(words)
