@@ -1,6 +1,7 @@
 """Run inside PyTorch's environment: what trainers and optimizers do to the device."""
 
 import dataclasses
+import functools
 from unittest import mock
 
 import torch
@@ -17,6 +18,8 @@ from tests.workloads.ssd import synthetic_ssd
 from tests.workloads.transformer import synthetic_transformer
 from workloads.api import Facts, ParameterRule, Place
 from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip
+from workloads.maskrcnn.regions import pytorch as on_gpu
+from workloads.maskrcnn.regions.rules import Rules
 from workloads.ncf.settings import DEMO_MODEL, SETS
 from workloads.ncf.workload import NCF
 
@@ -54,6 +57,36 @@ def copies(optimizer):
     assert fused.called == (optimizer == "sgd")
     assert all(call.kwargs["found_inf"] is overflow for call in fused.call_args_list)
     assert overflow.device.type == "cuda"
+    return waiting(watch)
+
+
+def regions_copies():
+    """As `copies`, of what Mask R-CNN decides on the device between its halves."""
+    levels, images, objects, cells, edges = 3, 2, 5, 48, 8
+    chosen = Rules(
+        before_nms=(16, 16), after_nms=(8, 8), of_batch=24, of_image=8, regions=16, positives=4, detections=4,
+        levels=levels, level_size=224.0, level_base=4, mask_side=8,
+    )  # fmt: skip
+    with FakeTensorMode():
+        made = functools.partial(torch.ones, device="cuda")
+        batch = {
+            "size": made((images, 2), dtype=torch.int32),
+            "box": made(images, objects, 4),
+            "label": made((images, objects), dtype=torch.int32),
+            "keys": made((images, 2), dtype=torch.int64),
+            "edges": made(images * objects, edges, 4),
+        }
+        anchors = [made(cells, 4) for _ in range(levels)]
+        with Watch() as watch:
+            found = on_gpu.learned(
+                made(images, levels * cells), made(images, levels * cells, 4), anchors, batch, chosen
+            )
+    assert {one.device.type for one in found.values()} == {"cuda"}
+    return waiting(watch)
+
+
+def waiting(watch):
+    """Names of the operators that were seen to copy between host and device and to wait for it."""
     return [name for name, arguments, keywords, found in watch.calls if is_waiting(name, (*arguments, found), keywords)]
 
 
@@ -102,6 +135,11 @@ def constructors():
         "ssd": constructor("ssd", ssd, synthetic_ssd.weights(ssd).items()),
         "transformer": constructor("transformer", transformer, synthetic_transformer.weights(transformer).items()),
     }
+
+
+def copied():
+    """By name: operators that bring a value of the host to a fake CUDA device and wait for that."""
+    return {"regions": regions_copies()}
 
 
 def update(optimizer):

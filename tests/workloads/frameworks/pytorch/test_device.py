@@ -11,6 +11,12 @@ def test_update_clipped_and_scaled_waits_for_nothing(optimizer):
     assert found["waits"].tolist() == found["copies"].tolist() == []
 
 
+@pytest.mark.parametrize("what", ["regions"])
+def test_nothing_is_copied_and_waited_for(what):
+    """Of Mask R-CNN, what its regions learn."""
+    assert probe("pytorch", "probes.pytorch_device.copied")[what].tolist() == []
+
+
 @pytest.mark.parametrize("workload", ["gnmt", "ncf", "resnet50", "ssd", "transformer"])
 def test_constructor_makes_no_tensor_and_no_context(workload):
     on_cpu, on_cuda, in_setup = probe("pytorch", "probes.pytorch_device.constructors")[workload]
