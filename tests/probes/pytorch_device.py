@@ -85,15 +85,44 @@ def regions_copies():
     return waiting(watch)
 
 
+def transformer_copies():
+    """As `copies`, of the Transformer's loss with dropout. Beside them, how many copies there are."""
+    workload = synthetic_transformer.workload("dropout", "pytorch")
+    batch = synthetic_transformer.batch(workload, 0)
+    trainer = load_trainer("transformer", "pytorch")(workload, ALONE)
+    trainer.device = torch.device("cuda")
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        with torch.device("cuda"):
+            trainer.model = trainer.called = trainer.build()
+        trainer.model.positions = torch.empty(trainer.model.positions.shape, device="cuda")
+
+        def pinned(tensor):
+            """There is no pinned memory without a GPU."""
+            found = mode.from_tensor(tensor)
+            found.pinned = True
+            return found
+
+        with Watch() as watch, mock.patch.object(torch.Tensor, "pin_memory", pinned):
+            found = trainer.loss(batch)
+    assert found.device.type == "cuda"
+    return waiting(watch), sum(is_copy(name, (*given, made)) for name, given, _, made in watch.calls)
+
+
 def waiting(watch):
     """Names of the operators that were seen to copy between host and device and to wait for it."""
     return [name for name, arguments, keywords, found in watch.calls if is_waiting(name, (*arguments, found), keywords)]
 
 
 def is_waiting(name, tensors, keywords):
-    """Whether the operator copies between host and device and waits for it."""
+    """Whether the operator copies between host and device and waits for it: to the device also where memory is not pinned."""
+    free = keywords.get("non_blocking") and any(getattr(tensor, "pinned", False) for tensor in tensors)
+    return is_copy(name, tensors) and not free
+
+
+def is_copy(name, tensors):
+    """Whether the operator copies between host and device."""
     devices = {tensor.device.type for tensor in tensors if isinstance(tensor, torch.Tensor)}
-    return name in ("aten::_to_copy", "aten::copy_") and devices == {"cpu", "cuda"} and not keywords.get("non_blocking")
+    return name in ("aten::_to_copy", "aten::copy_") and devices == {"cpu", "cuda"}
 
 
 def largest(calls):
@@ -138,8 +167,9 @@ def constructors():
 
 
 def copied():
-    """By name: operators that bring a value of the host to a fake CUDA device and wait for that."""
-    return {"regions": regions_copies()}
+    """By name: operators that bring a value of the host to a fake CUDA device and wait for that; `…/all`: how many copies."""
+    transformer, count = transformer_copies()
+    return {"regions": regions_copies(), "transformer": transformer, "transformer/all": count}
 
 
 def update(optimizer):
