@@ -43,7 +43,7 @@ class Workload(ABC):
     """Name of a round (`v0.5`, `v0.7`) to its closed rules. Under a round that is not here every run is open."""
     official_runs: ClassVar[int] = 0
     """Runs that the rules ask for; 0: no rules know the workload."""
-    measure_threads: ClassVar[int] = 0
+    measure_threads: int = 0
     """Threads that run `measure` beside the device; 0: between two batches. The order of results does not depend on it."""
     every_step_uses_every_parameter: ClassVar[bool] = True
     """False where the parameters that a step uses depend on the data: no trainer then takes the graph as fixed."""

@@ -39,6 +39,9 @@ __all__ = ["NCFData", "SyntheticNCFData", "published_facts", "read_facts"]
 BURST_SAMPLES = 1 << 18
 """Small batches are made so many samples at a time (4 MiB): between steps, training empties the caches that sampling fills;
 one batch of 8,192 at a time took three times as long on one core."""
+CPU_EVALUATION_USERS = 64
+GPU_EVALUATION_USERS = (1 << 20) // (EVALUATION_NEGATIVES + 1)
+"""Of a batch: about a million scores at once, as NVIDIA's entry computes them; not run on a GPU."""
 
 
 class NCFData:
@@ -181,7 +184,8 @@ def _in_bursts(batches: Iterator[list[Batch]], steps: int) -> Iterator[list[Batc
 
 def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) -> int:
     """Users of one evaluation batch: the option of that name, never more than a replica's share."""
-    count = options_as(NCFOptions, settings).evaluation_users_per_batch
+    typed = options_as(NCFOptions, settings).evaluation_users_per_batch
+    count = (CPU_EVALUATION_USERS if settings.device == "cpu" else GPU_EVALUATION_USERS) if typed is None else typed
     if count < 1:
         raise ValueError(f"evaluation_users_per_batch must be at least 1, not {count}")
     return min(count, -(-users // replicas))

@@ -1,3 +1,5 @@
+import dataclasses
+import functools
 from collections import Counter
 from pathlib import Path
 
@@ -6,7 +8,7 @@ import pytest
 
 from tests.workloads.ncf import synthetic_ncf as synthetic
 from workloads.api import Facts
-from workloads.ncf.data import NCFData, SyntheticNCFData, published_facts, read_facts
+from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
 from workloads.ncf.sampling import Positives
 
 USERS, ITEMS = synthetic.USERS, synthetic.ITEMS
@@ -182,6 +184,14 @@ def test_users_per_batch_change_nothing_but_the_batches(folder, users):
     _, (expected_user, expected_items) = candidates()
     assert (user == expected_user).all()
     assert (items == expected_items).all()
+
+
+def test_a_gpu_scores_about_a_million_candidates_at_once():
+    on_cpu = synthetic.settings("")
+    on_gpu = dataclasses.replace(on_cpu, device="cuda")
+    users = functools.partial(evaluation_users_per_batch, users=138_493, replicas=8)
+    assert (users(on_cpu), users(on_gpu)) == (64, 1_048)
+    assert users(dataclasses.replace(on_gpu, options={"evaluation_users_per_batch": 7})) == 7
 
 
 def test_weights_of_an_evaluation_step_add_up(folder):
