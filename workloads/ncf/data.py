@@ -9,7 +9,6 @@ n)).
 from __future__ import annotations
 
 import itertools
-import os
 import weakref
 from collections.abc import Iterator
 from functools import partial
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings, options_as
+from workloads.common.cores import own_cores
 from workloads.common.prefetch import Prefetch
 from workloads.common.randomness import CHUNK, Permutation, stream
 from workloads.ncf.facts import published_facts, read_facts
@@ -125,7 +125,7 @@ class NCFData:
     def positives(self) -> Positives:
         """The bitmap of training positives, built on first use by all cores of this process."""
         if self._positives is None:
-            self._positives = Positives(self.train_user, self.train_item, self.users, self.items, cores_available())
+            self._positives = Positives(self.train_user, self.train_item, self.users, self.items, own_cores(self.place))
         return self._positives
 
     # -- evaluation -----------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class NCFData:
                 users = np.arange(replica, self.users, self.place.replicas_total, dtype=np.int32)
                 items = np.empty((len(users), EVALUATION_NEGATIVES + 1), np.int32)
                 items[:, 0] = self.test_item[users]
-                evaluation_negatives(self.seed, users, self.positives(), items[:, 1:], cores_available())
+                evaluation_negatives(self.seed, users, self.positives(), items[:, 1:], own_cores(self.place))
                 tables.append((users, items))
             self._evaluation = tables
         return self._evaluation
@@ -193,12 +193,7 @@ def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) ->
 
 def _threads(device: str, place: Place) -> int:
     """Threads that make batches: one beside a CPU that trains, a few for a GPU, which takes far more samples."""
-    return 1 if device == "cpu" else max(1, min(8, cores_available() // place.processes))
-
-
-def cores_available() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    return 1 if device == "cpu" else min(8, own_cores(place))
 
 
 def _open(path: Path, length: int) -> npt.NDArray[np.int32]:
