@@ -100,6 +100,8 @@ def _lars_silent(round_: str) -> dict[str, str]:
         "lr_scaling": "presumed: none, the peak was tuned for this batch",
         "momentum_rate": f"published: NVIDIA {round_}, common/fit.py: SGDwFASTLARS multiplies momentum by the rates' quotient",
         "initialisation": f"published: NVIDIA {round_}, train_imagenet.py: MLPerfInit, gaussian of magnitude 2",
+        "weight_decay": f"published: NVIDIA {round_}, config_DGX1.sh; it also decays the classifier's bias (SGDwFASTLARS "
+        "updates it as plain SGD), which this suite does not, like the reference's LARS",
     }
 
 

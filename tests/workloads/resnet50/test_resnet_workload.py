@@ -105,6 +105,8 @@ def test_rules_of_the_optimizers():
         == ParameterRule(0.0, False)
     )
     assert lars.parameter_rule("fc.weight") == ParameterRule(1e-4, True)
+    for name in ("nvidia_v0.6_dgx1", "nvidia_v0.7_dgx1"):
+        assert "also decays the classifier's bias" in SETS[name]["weight_decay"].source
     assert lars.parameter_rule("fc.bias") == lars.parameter_rule("bn1.weight") == ParameterRule(0.0, False)
 
 
