@@ -175,6 +175,7 @@ def place_of(run: RunSpec, process: int, processes: int) -> Place:
         cores,
         settings.cores_per_device,
         host=host.name,
+        processes_of_host=len(host.replicas) // share,
     )
 
 

@@ -187,5 +187,5 @@ def masks_on_device():
     from workloads.frameworks.pytorch.dropout import hashed
 
     keys = dropout.keys(5, 2, np.arange(7))
-    found = hashed(keys[None, :], np.arange(11)[:, None], "source", 24, 0.2, torch.device("cpu"))
+    found = hashed(torch.from_numpy(keys)[None, :], torch.arange(11)[:, None], "source", 24, 0.2)
     return {"found": found.numpy(), "wanted": dropout.multipliers(keys, "source", 11, 24, 0.2)}

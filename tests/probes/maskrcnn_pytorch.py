@@ -1,6 +1,7 @@
 """Run inside PyTorch's environment: what Mask R-CNN's trainer computes of the synthetic cases."""
 
 import functools
+from unittest import mock
 
 import numpy as np
 import torch
@@ -56,7 +57,10 @@ def computed(case):
 
 
 def pooled(side):
-    """Values and gradients of regions of three maps: by products, by level, as on a GPU, and by torchvision alone."""
+    """Values and gradients of regions of three maps: by products, by level, as on a GPU, and by torchvision alone.
+
+    `at_one_place`: how many regions a GPU's level pools from the same place, for each level.
+    """
     from torchvision.ops import roi_align
 
     maps, box, level, wanted = synthetic.maps_and_regions(side)
@@ -84,7 +88,10 @@ def pooled(side):
         (values * wanted).sum().backward()
         gradients = np.concatenate([one.grad.numpy().ravel() for one in given])
         found |= {f"{name}/values": values.detach().numpy(), f"{name}/gradients": gradients}
-    return found
+    with mock.patch.object(regions, "roi_align", wraps=regions.roi_align) as align:
+        ways["device"]([torch.from_numpy(one) for one in maps])
+    places = [call.args[1].unique(dim=0, return_counts=True)[1] for call in align.call_args_list]
+    return {**found, "at_one_place": np.array([int(counts.max()) for counts in places])}
 
 
 def suppressed(count):

@@ -79,7 +79,7 @@ class Run:
         self.start = {
             name: np.random.default_rng(5).normal(0, 1, shape).astype(np.float32) for name, shape in SHAPES.items()
         }
-        self.optimizer = build_optimizer(self.settings, self.layout, self.flats, self.vectors)
+        self.optimizer = build_optimizer(self.settings, self.layout, self.flats, self.vectors, len(self.contexts))
 
     def begin(self):
         """First weights."""
@@ -143,6 +143,7 @@ def case(kind, name, count):
     run = Run(kind, name, count)
     expected = Expected(run.settings, run.rules, run.start)
     found = {"weights": 0.0, "state": 0.0, "unequal": [], "waits": 0, "skipped": []}
+    found["seed"] = run.optimizer.loss_scale.seed(0, 8.0 * count).asscalar().item()
     run.begin()
     for step in range(len(RATES)):
         before = run.weights(), run.optimizer.state()

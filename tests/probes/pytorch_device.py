@@ -1,6 +1,7 @@
 """Run inside PyTorch's environment: what trainers and optimizers do to the device."""
 
 import dataclasses
+import functools
 from unittest import mock
 
 import torch
@@ -17,6 +18,8 @@ from tests.workloads.ssd import synthetic_ssd
 from tests.workloads.transformer import synthetic_transformer
 from workloads.api import Facts, ParameterRule, Place
 from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip
+from workloads.maskrcnn.regions import pytorch as on_gpu
+from workloads.maskrcnn.regions.rules import Rules
 from workloads.ncf.settings import DEMO_MODEL, SETS
 from workloads.ncf.workload import NCF
 
@@ -54,13 +57,72 @@ def copies(optimizer):
     assert fused.called == (optimizer == "sgd")
     assert all(call.kwargs["found_inf"] is overflow for call in fused.call_args_list)
     assert overflow.device.type == "cuda"
+    return waiting(watch)
+
+
+def regions_copies():
+    """As `copies`, of what Mask R-CNN decides on the device between its halves."""
+    levels, images, objects, cells, edges = 3, 2, 5, 48, 8
+    chosen = Rules(
+        before_nms=(16, 16), after_nms=(8, 8), of_batch=24, of_image=8, regions=16, positives=4, detections=4,
+        levels=levels, level_size=224.0, level_base=4, mask_side=8,
+    )  # fmt: skip
+    with FakeTensorMode():
+        made = functools.partial(torch.ones, device="cuda")
+        batch = {
+            "size": made((images, 2), dtype=torch.int32),
+            "box": made(images, objects, 4),
+            "label": made((images, objects), dtype=torch.int32),
+            "keys": made((images, 2), dtype=torch.int64),
+            "edges": made(images * objects, edges, 4),
+        }
+        anchors = [made(cells, 4) for _ in range(levels)]
+        with Watch() as watch:
+            found = on_gpu.learned(
+                made(images, levels * cells), made(images, levels * cells, 4), anchors, batch, chosen
+            )
+    assert {one.device.type for one in found.values()} == {"cuda"}
+    return waiting(watch)
+
+
+def transformer_copies():
+    """As `copies`, of the Transformer's loss with dropout. Beside them, how many copies there are."""
+    workload = synthetic_transformer.workload("dropout", "pytorch")
+    batch = synthetic_transformer.batch(workload, 0)
+    trainer = load_trainer("transformer", "pytorch")(workload, ALONE)
+    trainer.device = torch.device("cuda")
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        with torch.device("cuda"):
+            trainer.model = trainer.called = trainer.build()
+        trainer.model.positions = torch.empty(trainer.model.positions.shape, device="cuda")
+
+        def pinned(tensor):
+            """There is no pinned memory without a GPU."""
+            found = mode.from_tensor(tensor)
+            found.pinned = True
+            return found
+
+        with Watch() as watch, mock.patch.object(torch.Tensor, "pin_memory", pinned):
+            found = trainer.loss(batch)
+    assert found.device.type == "cuda"
+    return waiting(watch), sum(is_copy(name, (*given, made)) for name, given, _, made in watch.calls)
+
+
+def waiting(watch):
+    """Names of the operators that were seen to copy between host and device and to wait for it."""
     return [name for name, arguments, keywords, found in watch.calls if is_waiting(name, (*arguments, found), keywords)]
 
 
 def is_waiting(name, tensors, keywords):
-    """Whether the operator copies between host and device and waits for it."""
+    """Whether the operator copies between host and device and waits for it: to the device also where memory is not pinned."""
+    free = keywords.get("non_blocking") and any(getattr(tensor, "pinned", False) for tensor in tensors)
+    return is_copy(name, tensors) and not free
+
+
+def is_copy(name, tensors):
+    """Whether the operator copies between host and device."""
     devices = {tensor.device.type for tensor in tensors if isinstance(tensor, torch.Tensor)}
-    return name in ("aten::_to_copy", "aten::copy_") and devices == {"cpu", "cuda"} and not keywords.get("non_blocking")
+    return name in ("aten::_to_copy", "aten::copy_") and devices == {"cpu", "cuda"}
 
 
 def largest(calls):
@@ -102,6 +164,12 @@ def constructors():
         "ssd": constructor("ssd", ssd, synthetic_ssd.weights(ssd).items()),
         "transformer": constructor("transformer", transformer, synthetic_transformer.weights(transformer).items()),
     }
+
+
+def copied():
+    """By name: operators that bring a value of the host to a fake CUDA device and wait for that; `…/all`: how many copies."""
+    transformer, count = transformer_copies()
+    return {"regions": regions_copies(), "transformer": transformer, "transformer/all": count}
 
 
 def update(optimizer):

@@ -26,6 +26,8 @@ class Place:
     """`address:port` where the parameter server of `update=async` is met; empty: there is none."""
     host: str = ""
     """Name of the machine that this process is on; empty: the only one."""
+    processes_of_host: int = 0
+    """Processes on that machine, this one among them; 0: all that there are."""
 
     @property
     def threads_per_device(self) -> int:

@@ -19,9 +19,6 @@ from workloads.api.settings import NOT_OPTIONS, Defaults, HyperparameterSet, Set
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 
-FP16_LOSS_SCALE = 128.0
-"""Static: the default of ResNet's reference (resnet_run_loop.py), and that of NVIDIA's v0.5 entry of SSD."""
-
 
 class Workload(ABC):
     """Data, schedules, targets, metrics and log keys of a benchmark."""
@@ -38,13 +35,15 @@ class Workload(ABC):
     default_rules: ClassVar[str]
     precisions: ClassVar[Mapping[str, tuple[str, ...]]]
     """Framework name to the precisions that its trainer offers."""
+    fp16_scaling: ClassVar[LossScaling] = LossScaling("static", start=128.0)
+    """Of the loss under fp16. Default: that of ResNet's reference (resnet_run_loop.py) and of NVIDIA's v0.5 entry of SSD."""
     linear_choice: ClassVar[tuple[str, ...]] = ()
     """Frameworks whose trainer, in fp32 on CPU cores, computes linear layers with the library that `Settings.linear` names."""
     rules: ClassVar[Mapping[str, Round]] = {}
     """Name of a round (`v0.5`, `v0.7`) to its closed rules. Under a round that is not here every run is open."""
     official_runs: ClassVar[int] = 0
     """Runs that the rules ask for; 0: no rules know the workload."""
-    measure_threads: ClassVar[int] = 0
+    measure_threads: int = 0
     """Threads that run `measure` beside the device; 0: between two batches. The order of results does not depend on it."""
     every_step_uses_every_parameter: ClassVar[bool] = True
     """False where the parameters that a step uses depend on the data: no trainer then takes the graph as fixed."""
@@ -192,9 +191,8 @@ class Workload(ABC):
 
     @property
     def loss_scaling(self) -> LossScaling:
-        """What trainers multiply the loss by: a static scale under fp16, nothing otherwise."""
-        fp16 = self.settings.precision == "fp16"
-        return LossScaling("static", FP16_LOSS_SCALE) if fp16 else LossScaling()
+        """What trainers multiply the loss by: `fp16_scaling` under fp16, nothing otherwise."""
+        return self.fp16_scaling if self.settings.precision == "fp16" else LossScaling()
 
     @abstractmethod
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:

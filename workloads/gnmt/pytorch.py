@@ -224,10 +224,9 @@ class GNMTTrainer(ModelTrainer):
         layers = self.workload.network
         if not layers.dropout:
             return None
+        keys = self.to_device(batch.arrays["dropout_key"])
         source, target = (
-            multipliers(
-                batch.arrays["dropout_key"], side, batch.arrays[side].shape[1], width, layers.dropout, self.device
-            )
+            multipliers(keys, side, batch.arrays[side].shape[1], width, layers.dropout)
             for side, width in zip(("source", "target"), layers.mask_widths, strict=True)
         )
         return source, target

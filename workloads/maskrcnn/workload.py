@@ -19,6 +19,7 @@ from workloads.api import (
     Facts,
     HyperparameterSet,
     Json,
+    LossScaling,
     OptimizerSettings,
     ParameterRule,
     Place,
@@ -46,6 +47,8 @@ class MaskRCNN(ImageWorkload):
         "tensorflow": ("fp32", "tf32", "bf16", "fp16"),
         "mxnet": ("fp32",),
     }
+    fp16_scaling = LossScaling("dynamic", start=2.0**16, growth_interval=2_000)
+    """The reference's, by apex AMP: a step that overflows is skipped."""
     linear_choice = ("pytorch",)
     rules = ROUNDS
     official_runs = 5

@@ -9,7 +9,6 @@ n)).
 from __future__ import annotations
 
 import itertools
-import os
 import weakref
 from collections.abc import Iterator
 from functools import partial
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings, options_as
+from workloads.common.cores import own_cores
 from workloads.common.prefetch import Prefetch
 from workloads.common.randomness import CHUNK, Permutation, stream
 from workloads.ncf.facts import published_facts, read_facts
@@ -39,6 +39,9 @@ __all__ = ["NCFData", "SyntheticNCFData", "published_facts", "read_facts"]
 BURST_SAMPLES = 1 << 18
 """Small batches are made so many samples at a time (4 MiB): between steps, training empties the caches that sampling fills;
 one batch of 8,192 at a time took three times as long on one core."""
+CPU_EVALUATION_USERS = 64
+GPU_EVALUATION_USERS = (1 << 20) // (EVALUATION_NEGATIVES + 1)
+"""Of a batch: about a million scores at once, as NVIDIA's entry computes them; not run on a GPU."""
 
 
 class NCFData:
@@ -122,7 +125,7 @@ class NCFData:
     def positives(self) -> Positives:
         """The bitmap of training positives, built on first use by all cores of this process."""
         if self._positives is None:
-            self._positives = Positives(self.train_user, self.train_item, self.users, self.items, cores_available())
+            self._positives = Positives(self.train_user, self.train_item, self.users, self.items, own_cores(self.place))
         return self._positives
 
     # -- evaluation -----------------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ class NCFData:
                 users = np.arange(replica, self.users, self.place.replicas_total, dtype=np.int32)
                 items = np.empty((len(users), EVALUATION_NEGATIVES + 1), np.int32)
                 items[:, 0] = self.test_item[users]
-                evaluation_negatives(self.seed, users, self.positives(), items[:, 1:], cores_available())
+                evaluation_negatives(self.seed, users, self.positives(), items[:, 1:], own_cores(self.place))
                 tables.append((users, items))
             self._evaluation = tables
         return self._evaluation
@@ -181,7 +184,8 @@ def _in_bursts(batches: Iterator[list[Batch]], steps: int) -> Iterator[list[Batc
 
 def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) -> int:
     """Users of one evaluation batch: the option of that name, never more than a replica's share."""
-    count = options_as(NCFOptions, settings).evaluation_users_per_batch
+    typed = options_as(NCFOptions, settings).evaluation_users_per_batch
+    count = (CPU_EVALUATION_USERS if settings.device == "cpu" else GPU_EVALUATION_USERS) if typed is None else typed
     if count < 1:
         raise ValueError(f"evaluation_users_per_batch must be at least 1, not {count}")
     return min(count, -(-users // replicas))
@@ -189,12 +193,7 @@ def evaluation_users_per_batch(settings: Settings, users: int, replicas: int) ->
 
 def _threads(device: str, place: Place) -> int:
     """Threads that make batches: one beside a CPU that trains, a few for a GPU, which takes far more samples."""
-    return 1 if device == "cpu" else max(1, min(8, cores_available() // place.processes))
-
-
-def cores_available() -> int:
-    """CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0))
+    return 1 if device == "cpu" else min(8, own_cores(place))
 
 
 def _open(path: Path, length: int) -> npt.NDArray[np.int32]:

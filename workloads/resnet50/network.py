@@ -29,19 +29,22 @@ class Initialisation:
     """Of the convolutions: `truncated` or `normal` (`workloads.common.networks.initial.draw`)."""
     gain: float
     """The variance of a convolution's weights is gain / fan-in."""
-    classifier: float | None = 0.01
-    """Standard deviation of the classifier's weights, which are normal; None: as if it were a convolution."""
+    classifier: str = "normal"
+    """Of the classifier's weights: `normal`, of deviation 0.01; `glorot`, uniform in ±√(6 / (inputs + outputs)); `alike`, as
+    if it were a convolution."""
 
 
 INITIALISATIONS: Mapping[str, Initialisation] = {
     "truncated_normal": Initialisation("truncated", 1.0),
+    "truncated_normal_glorot": Initialisation("truncated", 1.0, "glorot"),
     "truncated_normal_2": Initialisation("truncated", 2.0),
     "gaussian_2": Initialisation("normal", 2.0),
-    "gaussian_2_everywhere": Initialisation("normal", 2.0, None),
+    "gaussian_2_everywhere": Initialisation("normal", 2.0, "alike"),
 }
 """What a hyperparameter set can name.
 
 truncated_normal: the reference (variance scaling in resnet_model.py; the classifier as in its v0.7-era code).
+truncated_normal_glorot: the reference at its tag v0.5, where `tf.layers.dense` is given no initializer and takes its own.
 gaussian_2_everywhere: NVIDIA v0.5, MXNet's `Xavier(rnd_type="gaussian", factor_type="in", magnitude=2)` (common/fit.py).
 gaussian_2: NVIDIA v0.6 and v0.7, the same with the classifier's 0.01 (`MLPerfInit` in train_imagenet.py). Its first layer has
 a fourth, empty input channel, which lowers that layer's deviation to √(3/4) of ours. truncated_normal_2: the demo's.
@@ -100,6 +103,10 @@ def initial_weights(network: Network, name: str, seed: int) -> Iterator[tuple[st
     for layer in network.trunk_convolutions:
         deviation = math.sqrt(chosen.gain / math.prod(layer.shape[1:]))
         yield from residual.normed_weights(layer, seed, chosen.kind, deviation)
-    deviation = math.sqrt(chosen.gain / network.features) if chosen.classifier is None else chosen.classifier
-    yield "fc.weight", draw(seed, "fc.weight", (network.classes, network.features), "normal", deviation)
+    kinds = {
+        "normal": ("normal", 0.01),
+        "glorot": ("uniform", math.sqrt(6 / (network.features + network.classes))),
+        "alike": (chosen.kind, math.sqrt(chosen.gain / network.features)),
+    }
+    yield "fc.weight", draw(seed, "fc.weight", (network.classes, network.features), *kinds[chosen.classifier])
     yield "fc.bias", np.zeros(network.classes, np.float32)

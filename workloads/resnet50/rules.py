@@ -74,8 +74,9 @@ V05 = Round(
         Rule(("momentum_rate",), OneOf(("inside",)), f"MXNet's own SGD: {_NVIDIA_V05}"),
         Rule(
             ("initialisation",),
-            OneOf(("truncated_normal",)),
-            "v0.5, Weight and Bias Initialization: the same distribution as the reference",
+            OneOf(("truncated_normal_glorot",)),
+            "v0.5, Weight and Bias Initialization: the same distribution as the reference, whose classifier at tag v0.5 has "
+            "tf.layers.dense's own, Glorot uniform",
         ),
         Rule(("initialisation",), OneOf(("gaussian_2_everywhere",)), _NVIDIA_V05),
         Rule(("decay",), OneOf(("steps",)), AS_REFERENCE_V05),

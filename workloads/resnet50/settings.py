@@ -72,6 +72,7 @@ _REFERENCE = {
     **{**_V05_DGX1, "decay_epochs": [30, 60, 80, 90], "evaluation_offset_epochs": 4},
     **{"momentum_rate": "outside", "initialisation": "truncated_normal"},
 }
+_REFERENCE_V05 = {**_REFERENCE, "initialisation": "truncated_normal_glorot"}
 _REFERENCE_SILENT = {
     "evaluation_interval_epochs": "published: rules, every four epochs",
     "evaluation_offset_epochs": "presumed: the rules leave 1 to 4",
@@ -79,6 +80,10 @@ _REFERENCE_SILENT = {
     "lr_scaling": _LINEAR,
     "momentum_rate": "published: MLPerf reference (tf.train.MomentumOptimizer in resnet_run_loop.py)",
     "initialisation": "published: MLPerf reference (variance scaling in resnet_model.py)",
+}
+_REFERENCE_V05_SILENT = {
+    **_REFERENCE_SILENT,
+    "initialisation": "published: MLPerf reference, tag v0.5 (resnet_model.py: tf.layers.dense's own for the classifier)",
 }
 _NVIDIA_SILENT = {
     **dict.fromkeys(("max_epochs", "decay_epochs"), "published: NVIDIA v0.5, run_and_time.sh"),
@@ -95,6 +100,8 @@ def _lars_silent(round_: str) -> dict[str, str]:
         "lr_scaling": "presumed: none, the peak was tuned for this batch",
         "momentum_rate": f"published: NVIDIA {round_}, common/fit.py: SGDwFASTLARS multiplies momentum by the rates' quotient",
         "initialisation": f"published: NVIDIA {round_}, train_imagenet.py: MLPerfInit, gaussian of magnitude 2",
+        "weight_decay": f"published: NVIDIA {round_}, config_DGX1.sh; it also decays the classifier's bias (SGDwFASTLARS "
+        "updates it as plain SGD), which this suite does not, like the reference's LARS",
     }
 
 
@@ -110,6 +117,20 @@ SETS: Mapping[str, HyperparameterSet] = {
         "published: MLPerf reference, one P100 (resnet-tf1/run.sh)",
         _REFERENCE_SILENT,
         **_REFERENCE,
+        batch_size_global=64,
+        learning_rate=0.032,
+    ),
+    "reference_v0.5": _set(
+        "published: MLPerf reference, 8 GPUs (comment in resnet-tf1/run.sh, resnet_run_loop.py)",
+        _REFERENCE_V05_SILENT,
+        **_REFERENCE_V05,
+        batch_size_global=1_024,
+        learning_rate=0.512,
+    ),
+    "reference_v0.5_1gpu": _set(
+        "published: MLPerf reference, one P100 (resnet-tf1/run.sh)",
+        _REFERENCE_V05_SILENT,
+        **_REFERENCE_V05,
         batch_size_global=64,
         learning_rate=0.032,
     ),
@@ -188,7 +209,8 @@ def profile_defaults(profile: str, rules: str) -> Defaults:
     if profile == "demo":
         return Defaults("imagenet-demo", "demo", DEMO_MODEL, {"top1": DEMO_TARGET_TOP1})
     if profile in ("reference", "synthetic"):
-        chosen = "reference_1gpu" if profile == "synthetic" else "reference"
+        chosen = "reference_v0.5" if rules == "v0.5" else "reference"
+        chosen += "_1gpu" if profile == "synthetic" else ""
         return Defaults("imagenet", chosen, REFERENCE_MODEL, {"top1": TARGETS_TOP1.get(rules, TARGETS_TOP1["v0.7"])})
     raise ValueError(f"profile={profile}: resnet50 has reference, demo, synthetic")
 

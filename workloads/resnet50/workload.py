@@ -116,7 +116,7 @@ class ResNet50(ClassifierWorkload):
         """How one parameter is updated.
 
         Batch norm's scale and shift are never decayed. The classifier's bias is decayed by SGD, as in the reference, and
-        left out by LARS with everything else that is no matrix.
+        left out by LARS with everything else that is no matrix, as in the reference's; NVIDIA's LARS decays it.
         """
         decay, lars = self.hyperparameters.weight_decay, self.uses_lars
         if parameter == "fc.bias":

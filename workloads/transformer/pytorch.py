@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from workloads.api import Array, Batch
+from workloads.api import Batch
 from workloads.common.text import beam
 from workloads.common.text.vocabulary import PAD
 from workloads.frameworks.pytorch.dropout import multipliers_at
@@ -30,19 +30,19 @@ from workloads.transformer.workload import Transformer
 class Masks:
     """Dropout of a batch: what activations are multiplied by (workloads/common/dropout.py)."""
 
-    keys: Array
-    """(B,)"""
+    keys: torch.Tensor
+    """(B,) on the device, where the masks are drawn."""
     rate: float
-    device: torch.device
 
     def of_rows(self, rows: Rows, label: str, width: int) -> torch.Tensor:
         """(R, width)"""
-        return multipliers_at(self.keys[rows.sequence], rows.position, label, width, self.rate, self.device)
+        sequence, position = rows.on_device
+        return multipliers_at(self.keys[sequence], position, label, width, self.rate)
 
     def of_weights(self, label: str, heads: int, queries: int, keys: int) -> torch.Tensor:
         """(B, H, T, S): of attention weights. Drawn as S · H values of each query, so that padding changes none."""
-        places = np.arange(queries)
-        found = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate, self.device)
+        places = torch.arange(queries, device=self.keys.device)
+        found = multipliers_at(self.keys[:, None], places, label, keys * heads, self.rate)
         return found.view(len(self.keys), queries, keys, heads).permute(0, 3, 1, 2)
 
 
@@ -123,9 +123,9 @@ class Translator(nn.Module):
 
     # -- on rows --------------------------------------------------------------------------------------------------
 
-    def forward(self, words: torch.Tensor, source: Rows, target: Rows, keys: Array | None) -> torch.Tensor:
+    def forward(self, words: torch.Tensor, source: Rows, target: Rows, keys: torch.Tensor | None) -> torch.Tensor:
         """Words of both sides (R_s + R_t,) int64, the source's first, to logits (R_t, V); keys (B,) of dropout, None: none."""
-        masks = None if keys is None else Masks(keys, self.sizes.dropout, words.device)
+        masks = None if keys is None else Masks(keys, self.sizes.dropout)
         # One look-up for both sides: its gradient is one array as large as the table.
         of_source, of_target = self.embed(words).split([len(source.sequence), len(target.sequence)])
         memory = self.encode(self.placed(of_source, source, "source", masks), source, masks)
@@ -143,7 +143,7 @@ class Translator(nn.Module):
 
     def placed(self, x: torch.Tensor, rows: Rows, side: str, masks: Masks | None) -> torch.Tensor:
         """Embedded words (R, d) with their positions, after dropout."""
-        x = x + self.positions[torch.from_numpy(rows.position).to(x.device, non_blocking=True)]
+        x = x + self.positions[rows.on_device[1]]
         return x if masks is None else x * masks.of_rows(rows, f"{side}/embedding", x.shape[1])
 
     def encode(self, x: torch.Tensor, rows: Rows, masks: Masks | None) -> torch.Tensor:
@@ -271,14 +271,14 @@ class TransformerTrainer(ModelTrainer):
     def loss(self, batch: Batch) -> torch.Tensor:
         """This replica's part: sum over tokens of the smoothed cross-entropy, over the target tokens of the global batch."""
         workload = self.workload
-        keys = batch.arrays["dropout_key"] if workload.network.dropout else None
+        keys = self.to_device(batch.arrays["dropout_key"]) if workload.network.dropout else None
         logits, labels, _ = self.logits(self.called, batch, keys)
         on_label, on_mean = workload.label_shares
         entropy = smoothed_entropy(logits, labels, on_label, on_mean, PAD)
         tokens = int(batch.arrays["target_length"].sum())
         return (entropy - workload.least_loss * tokens) / batch.weight_global
 
-    def logits(self, model: Any, batch: Batch, keys: Array | None) -> tuple[torch.Tensor, torch.Tensor, Rows]:
+    def logits(self, model: Any, batch: Batch, keys: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor, Rows]:
         """Logits (R_t, V), labels (R_t,) and the rows of a batch's targets. Keys (B,): of dropout."""
         arrays = batch.arrays
         sides = {"source": "source_length", "target": "target_length"}
@@ -303,5 +303,4 @@ class TransformerTrainer(ModelTrainer):
         """Sum over each sentence's tokens of -log p (B,), without smoothing."""
         logits, labels, rows = self.logits(self.model, batch, None)
         entropy = F.cross_entropy(logits.float(), labels, ignore_index=PAD, reduction="none")
-        owners = torch.from_numpy(rows.sequence).to(self.device)
-        return entropy.new_zeros(rows.sequences).index_add_(0, owners, entropy)
+        return entropy.new_zeros(rows.sequences).index_add_(0, rows.on_device[0], entropy)

@@ -41,11 +41,12 @@ class ZooTrainer(ImageTrainer):
 
     def masks(self, batch: Batch) -> dict[str, torch.Tensor]:
         """Of dropout by label, (B, C, h, w) or (B, C): the same in every framework; stock networks draw their own."""
-        found = {}
-        if isinstance(self.model, LayerNetwork):
-            for layer in self.workload.network.dropouts:
-                keys = batch.arrays["dropout_key"]
-                mask = multipliers(keys, layer.label, 1, layer.width, layer.rate, self.device)[0]
+        found: dict[str, torch.Tensor] = {}
+        layers = self.workload.network.dropouts if isinstance(self.model, LayerNetwork) else []
+        if layers:
+            keys = self.to_device(batch.arrays["dropout_key"])
+            for layer in layers:
+                mask = multipliers(keys, layer.label, 1, layer.width, layer.rate)[0]
                 mask = mask.view(len(keys), *layer.map)
                 found[layer.label] = mask.permute(0, 3, 1, 2) if mask.ndim == 4 else mask
         return found

@@ -129,7 +129,7 @@ def test_a_place_numbers_devices_as_its_host_does():
     assert [place.host for place in places] == ["node-a"] * 4 + ["node-b"] * 4
     assert [list(place.replicas) for place in places] == [[number] for number in range(8)]
     assert [place.devices for place in places] == [("cuda:0",), ("cuda:1",), ("cuda:2",), ("cuda:3",)] * 2
-    assert {(place.processes, place.replicas_total) for place in places} == {(8, 8)}
+    assert {(place.processes, place.processes_of_host, place.replicas_total) for place in places} == {(8, 4, 8)}
 
 
 def test_a_process_that_drives_a_whole_host():
@@ -137,6 +137,7 @@ def test_a_process_that_drives_a_whole_host():
     place = place_of(run, 1, 2)
     assert (place.host, place.replicas) == ("node-b", range(4, 8))
     assert place.devices == ("cuda:0", "cuda:1", "cuda:2", "cuda:3")
+    assert place.processes_of_host == 1
 
 
 def test_devices_need_not_be_the_first_ones():

@@ -78,6 +78,7 @@ def test_pooling_is_torchvisions_in_value_and_gradient(side):
     for way in ("products", "levels", "device"):
         for kind in ("values", "gradients"):
             np.testing.assert_allclose(found[f"{way}/{kind}"], found[f"torchvision/{kind}"], atol=5e-5)
+    assert found["at_one_place"].tolist() == [1, 1, 1]  # where gradients, zeros too, would be added one after the other
     assert np.abs(found["torchvision/values"]).max() > 1
     assert not found["torchvision/values"][3].any()  # beyond the image: nothing
 

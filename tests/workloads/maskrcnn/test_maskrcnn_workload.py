@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workloads.api import Facts, ParameterRule, Settings
+from workloads.api import Facts, LossScaling, ParameterRule, Settings
 from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, SETS, TARGETS, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN
 
@@ -213,6 +213,14 @@ def test_biases_learn_twice_as_fast_without_decay_and_the_first_stage_not_at_all
     assert workload.parameter_rule("conv1.weight").frozen
     assert workload.parameter_rule("layer1.0.conv1.weight").frozen
     assert workload.parameter_rule("layer2.0.conv1.weight") == ParameterRule(1e-4)
+
+
+def test_fp16_scales_the_loss_dynamically():
+    """As the reference's apex AMP; a static scale would neither grow nor skip a step that overflows."""
+    assert made("reference").optimizer().loss_scaling == LossScaling()
+    scaling = made("reference", precision="fp16").optimizer().loss_scaling
+    assert (scaling.mode, scaling.start, scaling.growth_interval) == ("dynamic", 65_536, 2_000)
+    assert (scaling.growth_factor, scaling.backoff_factor, scaling.maximum) == (2, 0.5, 2**24)
 
 
 def test_shapes_and_the_dummy_batch():

@@ -1,3 +1,6 @@
+import dataclasses
+import functools
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -6,7 +9,7 @@ import pytest
 
 from tests.workloads.ncf import synthetic_ncf as synthetic
 from workloads.api import Facts
-from workloads.ncf.data import NCFData, SyntheticNCFData, published_facts, read_facts
+from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
 from workloads.ncf.sampling import Positives
 
 USERS, ITEMS = synthetic.USERS, synthetic.ITEMS
@@ -131,6 +134,16 @@ def test_any_stretch_of_steps_is_the_same(folder):
         assert all((step[0].arrays[name] == again[0].arrays[name]).all() for name in again[0].arrays)
 
 
+def test_gpus_of_a_host_share_its_cores(folder, monkeypatch):
+    """16 processes on two hosts of 96 cores: each host's eight have 12, of which sampling takes 8; half as many, 6."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(96)))
+    place = dataclasses.replace(synthetic.place(0, range(1), 16), processes=16, processes_of_host=8)
+    settings = dataclasses.replace(synthetic.settings(folder, 4001), device="cuda")
+    assert NCFData(settings, synthetic.write(folder), place, 4).threads == 8
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(48)))
+    assert NCFData(settings, synthetic.write(folder), place, 4).threads == 6
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_nothing(folder, threads, monkeypatch):
     monkeypatch.setattr("workloads.ncf.data.CHUNK", 700)
@@ -182,6 +195,14 @@ def test_users_per_batch_change_nothing_but_the_batches(folder, users):
     _, (expected_user, expected_items) = candidates()
     assert (user == expected_user).all()
     assert (items == expected_items).all()
+
+
+def test_a_gpu_scores_about_a_million_candidates_at_once():
+    on_cpu = synthetic.settings("")
+    on_gpu = dataclasses.replace(on_cpu, device="cuda")
+    users = functools.partial(evaluation_users_per_batch, users=138_493, replicas=8)
+    assert (users(on_cpu), users(on_gpu)) == (64, 1_048)
+    assert users(dataclasses.replace(on_gpu, options={"evaluation_users_per_batch": 7})) == 7
 
 
 def test_weights_of_an_evaluation_step_add_up(folder):

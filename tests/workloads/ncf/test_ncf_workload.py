@@ -92,6 +92,12 @@ def test_an_untrained_model_stays_under_three_percent(demo, seed):
     assert demo.score({"hit": np.concatenate(found)})["hr_at_10"] < 0.03
 
 
+def test_a_thread_measures_beside_a_gpu_and_none_beside_a_cpu(demo):
+    assert demo.measure_threads == 0
+    on_gpu = NCF(dataclasses.replace(demo.settings, device="cuda"), demo.facts)
+    assert on_gpu.measure_threads == 1
+
+
 def test_measure_leaves_padding_out(demo):
     items = np.tile(np.arange(1000, dtype=np.int32), (3, 1))
     batch = Batch({"item": items, "valid": np.array([True, True, False])}, 2, 2, 2)

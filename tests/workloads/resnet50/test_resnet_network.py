@@ -56,6 +56,7 @@ def test_channels_follow_on():
     ("name", "gain", "cut_off", "classifier"),
     [
         ("truncated_normal", 1.0, True, 0.01),
+        ("truncated_normal_glorot", 1.0, True, math.sqrt(2 / (2048 + 1000))),
         ("truncated_normal_2", 2.0, True, 0.01),
         ("gaussian_2", 2.0, False, 0.01),
         ("gaussian_2_everywhere", 2.0, False, math.sqrt(2 / 2048)),
@@ -63,7 +64,7 @@ def test_channels_follow_on():
 )
 def test_initial_weights(name, gain, cut_off, classifier):
     """A normal that is cut off at twice its deviation reaches to 2 / 0.8796 deviations of what is left; others beyond 4."""
-    made = network.build(REFERENCE_MODEL)
+    made, uniform = network.build(REFERENCE_MODEL), name == "truncated_normal_glorot"
     found = dict(network.initial_weights(made, name, 1))
     assert {name: value.shape for name, value in found.items()} == network.shapes(made)
     for name in ("conv1", "layer3.2.conv2", "layer4.0.downsample.0"):
@@ -74,5 +75,7 @@ def test_initial_weights(name, gain, cut_off, classifier):
     assert (found["layer1.2.bn3.weight"] == 1).all()  # no residual branch starts at zero
     assert (found["bn1.bias"] == 0).all()
     assert (found["fc.bias"] == 0).all()
+    reach = np.abs(found["fc.weight"]).max() / classifier
+    assert reach == pytest.approx(math.sqrt(3), rel=1e-3) if uniform else reach > 4
     assert found["fc.weight"].std() == pytest.approx(classifier, rel=0.01)
     assert all(value.dtype == np.float32 for value in found.values())

@@ -66,6 +66,8 @@ def test_evaluation_schedules(name, epochs):
     [
         ("reference", "outside", "truncated_normal"),
         ("reference_1gpu", "outside", "truncated_normal"),
+        ("reference_v0.5", "outside", "truncated_normal_glorot"),
+        ("reference_v0.5_1gpu", "outside", "truncated_normal_glorot"),
         ("nvidia_v0.5_dgx1", "inside", "gaussian_2_everywhere"),
         ("dgx1_article_8gpu", "inside", "gaussian_2_everywhere"),
         ("nvidia_v0.6_dgx1", "outside", "gaussian_2"),
@@ -82,7 +84,7 @@ def test_sets_say_where_the_rate_stands_and_how_weights_start(name, momentum_rat
         kind = "published" if name.startswith(("reference", "nvidia")) else "presumed"
         assert values[key].source.startswith(kind)
     stem = next(weight for _, weight in workload.initial_weights(1))
-    gain = 1 if initialisation == "truncated_normal" else 2
+    gain = 1 if name.startswith("reference") else 2
     assert stem.std() * math.sqrt(3 * 7 * 7) == pytest.approx(math.sqrt(gain), rel=0.03)
 
 
@@ -103,6 +105,8 @@ def test_rules_of_the_optimizers():
         == ParameterRule(0.0, False)
     )
     assert lars.parameter_rule("fc.weight") == ParameterRule(1e-4, True)
+    for name in ("nvidia_v0.6_dgx1", "nvidia_v0.7_dgx1"):
+        assert "also decays the classifier's bias" in SETS[name]["weight_decay"].source
     assert lars.parameter_rule("fc.bias") == lars.parameter_rule("bn1.weight") == ParameterRule(0.0, False)
 
 
@@ -110,6 +114,23 @@ def test_target_follows_the_rules():
     assert ResNet50.defaults("reference", "v0.5", {}).targets == {"top1": 0.749}
     assert ResNet50.defaults("reference", "v0.7", {}).targets == {"top1": 0.759}
     assert ResNet50.defaults("demo", "v0.7", {}).targets == {"top1": 0.8}
+
+
+@pytest.mark.parametrize(
+    ("profile", "rules", "chosen"),
+    [
+        ("reference", "v0.5", "reference_v0.5"),
+        ("reference", "v0.7", "reference"),
+        ("synthetic", "v0.5", "reference_v0.5_1gpu"),
+        ("synthetic", "v0.7", "reference_1gpu"),
+    ],
+)
+def test_the_references_set_follows_the_rules(profile, rules, chosen):
+    """Its classifier starts otherwise at tag v0.5; all else is the same."""
+    assert ResNet50.defaults(profile, rules, {}).hyperparameter_set == chosen
+    later, values = (SETS[name] for name in (chosen.replace("_v0.5", ""), chosen))
+    differing = {key for key in values if values[key].value != later[key].value}
+    assert differing == ({"initialisation"} if rules == "v0.5" else set())
 
 
 def test_every_field_of_every_set_has_a_source():

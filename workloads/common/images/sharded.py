@@ -11,7 +11,6 @@ for the images of each shape: a step has images of one shape, and steps of diffe
 
 from __future__ import annotations
 
-import os
 import sys
 import weakref
 from abc import ABC, abstractmethod
@@ -25,6 +24,7 @@ import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings, options_as, steps_of
 from workloads.common import manifest as manifests
+from workloads.common.cores import own_cores
 from workloads.common.images import index, seek
 from workloads.common.images.batches.pool import BatchesAhead, Buffers, ReaderPool
 from workloads.common.images.counts import Shape, image_shapes
@@ -91,7 +91,7 @@ class ImageData(ABC):
 
     A batch stays as it is for as long as anything refers to its arrays or to views of them.
 
-    `data_threads=0` means the cores of the process. Raises ValueError if nothing is prepared in the data folder.
+    `data_threads=0` means the cores of the process (`own_cores`). Raises ValueError if nothing is prepared in the data folder.
     """
 
     OPTIONS: ClassVar[type[ImageOptions]] = ImageOptions
@@ -115,7 +115,7 @@ class ImageData(ABC):
         self.groups, self.evaluation_groups = self.grouped("train"), self.grouped("val")
         self.steps_per_epoch = sum(steps_of(group.count, self.batch_size_global) for group in self.groups)
         self.points = seek.read_points(self.folder, manifest, len(self.images))
-        self.pool = ReaderPool(options.data_threads or len(os.sched_getaffinity(0)))
+        self.pool = ReaderPool(options.data_threads or own_cores(place))
         self._running: weakref.WeakSet[BatchesAhead[list[Batch]]] = weakref.WeakSet()
         self._buffers: dict[int, Buffers] = {}
         self._skipped: set[int] = set()

@@ -20,7 +20,6 @@ from workloads.api import (
     Data,
     Facts,
     Json,
-    LossScaling,
     OptimizerSettings,
     Place,
     Settings,
@@ -72,8 +71,6 @@ class TranslationWorkload(Workload):
     weigh_tokens: ClassVar[bool] = False
     """Whether the loss is a mean over target tokens, instead of sentences."""
     data: ClassVar[TextFacts] = facts.WMT16
-    fp16_scaling: ClassVar[LossScaling]
-    """Of the loss under fp16."""
     options: TranslationOptions
 
     def __init__(self, settings: Settings, found: Facts) -> None:
@@ -217,11 +214,6 @@ class TranslationWorkload(Workload):
         return Parallel(*(batches.random_side(of_side, ids) for of_side in lengths))
 
     # -- quality --------------------------------------------------------------------------------------------------
-
-    @property
-    def loss_scaling(self) -> LossScaling:
-        """`fp16_scaling` under fp16, none otherwise."""
-        return self.fp16_scaling if self.settings.precision == "fp16" else LossScaling()
 
     def optimizer(self) -> OptimizerSettings:
         """Adam without decay or clipping."""

@@ -119,7 +119,7 @@ class ModelTrainer(MXNetTrainer):
         self.graphs = Graphs(self.model, self.compiles)
         self.replicas: Sequence[Replica] = [self.build_replica(context) for context in self.contexts]
         flats, gradients = ([getattr(one, name) for one in self.replicas] for name in ("flat", "gradient"))
-        self.optimizer = build_optimizer(self.update_settings, self.layout, flats, gradients)
+        self.optimizer = build_optimizer(self.update_settings, self.layout, flats, gradients, self.place.replicas_total)
         if not self.settings.asynchronous and self.place.processes > 1:
             self.store = SyncStore(self.place.process, self.place.processes)
             self.optimizer.sum.join(self.store.sums)

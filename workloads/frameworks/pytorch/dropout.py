@@ -5,34 +5,28 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from workloads.api import Array
 from workloads.common import dropout
 from workloads.common.randomness import GAMMA, MULTIPLIER_1, MULTIPLIER_2, stream
 
 
-def multipliers(keys: Array, label: str, positions: int, width: int, rate: float, device: torch.device) -> torch.Tensor:
-    """`workloads.common.dropout.multipliers` on a device."""
-    return multipliers_at(keys[None, :], np.arange(positions)[:, None], label, width, rate, device)
+def multipliers(keys: torch.Tensor, label: str, positions: int, width: int, rate: float) -> torch.Tensor:
+    """`workloads.common.dropout.multipliers` where the keys are."""
+    places = torch.arange(positions, device=keys.device)[:, None]
+    return multipliers_at(keys[None, :], places, label, width, rate)
 
 
-def multipliers_at(
-    keys: Array, positions: Array, label: str, width: int, rate: float, device: torch.device
-) -> torch.Tensor:
-    """`workloads.common.dropout.multipliers_at` on a device."""
-    if device.type == "cpu":
-        return torch.from_numpy(dropout.multipliers_at(keys, positions, label, width, rate))
-    return hashed(keys, positions, label, width, rate, device)
+def multipliers_at(keys: torch.Tensor, positions: torch.Tensor, label: str, width: int, rate: float) -> torch.Tensor:
+    """`workloads.common.dropout.multipliers_at` of int64 where the keys and positions are."""
+    if keys.device.type == "cpu":
+        return torch.from_numpy(dropout.multipliers_at(keys.numpy(), positions.numpy(), label, width, rate))
+    return hashed(keys, positions, label, width, rate)
 
 
-def hashed(keys: Array, positions: Array, label: str, width: int, rate: float, device: torch.device) -> torch.Tensor:
+def hashed(keys: torch.Tensor, positions: torch.Tensor, label: str, width: int, rate: float) -> torch.Tensor:
     """The same numbers by the device's integers."""
-    samples, places = (
-        torch.from_numpy(np.ascontiguousarray(one, np.int64)).to(device, non_blocking=True) for one in (keys, positions)
-    )
-    state = torch.full(
-        (1,) * (max(samples.ndim, places.ndim) + 1), _signed(int(stream(0, f"dropout/{label}"))), device=device
-    )
-    for coordinate in (samples[..., None], places[..., None], torch.arange(width // dropout.DRAWS, device=device)):
+    shape, begin = (1,) * (max(keys.ndim, positions.ndim) + 1), _signed(int(stream(0, f"dropout/{label}")))
+    state, draws_of_each = torch.full(shape, begin, device=keys.device), width // dropout.DRAWS
+    for coordinate in (keys[..., None], positions[..., None], torch.arange(draws_of_each, device=keys.device)):
         state = _mixed(state + (coordinate + 1) * _signed(GAMMA))
     draws = state.view(torch.int16).to(torch.int32) & (dropout.RANGE - 1)
     return (draws >= dropout.threshold(rate)).float() * float(np.float32(1 / (1 - rate)))

@@ -54,11 +54,15 @@ def _pool(
 def _pool_on_device(
     maps: Sequence[torch.Tensor], strides: Sequence[int], rows: torch.Tensor, level: torch.Tensor, side: int
 ) -> torch.Tensor:
-    """The same where asking how many regions a level has means to wait: each level pools all, those of others from a corner."""
+    """The same where asking how many regions a level has means to wait: each level pools all; those of others count nothing.
+
+    Each from its own place: at a common one the zeros of their gradients would all be added to the same few cells, one after
+    the other.
+    """
     total = torch.zeros((), device=rows.device)
     for number, (one, stride) in enumerate(zip(maps, strides, strict=True)):
         here = (level == number)[:, None]
-        pooled = roi_align(one, torch.where(here, rows, 0), side, 1 / stride, SAMPLES)
+        pooled = roi_align(one, rows, side, 1 / stride, SAMPLES)
         total = total + torch.where(here[:, :, None, None], pooled, 0)
     return total
 

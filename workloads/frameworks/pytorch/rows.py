@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from workloads.api import Array
+from workloads.frameworks.pytorch.uploads import upload
 
 
 class _Padded(torch.autograd.Function):
@@ -57,6 +58,8 @@ class Rows:
     """(R,) which sequence each row belongs to; on the host, as `position` is."""
     position: Array
     """(R,) and which place of it."""
+    on_device: torch.Tensor
+    """(2, R) both on the device."""
     places: torch.Tensor | None
     """(R,) places in a flattened (B, L), on the device; None: all."""
     mask: torch.Tensor | None
@@ -71,9 +74,11 @@ class Rows:
         spare = np.flatnonzero(~mask & (lengths > 0)[:, None])
         chosen[spare[: -int(chosen.sum()) % MULTIPLE]] = True
         places = np.flatnonzero(chosen)
-        of_all = (len(lengths), length, *np.divmod(places, length))
-        on_device = [torch.from_numpy(one).to(device, non_blocking=True) for one in (places, mask)]
-        return cls(*of_all, None if chosen.all() else on_device[0], None if mask.all() else on_device[1])
+        sequence, position = np.divmod(places, length)
+        on_device = upload(np.stack([sequence, position]), device)
+        of_rows = None if chosen.all() else upload(places, device)
+        counting = None if mask.all() else upload(mask, device)
+        return cls(len(lengths), length, sequence, position, on_device, of_rows, counting)
 
     def packed(self, x: torch.Tensor) -> torch.Tensor:
         """(B, L, w) to (R, w)."""

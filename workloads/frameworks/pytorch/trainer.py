@@ -14,6 +14,7 @@ import torch.distributed as dist
 from workloads.api import Array, Arrays, Batch, Diverged, Place, Trainer, TrainStats, Workload
 from workloads.frameworks.pytorch import linear
 from workloads.frameworks.pytorch.gloo import polling_gives_way
+from workloads.frameworks.pytorch.uploads import upload
 
 CHECK_STEPS = 50
 """Steps between two looks at the loss; the copy to the host is asynchronous and read one interval later."""
@@ -59,13 +60,8 @@ class PyTorchTrainer(Trainer):
         return context if narrow is None else torch.autocast(self.device.type, narrow)
 
     def to_device(self, array: Array) -> torch.Tensor:
-        """A batch array on the device; on CUDA by way of pinned memory, without waiting.
-
-        PyTorch keeps pinned blocks for reuse and gives none out again before the copy from it has been made, so the array's
-        owner may overwrite it at once.
-        """
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-        return tensor.pin_memory().to(self.device, non_blocking=True) if self.device.type == "cuda" else tensor
+        """A batch array on the device."""
+        return upload(array, self.device)
 
     # -- Trainer --------------------------------------------------------------------------------------------------
 

@@ -130,7 +130,7 @@ class ModelTrainer(TensorFlowTrainer):
         super().build()
         self.model = self.build_model()
         self.optimizer = build_optimizer(self.model, self.workload)
-        self.loss_scale = LossScale(self.updates.loss_scaling)
+        self.loss_scale = LossScale(self.updates.loss_scaling, self.place.replicas_total)
         alone = self.strategy is None and not self.settings.asynchronous
         # Alone a step is one function of three parts; with others the parts are functions, and XLA does not see the sum.
         part: Any = (lambda python: python) if alone else self._function

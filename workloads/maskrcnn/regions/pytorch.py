@@ -45,10 +45,12 @@ def iou(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
 
 
 def encode(boxes: torch.Tensor, references: torch.Tensor, weights: Sequence[float]) -> torch.Tensor:
-    """Deltas (…, 4) that turn references into boxes."""
+    """Deltas (…, 4) that turn references into boxes. Weights as in boxes.py: x and y share one, width and height another."""
+    of_moves, of_sizes = weights[0], weights[2]
+    assert (of_moves, of_moves, of_sizes, of_sizes) == tuple(weights), "a tensor of weights would be a copy to wait for"
     size, of_size = (one[..., 2:] - one[..., :2] + 1 for one in (boxes, references))
     moves = (boxes[..., :2] + size / 2 - references[..., :2] - of_size / 2) / of_size
-    return torch.cat([moves, (size / of_size).log()], -1) * boxes.new_tensor(weights)
+    return torch.cat([moves * of_moves, (size / of_size).log() * of_sizes], -1)
 
 
 def decode(deltas: torch.Tensor, references: torch.Tensor) -> torch.Tensor:

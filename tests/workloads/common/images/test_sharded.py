@@ -1,5 +1,8 @@
 """Reduced decoding, and what stands in for damaged images; order and shares are tested where they are used."""
 
+import dataclasses
+import os
+
 import numpy as np
 import pytest
 
@@ -39,6 +42,15 @@ def data(tmp_path):
     folder, facts = synthetic.prepare(tmp_path)
     opened = ImageNetData(synthetic.settings(folder, skip_bad=True), facts, synthetic.place(0, range(1), 1), 0)
     yield opened
+    opened.close()
+
+
+def test_processes_of_a_host_share_its_cores(data, monkeypatch):
+    """Eight processes with a GPU each would start eight times as many threads as there are cores."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(96)))
+    place = dataclasses.replace(data.place, processes=16, processes_of_host=8)
+    opened = ImageNetData(synthetic.settings(data.folder), data.facts, place, 0)
+    assert opened.pool.threads == 12
     opened.close()
 
 

@@ -31,6 +31,14 @@ def test_an_overflow_on_one_context_skips_the_step_on_all(found):
     assert of_case["skipped"] == at_rest + overflows
 
 
+def test_what_fp16_holds_does_not_shrink_with_the_devices(found):
+    """A batch of 8 samples of each: the backward pass starts from its scale over 8 on any number of devices."""
+    name, of_case = found
+    _, case, count = name.split("/")
+    scale = {"static": 128, "dynamic": 1_024, "all": 1_024}.get(case)
+    assert of_case["seed"] == (scale / 8 if scale else 1 / (8 * int(count)))
+
+
 def test_host_waits_for_no_device_during_a_step(found):
     assert found[1]["waits"] == 0
 

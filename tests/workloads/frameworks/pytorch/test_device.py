@@ -11,6 +11,17 @@ def test_update_clipped_and_scaled_waits_for_nothing(optimizer):
     assert found["waits"].tolist() == found["copies"].tolist() == []
 
 
+@pytest.mark.parametrize("what", ["regions", "transformer"])
+def test_nothing_is_copied_and_waited_for(what):
+    """What Mask R-CNN's regions learn, and the Transformer's loss with dropout."""
+    assert probe("pytorch", "probes.pytorch_device.copied")[what].tolist() == []
+
+
+def test_dropout_masks_are_drawn_where_their_keys_are():
+    """The Transformer's batch goes up once, whatever the number of masks: words, labels, keys, and each side's rows."""
+    assert probe("pytorch", "probes.pytorch_device.copied")["transformer/all"] <= 3 + 2 * 3
+
+
 @pytest.mark.parametrize("workload", ["gnmt", "ncf", "resnet50", "ssd", "transformer"])
 def test_constructor_makes_no_tensor_and_no_context(workload):
     on_cpu, on_cuda, in_setup = probe("pytorch", "probes.pytorch_device.constructors")[workload]

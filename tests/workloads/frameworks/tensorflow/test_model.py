@@ -40,7 +40,7 @@ def check(found, workload):
     gradients = below(found, "gradient/")
     assert set(gradients) == set(weights)
     for name, value in passes[0][1].items():
-        scaled = value * workload.optimizer().loss_scaling.start
+        scaled = value * workload.optimizer().loss_scaling.start * workload.settings.devices
         assert np.abs(gradients[name] - scaled).max() <= CLOSE, name
     assert found["untouched"]
 

@@ -24,9 +24,11 @@ _SKIPPING: Mapping[str, type[Optimizer]] = {**_KINDS, "sgd": SkippingSgd, "adam"
 
 
 def build_optimizer(
-    settings: OptimizerSettings, layout: Layout, weights: Sequence[mx.nd.NDArray], gradients: Sequence[mx.nd.NDArray]
-) -> Optimizer:
-    """The optimizer that a workload names, on one flat vector of weights and one of gradients per context.
+    settings: OptimizerSettings, layout: Layout, weights: Sequence[mx.nd.NDArray], gradients: Sequence[mx.nd.NDArray],
+    replicas: int = 1,
+) -> Optimizer:  # fmt: skip
+    """The optimizer that a workload names, on one flat vector of weights and one of gradients per context; `replicas`: of
+    all processes.
 
     Raises ValueError for one that there is not.
     """
@@ -37,4 +39,4 @@ def build_optimizer(
         kinds["sgd"] = Lars  # without trust ratios
     else:
         kinds["lars"] = LarsOutside
-    return kinds[settings.name](settings, layout, weights, gradients)
+    return kinds[settings.name](settings, layout, weights, gradients, replicas)

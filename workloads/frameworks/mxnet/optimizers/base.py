@@ -30,11 +30,12 @@ class Optimizer:
         layout: Layout,
         weights: Sequence[mx.nd.NDArray],
         gradients: Sequence[mx.nd.NDArray],
+        replicas: int,
     ) -> None:
         self.settings, self.layout, self.weights = settings, layout, list(weights)
         self.sum = GradientSum(gradients, self.sharded)
         self.gradients = self.sum.own
-        self.loss_scale = LossScale(settings.loss_scaling, [vector.context for vector in weights])
+        self.loss_scale = LossScale(settings.loss_scaling, [vector.context for vector in weights], replicas)
         self.allocate()
 
     # -- a step ---------------------------------------------------------------------------------------------------
@@ -46,7 +47,7 @@ class Optimizer:
     def unscale(self) -> None:
         """Under dynamic scaling: decide by the sums whether the step is taken, and divide them by the scale.
 
-        A static scale, a power of two, is taken out within the operators that update.
+        A static scale is taken out within the operators that update.
         """
         if not self.loss_scale.dynamic:
             return

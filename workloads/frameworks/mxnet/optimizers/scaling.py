@@ -17,14 +17,18 @@ MODES = ("none", "static", "dynamic")
 
 
 class LossScale:
-    """The scale of the loss on every context. Raises ValueError for a mode that there is not."""
+    """The scale of the loss on every context. Raises ValueError for a mode that there is not.
 
-    def __init__(self, settings: LossScaling, contexts: Sequence[mx.Context]) -> None:
+    A replica's part of the loss is its sum over the weight of all replicas. Where there is a scale it is also multiplied by
+    their number, so that what fp16 has to hold does not shrink with them; the sum of gradients, fp32, is divided by it.
+    """
+
+    def __init__(self, settings: LossScaling, contexts: Sequence[mx.Context], replicas: int = 1) -> None:
         if settings.mode not in MODES:
             raise ValueError(f"loss scaling {settings.mode}: there are {', '.join(MODES)}")
         self.settings, self.contexts = settings, contexts
         self.dynamic = settings.mode == "dynamic"
-        self.start = 1.0 if settings.mode == "none" else settings.start
+        self.start, self.replicas = (1.0, 1) if settings.mode == "none" else (settings.start, replicas)
         self.scales = [mx.nd.zeros((1,), ctx=context) for context in contexts] if self.dynamic else []
         self.clean_steps = [mx.nd.zeros_like(scale) for scale in self.scales]
         self.taken: list[mx.nd.NDArray] = []
@@ -34,22 +38,22 @@ class LossScale:
     @property
     def rescale(self) -> float:
         """What is left to multiply gradients by in the update: 1 where `unscale` has done so."""
-        return 1.0 if self.dynamic else 1 / self.start
+        return 1.0 if self.dynamic else 1 / (self.start * self.replicas)
 
     def seed(self, number: int, weight: float) -> mx.nd.NDArray:
-        """What the backward pass of a sum of losses starts from on context `number`, (1,): scale / weight."""
+        """What the backward pass of a sum of losses starts from on context `number`, (1,): scale · replicas / weight."""
         if self.dynamic:
-            return self.scales[number] / weight
-        return mx.nd.full((1,), self.start / weight, self.contexts[number])
+            return self.scales[number] * self.replicas / weight
+        return mx.nd.full((1,), self.start * self.replicas / weight, self.contexts[number])
 
     def decide(self, finite: Sequence[mx.nd.NDArray]) -> None:
         """Take the step where the numbers (1,) say that the summed gradients are finite."""
         self.taken = list(finite)
 
     def unscale(self, gradients: Sequence[mx.nd.NDArray]) -> None:
-        """Divide what each context holds by the dynamic scale."""
+        """Divide what each context holds, sums over replicas, by the dynamic scale and their number."""
         for gradient, scale in zip(gradients, self.scales, strict=True):
-            mx.nd.broadcast_mul(gradient, 1 / scale, out=gradient)
+            mx.nd.broadcast_mul(gradient, 1 / (scale * self.replicas), out=gradient)
 
     def undo(self, number: int, array: mx.nd.NDArray, old: mx.nd.NDArray) -> None:
         """Bring a vector of context `number` back to its copy from before the update, where the step is skipped."""

@@ -10,11 +10,15 @@ from workloads.frameworks.tensorflow.variables import Tensors
 
 
 class LossScale:
-    """The scale of the loss. A dynamic one lives on the device and changes there: the host never asks for it."""
+    """The scale of the loss. A dynamic one lives on the device and changes there: the host never asks for it.
 
-    def __init__(self, settings: LossScaling) -> None:
-        self.settings = settings
-        self.fixed = settings.start if settings.mode == "static" else 1.0
+    A replica's part of the loss is its sum over the weight of all replicas. It is also multiplied by their number, so that
+    what fp16 has to hold does not shrink with them; the sum of gradients, which is fp32, is divided by it.
+    """
+
+    def __init__(self, settings: LossScaling, replicas: int = 1) -> None:
+        self.settings, self.replicas = settings, replicas
+        self.fixed = settings.start * replicas if settings.mode == "static" else 1.0
         self.variables: dict[str, tf.Variable] = {}
         """By the names under which they stand in a trainer's state; fp32 scalars."""
         if settings.mode == "dynamic":
@@ -25,7 +29,7 @@ class LossScale:
     def scaled(self, loss: tf.Tensor) -> tf.Tensor:
         """The loss as it is differentiated."""
         if self.variables:
-            return loss * self.variables["loss_scale"]
+            return loss * (self.variables["loss_scale"] * self.replicas)
         return loss if self.fixed == 1 else loss * self.fixed
 
     def unscaled(self, gradients: Tensors) -> Tensors:
@@ -42,7 +46,7 @@ class LossScale:
         if not self.variables:
             return gradients, None
         taken = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in gradients.values()])
-        scale = self.variables["loss_scale"].read_value()
+        scale = self.variables["loss_scale"].read_value() * self.replicas
         return {name: gradient / scale for name, gradient in gradients.items()}, taken
 
     def advance(self, taken: tf.Tensor | None) -> None:

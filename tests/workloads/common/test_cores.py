@@ -1,0 +1,25 @@
+"""How many cores a process has for making batches."""
+
+import os
+
+import pytest
+
+from workloads.api import Place
+from workloads.common.cores import own_cores
+
+
+@pytest.mark.parametrize(
+    ("usable", "processes", "of_host", "cores", "wanted"),
+    [
+        (96, 8, 8, (), 12),
+        (96, 16, 8, (), 12),  # two hosts
+        (96, 2, 1, (), 96),  # one process for all devices of each host
+        (4, 8, 0, (), 1),
+        (96, 1, 0, (), 96),
+        (3, 8, 8, (0, 1, 2), 3),  # pinned: the others have cores of their own
+    ],
+)
+def test_processes_of_a_host_share_its_cores(monkeypatch, usable, processes, of_host, cores, wanted):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(usable)))
+    place = Place(0, processes, range(1), processes, ("cuda:0",), cores, processes_of_host=of_host)
+    assert own_cores(place) == wanted
