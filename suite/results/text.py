@@ -33,7 +33,9 @@ def csv_cell(text: str) -> str:
 
 
 def devices_text(devices: int, nodes: int | None = None) -> str:
-    """A number of devices as text: `1 device`, `8 devices`; over several nodes `2 × 4 devices`."""
+    """A number of devices as text: `1 device`, `8 devices`; over several nodes `2 × 4 devices`; 0: it is not known."""
+    if not devices:
+        return "an unknown number of devices"
     return f"{placed_text(devices, nodes)} device{'' if devices == 1 else 's'}"
 
 

@@ -64,6 +64,9 @@ def forecasts(items: Sequence[Measurement], wanted: Wanted) -> list[Forecast]:
     if not made:
         more = f" (and {len(reasons) - 1} more groups of runs)" if len(reasons) > 1 else ""
         raise ValueError(reasons[0] + more)
+    if reasons:
+        count = f"{len(reasons)} more group{'s' if len(reasons) > 1 else ''} of runs"
+        made[-1] = replace(made[-1], notes=(*made[-1].notes, f"No prediction for {count}: {'; '.join(reasons[:3])}"))
     return made
 
 

@@ -453,3 +453,13 @@ def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
     trained = [math.prod(shape) for one, shape in shapes.items() if not workload.parameter_rule(one).frozen]
     found = gradients_of([replace(published("dgx1-article", "ssd")[0], workload=name)])
     assert found == GradientTraffic(4.0 * sum(trained), len(trained))
+
+
+def test_groups_without_a_prediction_are_named_beside_those_with_one():
+    """Google's round v0.7 has GPUs and TPUs."""
+    (made,) = forecasts(published("v0.7/Google", "resnet50"), Wanted((64,)))
+    assert "gpu-v100" in made.series
+    (note,) = [note for note in made.notes if note.startswith("No prediction for 2 more groups of runs: ")]
+    assert note.count("tpu-v") == 2
+    (only,) = forecasts(published("v0.7/NVIDIA", "ssd"), Wanted((64,)))[:1]
+    assert not any(note.startswith("No prediction") for note in only.notes)

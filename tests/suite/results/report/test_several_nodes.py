@@ -23,6 +23,7 @@ def test_nodes_times_devices_per_node():
     assert [placed_text(8, nodes) for nodes in (None, 1, 2, 8, 3)] == ["8", "8", "2 × 4", "8 × 1", "8"]
     assert placed_text(8, 1, several=True) == "1 × 8"
     assert (devices_text(1), devices_text(4), devices_text(2, 2)) == ("1 device", "4 devices", "2 × 1 devices")
+    assert devices_text(0) == "an unknown number of devices"
 
 
 def test_rows_of_other_nodes_are_other_rows_and_the_fewest_nodes_are_the_baseline(tmp_path):
