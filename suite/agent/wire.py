@@ -100,7 +100,7 @@ class Wire:
 
 def _message(line: bytes) -> Message | None:
     """The message of a line; None for a line of something else."""
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(line)
         if isinstance(value, dict):
             return value

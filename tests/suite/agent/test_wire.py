@@ -1,0 +1,18 @@
+"""Lines between controller and agents, and lines that are none of theirs."""
+
+import io
+
+import pytest
+
+from suite.agent.wire import Wire
+
+
+@pytest.mark.parametrize(
+    "banner", [b"Welcome to node1", b"[" * 100_000, b"\xff\xfe", b"17"], ids=["words", "brackets", "bytes", "number"]
+)
+def test_a_line_of_something_else_is_kept_and_ends_nothing(banner):
+    wire = Wire(io.BytesIO(banner + b'\n{"kind":"hello"}\n'), io.BytesIO())
+    assert list(wire.received(5.0)) == [{"kind": "hello"}]
+    assert wire.ended.wait(5.0)
+    assert wire.strange == [banner.decode(errors="replace")]
+    wire.close()
