@@ -76,8 +76,9 @@ def test_a_small_corpus_is_learned_and_scored(trained, framework):
     metadata = only(more for key, _, more in logged if key == "max_sequence_length")
     assert metadata["method"] == "discard"
     checked = suite(trained, "check", folder / "result_0.txt")
-    assert checked.stdout.count("needed:") == 1, "the official checker wants BLEU 25 and misses nothing else"
-    assert "needed: one evaluation with at least 0.2500" in checked.stdout
+    assert checked.returncode == 0, checked.stdout
+    assert "needed:" not in checked.stdout, "the official checker wants BLEU 25 and misses nothing else"
+    assert "remark: a demo run need not reach MLPerf's target: at least 0.2500" in checked.stdout
 
 
 @pytest.mark.parametrize(
