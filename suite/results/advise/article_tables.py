@@ -200,8 +200,7 @@ def _runs(item: Measurement) -> str:
     if not item.runs:
         return "figure"
     score = item.score
-    required = score.runs_required if item.profile not in ("demo", "synthetic") else None
-    text = f"{score.runs_successful} of {required}" if required else f"{score.runs_successful}"
+    text = f"{score.runs_successful} of {score.runs_required}" if score.runs_required else f"{score.runs_successful}"
     failed = f", {score.runs_failed} failed" if score.runs_failed else ""
     return f"{text}{failed}" + (f" ({score.method} of {score.runs_retained})" if score.runs_successful > 1 else "")
 

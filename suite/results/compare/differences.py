@@ -168,19 +168,8 @@ _COMPARED_PROPERTIES: Mapping[str, Callable[[Entry], str]] = {
 }
 """Property to its text for one result, in the order in which differences are shown."""
 _COVERED = (
-    *(
-        "targets",
-        "clock",
-        "rules",
-        "dataset",
-        "batch_size_global",
-        "batch_rule",
-        "lr_scaling",
-        "precision",
-        "device",
-        "nodes",
-    ),
-    *("cores_per_device", "framework", "profile", "stop", "mode", "hyperparameter_set", "workload", "devices"),
+    *("targets", "clock", "rules", "dataset", "batch_size_global", "batch_rule", "lr_scaling", "precision", "device"),
+    *("nodes", "cores_per_device", "framework", "profile", "stop", "mode", "hyperparameter_set", "workload", "devices"),
 )
 """Settings whose differences the properties above show, and what two results must share to be compared."""
 

@@ -113,9 +113,9 @@ def _our_result(row: Row, item: Measurement) -> Result:
 
 
 def _incomplete(row: Row) -> tuple[str, ...]:
-    """`runs: 3 of 5` for a result with fewer successful runs than the rules ask; demos and synthetic runs need none."""
+    """`runs: 3 of 5` for a result with fewer successful runs than the rules ask."""
     required = row.score.runs_required
-    if row.group.profile in ("demo", "synthetic") or required is None or row.score.runs_successful >= required:
+    if required is None or row.score.runs_successful >= required:
         return ()
     return (f"runs: {runs_text(row)}",)
 
