@@ -174,6 +174,12 @@ def alive(process):
         return False
 
 
+def written(folder):
+    """What a write below `folder` changes: each file's inode, size and time of writing (the time of access is others')."""
+    facts = {path: path.stat() for path in folder.rglob("*") if path.is_file()}
+    return {path: (fact.st_ino, fact.st_size, fact.st_mtime_ns) for path, fact in facts.items()}
+
+
 def status(folder):
     """`status.json` of a run's folder."""
     return json.loads((folder / "status.json").read_text())

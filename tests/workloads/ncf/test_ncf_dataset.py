@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.helpers import examples
+from tests.helpers import examples, written
 from workloads.ncf.data import read_facts
 from workloads.ncf.dataset import ML1M, ML20M, ML100K, MovieLens, split
 from workloads.ncf.ratings import Ratings
@@ -153,7 +153,7 @@ def test_what_is_dropped_is_said(tmp_path):
 def test_the_same_source_again_is_done_and_another_is_refused(tmp_path):
     source, destination = write_source(tmp_path), tmp_path / "x"
     ML1M().prepare(source, destination)
-    before = {path.name: path.stat().st_mtime_ns for path in destination.iterdir()}
+    before = written(destination)
     assert ML1M().prepare(source, destination) == [f"ml-1m: already prepared in {destination}"]
     other = write_source(tmp_path, users=6, name="other.csv")
     stricter = ML1M()
@@ -161,7 +161,7 @@ def test_the_same_source_again_is_done_and_another_is_refused(tmp_path):
     for dataset, file in ((ML1M(), other), (stricter, source), (ML100K(), source)):
         with pytest.raises(ValueError, match=r"holds ml-1m .* --to, or remove it"):
             dataset.prepare(file, destination)
-    assert {path.name: path.stat().st_mtime_ns for path in destination.iterdir()} == before
+    assert written(destination) == before
 
 
 def test_a_failed_preparation_leaves_nothing(tmp_path):

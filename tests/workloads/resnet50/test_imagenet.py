@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import simplejpeg
 
-from tests.helpers import suite, suite_here
+from tests.helpers import suite, suite_here, written
 from tests.workloads.common.images import synthetic_jpegs
 from tests.workloads.resnet50 import synthetic_images as synthetic
 from workloads.common import manifest as manifests
@@ -69,13 +69,13 @@ def test_the_index_holds_what_the_files_are(source, tmp_path):
 
 def test_nothing_is_done_twice_and_nothing_overwritten(source, tmp_path):
     prepare(source, tmp_path / "p")
-    before = (tmp_path / "p" / "manifest.json").stat()
+    before = written(tmp_path / "p")
     assert prepare(source, tmp_path / "p") == [f"dummy: already prepared in {tmp_path / 'p'}"]
-    assert (tmp_path / "p" / "manifest.json").stat() == before
+    assert written(tmp_path / "p") == before
     (source / "train" / "n00000001" / "train_00001.JPEG").unlink()
     with pytest.raises(ValueError, match=r"holds dummy prepared from .* other content"):
         prepare(source, tmp_path / "p")
-    assert (tmp_path / "p" / "manifest.json").stat() == before
+    assert written(tmp_path / "p") == before
 
 
 def test_the_fingerprint_is_of_the_images_not_of_their_place(source, tmp_path):

@@ -15,7 +15,7 @@ from suite.common.runspec import read_run
 from suite.plan.resume import identity
 from suite.plan.settings import resolve_settings
 from tests.frameworks_probe import probe
-from tests.helpers import composed, events, only, run_suite, run_suite_here, suite
+from tests.helpers import composed, events, only, run_suite, run_suite_here, suite, written
 from tests.workloads.common.coco import synthetic_coco
 from tests.workloads.common.networks import synthetic_torch_files as made
 from tests.workloads.ssd import synthetic_ssd
@@ -313,9 +313,9 @@ def test_converted_once_and_loaded(tmp_path, file):
     found = backbones.load(settings, SHAPES)
     assert list(found) == list(SHAPES)
     assert all(np.array_equal(found[name], ARRAYS[name]) for name in SHAPES)
-    before = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in folder.iterdir()}
+    before = written(folder)
     assert resolved(tmp_path, file) == settings
-    assert before == {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in folder.iterdir()}
+    assert written(folder) == before
     assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name]
 
 

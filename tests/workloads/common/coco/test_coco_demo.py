@@ -15,7 +15,7 @@ from pycocotools import mask as coco_masks
 from pycocotools.coco import COCO
 from scipy.ndimage import binary_fill_holes
 
-from tests.helpers import examples
+from tests.helpers import examples, written
 from workloads.common import manifest as manifests
 from workloads.common.coco import demo, objects
 from workloads.common.coco.average_precision import average_precision, read_ground_truth, rows
@@ -334,9 +334,9 @@ def test_it_is_prepared_as_the_real_data_set_is(prepared, root, tmp_path):
 
 
 def test_generating_again_leaves_it(prepared):
-    before = (prepared / "manifest.json").stat()
+    before = written(prepared)
     assert CocoDemo().make_demo(prepared) == [f"coco-demo: already generated in {prepared}"]
-    assert (prepared / "manifest.json").stat() == before
+    assert written(prepared) == before
 
 
 def test_it_can_be_moved_and_a_changed_image_is_found(few, tmp_path):
