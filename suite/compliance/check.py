@@ -17,12 +17,11 @@ import yaml
 from suite.compliance import rule_files, rulesets
 from suite.compliance.complaints import MISSING, Complaint, explain
 from suite.compliance.rulesets import RULES_FOLDER, Rules
-from suite.results.logs.collect import NOT_ENDED, RUNNING
+from suite.results.logs.collect import NOT_ENDED, RUNNING, filed_status
 from suite.results.logs.events import Event, Problem
 from suite.results.logs.lines import read_events
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
-from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
 
 RULESET = rulesets.DEFAULT
@@ -59,7 +58,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if not record.format:
         unread = "; ".join(str(problem) for problem in problems[:3])
         return Verdict(path, False, unread, (requested or Rules(RULESET)).name, ())
-    if record.status == "truncated" and json_object(path.with_name("status.json")).get("status") == RUNNING:
+    if record.status == "truncated" and filed_status(path.with_name("status.json"))[0] == RUNNING:
         return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
     read_by = "MLL" if chosen is not None and chosen.ruleset == "0.6.0" else "MLLOG"

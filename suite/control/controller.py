@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from suite.common.job_name import named
+from suite.common.output_lock import claimed
 from suite.common.paths import PROJECT, data_root, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
 from suite.common.typed import as_typed
@@ -32,7 +33,7 @@ from suite.control.watch import Status
 from suite.environments import environment
 from suite.launch.hosts import Node
 from suite.plan.jobs import Job, JobDraft, check_trainers, choose, make_job
-from suite.plan.resume import claimed, finished_status, set_aside
+from suite.plan.resume import finished_status, set_aside
 from suite.preflight import doctor
 from suite.preflight.obstacles import explained
 

@@ -7,12 +7,8 @@ written by such an attempt is kept, in `superseded/` beside the runs; reports le
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
-import os
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -56,37 +52,3 @@ def set_aside(folder: Path) -> Path:
     while (place / f"{folder.name}-{number}").exists():
         number += 1
     return folder.rename(place / f"{folder.name}-{number}")
-
-
-@contextlib.contextmanager
-def claimed(output: Path) -> Iterator[None]:
-    """Hold the output folder against other controllers, for as long as this process lives.
-
-    Raises ValueError if another one writes into it now.
-    """
-    output.mkdir(parents=True, exist_ok=True)
-    path = output / ".lock"
-    descriptor = _lock(path)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(descriptor)
-
-
-def _lock(path: Path) -> int:
-    """Descriptor of the locked file; tries again if its last holder has just removed it."""
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
-                return descriptor
-        except FileNotFoundError:
-            pass
-        except BlockingIOError:
-            os.close(descriptor)
-            raise ValueError(
-                f"{path.parent}: another run_suite.py writes into it now; wait for it, or type another output=FOLDER"
-            ) from None
-        os.close(descriptor)

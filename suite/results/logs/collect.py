@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+from suite.common.output_lock import holder_was_killed
 from suite.common.paths import shipped
 from suite.common.run_folder import STUDY_FILES, SUPERSEDED
 from suite.results.logs.lines import may_be_log
@@ -22,6 +23,8 @@ _OF_A_RUN = ("run.json", "status.json")
 RUNNING = "running"
 """Status of a run whose controller has filed no end."""
 NOT_ENDED = "has not ended yet, or its controller was killed"
+KILLED = ("interrupted", "its controller was killed")
+"""Status and reason of a run that nobody watches any more, though its `status.json` still says `running`."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Run:
 
     @property
     def running(self) -> bool:
-        """True if the run had not ended (or its controller was killed)."""
+        """True if the run had not ended, or its controller was killed where nobody can tell from here."""
         return self.status == RUNNING
 
 
@@ -101,6 +104,16 @@ def _log_of_another_name(path: Path, name: str) -> Run | None:
     return run if record is not None and (record.benchmark or record.start_ms is not None) else None
 
 
+def filed_status(path: Path) -> tuple[str, str]:
+    """(status, reason) that `status.json` holds, empty if it cannot be read; `KILLED` where its controller is known to be gone."""
+    filed = json_object(path)
+    status, reason = str(filed.get("status") or ""), str(filed.get("reason") or "")
+    if status != RUNNING:
+        return status, reason
+    output = path.absolute().parents[min(2, len(path.absolute().parents) - 1)]  # OUTPUT/JOB/run_N/status.json
+    return KILLED if holder_was_killed(output) else (RUNNING, NOT_ENDED)
+
+
 def not_ended_text(runs: Sequence[Run]) -> str:
     """`1 of 3 has not ended`; empty where all have. Such runs are no failures, as nobody knows yet."""
     count = sum(run.running for run in runs)
@@ -135,13 +148,12 @@ def _run_name(place: Path, folder: Path) -> str:
 
 
 def _run(log: Path | None, status_path: Path | None, name: str) -> Run:
-    status_file = json_object(status_path) if status_path is not None else {}
-    status, reason = str(status_file.get("status") or ""), str(status_file.get("reason") or "")
+    status, reason = filed_status(status_path) if status_path is not None else ("", "")
     if log is None:
         assert status_path is not None
         if status in ("", "success"):
             status, reason = "failed", "there is no log" if status else "status.json cannot be read and there is no log"
-        return Run(status_path.parent, name, None, None, status, NOT_ENDED if status == RUNNING else reason)
+        return Run(status_path.parent, name, None, None, status, reason)
     try:
         reading = read(log)
     except ValueError as error:
@@ -154,7 +166,7 @@ def _run(log: Path | None, status_path: Path | None, name: str) -> Run:
         return Run(log, name, reading, settings or record.settings, "success", "")
     if status == RUNNING:
         still = tuple(problem for problem in reading.problems if not problem.text.startswith(ENDS_HERE))
-        return Run(log, name, replace(reading, problems=still), settings, status, NOT_ENDED)
+        return Run(log, name, replace(reading, problems=still), settings, status, reason)
     if status in ("", "success"):
         status, reason = record.status, record.reason
     return Run(log, name, reading, settings, status, reason or record.reason)

@@ -139,11 +139,19 @@ def test_a_signal_ends_the_tree_and_is_filed(tmp_path, number):
     assert b"Traceback" not in output
 
 
-def test_no_orphan_when_the_controller_is_killed(tmp_path):
+def test_no_orphan_when_the_controller_is_killed_and_results_say_so(tmp_path):
     controller, worker = _slow_run(tmp_path)
+    logs = str(tmp_path / "logs")
+    while_it_runs = suite_here(tmp_path, "check", logs)
     controller.kill()
     controller.wait()
     wait_until("the worker's end", lambda: not alive(worker), 60)
+    assert (while_it_runs.returncode, "has not ended yet" in while_it_runs.stdout) == (0, True), while_it_runs.stdout
+    assert status(run_folder(tmp_path))["status"] == "running", "nobody was left to file anything else"
+    afterwards = suite_here(tmp_path, "check", logs)
+    assert afterwards.returncode == 1, afterwards.stdout
+    assert "has not ended yet" not in afterwards.stdout
+    assert "interrupted" in suite_here(tmp_path, "report", logs).stdout
 
 
 def test_two_sweeps_into_one_folder_never_mix(tmp_path):

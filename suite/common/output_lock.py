@@ -1,0 +1,77 @@
+"""The lock by which one controller at a time writes into an output folder, and by which others see that it is gone.
+
+The lock goes with the process that holds it, however that ends; the file stays where its holder was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+LOCK_FILE = ".lock"
+
+
+@contextlib.contextmanager
+def claimed(output: Path) -> Iterator[None]:
+    """Hold the output folder against other controllers, for as long as this process lives.
+
+    Raises ValueError if another one writes into it now.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    path = output / LOCK_FILE
+    descriptor = _lock(path)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, _signature(descriptor))
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def holder_was_killed(output: Path) -> bool:
+    """True if the controller that claimed `output` on this machine ended without letting it go.
+
+    False where nobody can tell from here: no lock file, one of another machine, or a copy of one.
+    """
+    try:
+        descriptor = os.open(output / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        signed = _signature(descriptor)
+        if os.read(descriptor, len(signed) + 1) != signed:
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _signature(descriptor: int) -> bytes:
+    """Which machine locked which file: neither another machine's lock nor a copied file can be asked here."""
+    return f"{socket.gethostname()} {os.fstat(descriptor).st_ino}\n".encode()
+
+
+def _lock(path: Path) -> int:
+    """Descriptor of the locked file; tries again if its last holder has just removed it."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_ino == os.stat(path).st_ino:
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BlockingIOError:
+            os.close(descriptor)
+            raise ValueError(
+                f"{path.parent}: another run_suite.py writes into it now; wait for it, or type another output=FOLDER"
+            ) from None
+        os.close(descriptor)

@@ -1,0 +1,61 @@
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from suite.common import output_lock
+from suite.common.output_lock import LOCK_FILE, claimed, holder_was_killed
+
+HOLD = "import sys, pathlib, time\nfrom suite.common.output_lock import claimed\nwith claimed(pathlib.Path(sys.argv[1])):\n"
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process that holds `tmp_path / "held"`."""
+    command = [sys.executable, "-c", f"{HOLD}    print('held', flush=True)\n    time.sleep(600)", str(tmp_path / "held")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def test_one_holder_at_a_time_and_none_afterwards(tmp_path):
+    output = tmp_path / "a" / "b"
+    assert not holder_was_killed(output), "nobody was ever there"
+    for _ in range(2):
+        with claimed(output):
+            assert not holder_was_killed(output)
+            with pytest.raises(ValueError, match=f"{output}: another run_suite.py writes into it now"), claimed(output):
+                pass
+        assert list(output.iterdir()) == []
+        assert not holder_was_killed(output), "it ended and let go"
+
+
+def test_a_killed_holder_is_told_from_one_that_lives(holder, tmp_path, monkeypatch):
+    output = tmp_path / "held"
+    assert not holder_was_killed(output)
+    holder.kill()
+    holder.wait()
+    assert holder_was_killed(output)
+    assert holder_was_killed(output), "asking changes nothing"
+    monkeypatch.setattr(output_lock.socket, "gethostname", lambda: "elsewhere")
+    assert not holder_was_killed(output), "whether another machine's holder lives cannot be seen from here"
+    monkeypatch.undo()
+    with claimed(output):
+        assert not holder_was_killed(output)
+    assert not (output / LOCK_FILE).exists()
+
+
+def test_of_a_copied_folder_nobody_can_tell(holder, tmp_path):
+    copy = shutil.copytree(tmp_path / "held", tmp_path / "copy")
+    assert not holder_was_killed(copy)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 300, b"host 1\n"])
+def test_a_lock_file_that_no_controller_wrote(tmp_path, content):
+    (tmp_path / LOCK_FILE).write_bytes(content)
+    assert not holder_was_killed(tmp_path)
+    (tmp_path / LOCK_FILE).unlink()
+    (tmp_path / LOCK_FILE).mkdir()
+    assert not holder_was_killed(tmp_path)
