@@ -1,8 +1,15 @@
 """The generic MXNet trainer with small models against NumPy in float64 (tests/probes/mxnet_trainer.py)."""
 
+import json
+import os
+import subprocess
+
 import pytest
 
+from suite.common import registry
+from suite.environments.environment import resolve
 from tests.frameworks_probe import probe_json
+from tests.helpers import PROJECT
 
 CASES = ("sgd", "whole", "lars", "adam", "rmsprop", "frozen", "unused", "dynamic_sgd", "dynamic_adam")
 TOLERANCE = 5e-5
@@ -75,6 +82,17 @@ def test_running_variances_are_unbiased_by_each_steps_own_size(devices, pieces):
     found = probe_json("mxnet", "probes.mxnet_trainer.cases")["images"][f"{devices}/{pieces}"]
     assert found["difference"] < 2e-6
     assert found["no_trace"]
+
+
+@pytest.mark.parametrize(("words", "added"), [((), [1, 1, 0]), (("trainer",), [0, 1, 0])])
+def test_only_the_contexts_worker_has_threads_of_openmp(words, added):
+    """Without a trainer the calling thread gets one for a copy: the first case shows that the second can fail."""
+    environment = resolve({"name": "auto"}, registry.load_framework("mxnet").environments["cpu"])
+    command = environment.command("-m", "tests.probes.mxnet_threads", *words)
+    variables = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.strip().splitlines()[-1]) == added
 
 
 @pytest.mark.parametrize("workload", ["gnmt", "maskrcnn", "ncf", "resnet50", "ssd", "transformer"])

@@ -1,0 +1,46 @@
+"""Run by itself inside MXNet's environment: prints how many threads each of three calls adds to the process, as JSON.
+
+With the argument `trainer` a trainer is constructed first.
+"""
+
+import json
+import os
+import sys
+import types
+
+import mxnet as mx
+import numpy as np
+
+from workloads.api import Place
+from workloads.frameworks.mxnet.trainer import MXNetTrainer
+
+
+class Bare(MXNetTrainer):
+    """What all trainers do when they are constructed."""
+
+    setup = state = load_state = None
+
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def added(call):
+    before = threads()
+    call().wait_to_read()
+    return threads() - before
+
+
+def main():
+    mx.nd.zeros((1,)).wait_to_read()  # starts the engine
+    if "trainer" in sys.argv:
+        Bare(types.SimpleNamespace(settings=None), Place(0, 1, range(1), 1, ("cpu",)))
+    array = np.ones((1024, 1024), np.float32)
+    copy = added(lambda: mx.nd.array(array))
+    given = mx.nd.from_numpy(array)
+    operators = [added(lambda: mx.nd.softmax(given)) for _ in range(2)]
+    print(json.dumps([copy, *operators]))
+
+
+if __name__ == "__main__":
+    main()
