@@ -10,6 +10,9 @@ from typing import Any
 
 from workloads.api import option
 
+MOST_SECONDS = 1e6
+"""That a machine is waited for, eleven days: sockets and ssh count seconds in integers of their own."""
+
 
 @dataclass
 class Cpu:
@@ -120,8 +123,12 @@ class LaunchConfig:
         example="29500",
     )
     sbatch: Any = option([], "what sbatch gets where launch=slurm submits: [--partition=gpu,--time=60]")
-    wait_seconds: float = option(10.0, "how long a machine may take to answer at all", minimum=1.0, example="30")
-    lease_seconds: float = option(5.0, "a machine that is silent for so long is lost", minimum=2.0, example="10")
+    wait_seconds: float = option(
+        10.0, "how long a machine may take to answer at all", minimum=1.0, maximum=MOST_SECONDS, example="30"
+    )
+    lease_seconds: float = option(
+        5.0, "a machine that is silent for so long is lost", minimum=2.0, maximum=MOST_SECONDS, example="10"
+    )
 
 
 @dataclass
@@ -235,6 +242,9 @@ def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object)
         raise ValueError(f"{key}={value}: {what}{least} is needed{example}")
     if minimum is not None and isinstance(value, (int, float)) and value < minimum:
         raise ValueError(f"{key}={value}: at least {minimum:g} is needed{example}")
+    maximum = metadata.get("maximum")
+    if maximum is not None and isinstance(value, (int, float)) and value > maximum:
+        raise ValueError(f"{key}={value}: at most {maximum:g} is allowed{example}")
 
 
 def _fits(value: object, wanted: type) -> bool:

@@ -27,6 +27,7 @@ def option(
     *,
     choices: tuple[str, ...] = (),
     minimum: float | None = None,
+    maximum: float | None = None,
     pattern: str = "",
     example: str = "",
     key: str = "",
@@ -38,7 +39,7 @@ def option(
     """
     metadata = {
         **{"text": text, "choices": choices, "minimum": minimum, "pattern": pattern, "example": example},
-        "key": key,
+        **{"key": key, "maximum": maximum},
     }
     if isinstance(default, (list, dict)):
         return field(default_factory=lambda: type(default)(default), metadata=metadata)

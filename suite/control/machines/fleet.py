@@ -61,14 +61,19 @@ class Fleet:
                 _same_data(self._links, settings.dataset, settings.data_dir)
 
     def clear(self, job: Job) -> tuple[bool, list[str]]:
-        """Clear the caches of a job's machines: whether that worked on all, and what is to be said."""
+        """Clear the caches of a job's machines: whether that worked on all, and what is to be said.
+
+        Raises ValueError, naming the machine, if what was asked for does not work there.
+        """
         settings = job.template.settings
         asked = {"system": dict(job.cache_clear), "dataset": settings.dataset, "data_dir": settings.data_dir}
         words = [sys.executable, "-m", "suite.control.machines.clearing", json.dumps(asked)]
         order = {"command": words, "most_seconds": CLEAR_SECONDS, "variables": own_variables()}
         cleared, said = True, []
         for link, answer in _asked(self._links[: settings.nodes], "ask", CLEAR_SECONDS, **order):
-            found = json.loads(answer["output"]) if answer["code"] == 0 else {"cleared": False, "said": _last(answer)}
+            if answer["code"] != 0:
+                raise ValueError(f"machine {link.name}: {_last(answer)}")
+            found = json.loads(answer["output"])
             cleared = cleared and bool(found["cleared"])
             said += [f"machine {link.name}: {found['said']}"] if found["said"] else []
         return cleared, said

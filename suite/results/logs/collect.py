@@ -105,13 +105,13 @@ def _log_of_another_name(path: Path, name: str) -> Run | None:
 
 
 def filed_status(path: Path) -> tuple[str, str]:
-    """(status, reason) that `status.json` holds, empty if it cannot be read; `KILLED` where its controller is known to be gone."""
+    """(status, reason) that a `status.json` holds, empty if it cannot be read; `KILLED` if its controller is gone."""
     filed = json_object(path)
     status, reason = str(filed.get("status") or ""), str(filed.get("reason") or "")
     if status != RUNNING:
         return status, reason
-    output = path.absolute().parents[min(2, len(path.absolute().parents) - 1)]  # OUTPUT/JOB/run_N/status.json
-    return KILLED if holder_was_killed(output) else (RUNNING, NOT_ENDED)
+    output = path.absolute().parents[2:3]  # of OUTPUT/JOB/run_N/status.json
+    return KILLED if any(map(holder_was_killed, output)) else (RUNNING, NOT_ENDED)
 
 
 def not_ended_text(runs: Sequence[Run]) -> str:

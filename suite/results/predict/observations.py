@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,12 @@ TOKENS_PER_SENTENCE = 30.0
 """Transformer's batch is counted in tokens: divided by about the mean length of a WMT'14 sentence it is one of sentences."""
 CONSTANTS_UP_TO = (ARTICLE, "v0.5", "v0.6", "v0.7", "v1.1")
 """Rounds that the law's fixed constants were chosen on; later ones test it."""
+_NVIDIAS = re.compile(
+    r"\b(nvidia|tesla|geforce|quadro|titan|rtx|dgx|gh200|gb[23]00|[bh][12]00|h[28]00|b300|h20|v100s?|[pa]100|a800|"
+    r"a10g?|a16|a2|a[34]0|l20|l40?s?|p40?|t4|k80)\b",
+    re.IGNORECASE,
+)
+"""Whose GPU an accelerator's name means: other programs log `A100-SXM4-40GB` without the maker."""
 _REPEATED = "logs stand already under"
 """Part of the note of a published row whose logs were submitted in an earlier round too."""
 
@@ -115,7 +122,7 @@ def outside_of_the_law(item: Measurement) -> str:
         return ""
     if item.in_open_division:
         return "open division"
-    if not any(word in item.hardware.lower() for word in ("nvidia", "tesla")):
+    if not _NVIDIAS.search(item.hardware):
         return "no NVIDIA GPU"
     return ""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from suite.results.names import accelerator_name
 from suite.results.published.csv_files import ARTICLE
 from suite.results.report.tables import DASH, rate_text, runs_text
+from suite.results.score.bootstrap import MINIMUM_RUNS
 from suite.results.score.groups import Row
 from suite.results.score.measurement import Measurement, by_family, measurements
 from suite.results.score.price import Prices, cost_text
@@ -23,6 +24,9 @@ _PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 _USUAL_COUNT = 8
 """Accelerators of one node: what published results are compared on if nothing else was chosen."""
 _OURS = "× = speedup over the fewest devices of the same framework."
+_CHANCE = (
+    f"× of times to target holds chance where a result has fewer than {MINIMUM_RUNS} runs: epochs differ from seed to seed."
+)
 _THEIRS = (
     "× = times as fast as the slowest result shown of the same workload, round, division, target and number of "
     "accelerators."
@@ -97,7 +101,8 @@ def overview(rows: Sequence[Row], prices: Prices | None = None) -> list[Matrix]:
     for (_, profile, fixed_length, mode, asynchronous), members in sorted(ours.items()):
         what = f"throughput ({clean(mode, 40)})" if fixed_length else "time to target"
         what += ", asynchronous updates" if asynchronous else ""
-        matrices.append(_ours_matrix(f"Overview: {what}, {clean(profile, 40)}", members, prices))
+        notes = (_OURS, _CHANCE) if any(map(_by_chance, members)) else (_OURS,)
+        matrices.append(_ours_matrix(f"Overview: {what}, {clean(profile, 40)}", members, prices, notes))
     if foreign:
         columns = ("round", "system", "accelerator", "devices")
         timed = _against_slowest([one for one in foreign if one.measurement.to_target])
@@ -120,13 +125,19 @@ def _incomplete(row: Row) -> tuple[str, ...]:
     return (f"runs: {runs_text(row)}",)
 
 
-def _ours_matrix(title: str, results: Sequence[Result], prices: Prices | None) -> Matrix:
+def _by_chance(one: Result) -> bool:
+    """True for a speedup to a target of too few runs to say whether devices change the number of epochs."""
+    item = one.measurement
+    return one.speedup is not None and item.to_target and len(item.runs) < MINIMUM_RUNS
+
+
+def _ours_matrix(title: str, results: Sequence[Result], prices: Prices | None, notes: Sequence[str]) -> Matrix:
     workloads = {one.measurement.workload for one in results}
     names = ("framework", "system", "device", "devices")
     if len(workloads) > 1:
-        return _matrix(title, results, names, _our_names, prices, (_OURS,))
+        return _matrix(title, results, names, _our_names, prices, notes)
     title += f", {clean(next(iter(workloads), ''), 40)}"
-    return _matrix(title, results, names[:3], lambda item: _our_names(item)[:3], prices, (_OURS,), by_devices=True)
+    return _matrix(title, results, names[:3], lambda item: _our_names(item)[:3], prices, notes, by_devices=True)
 
 
 def _our_names(item: Measurement) -> tuple[str, ...]:

@@ -84,6 +84,10 @@ CASES = {
         (*TOY_RUN, "launch.wait_seconds=inf"),
         "launch.wait_seconds=inf: a finite number of at least 1",
     ),
+    "waits for ever": (
+        (*TOY_RUN, "launch.wait_seconds=1e300"),
+        "launch.wait_seconds=1e+300: at most 1e+06 is allowed, for example launch.wait_seconds=30",
+    ),
     "an infinite price": (
         (*TOY_RUN, "system.price_per_device_hour=-inf"),
         "system.price_per_device_hour=-inf: a finite number of at least 0 is needed",

@@ -186,3 +186,11 @@ def test_a_command_that_clears_caches_has_the_time_that_it_has_on_one_machine():
     assert Fleet([link], LAUNCH).clear(job) == (True, [])
     ((_, order),) = link.asked
     assert min(order["most_seconds"], link.waited) > COMMAND_SECONDS
+
+
+def test_caches_that_cannot_be_cleared_as_asked_end_the_sweep_as_on_one_machine():
+    answers = {"ask": {"code": 1, "output": "", "errors": "noise\nsystem.cache_clear_command: no such file\n"}}
+    settings = SimpleNamespace(dataset="movielens", data_dir="", nodes=1)
+    job = SimpleNamespace(template=SimpleNamespace(settings=settings), cache_clear={"cache_clear_command": ["none"]})
+    with pytest.raises(ValueError, match=r"^machine a: system\.cache_clear_command: no such file$"):
+        Fleet([FakeLink("a", {"eth0": "10.0.0.1"}, answers)], LAUNCH).clear(job)

@@ -17,7 +17,7 @@ from suite.results.predict.epochs import UNKNOWN, epochs_at, reference_points
 from suite.results.predict.forecast import forecast, forecasts, gradients_of
 from suite.results.predict.forecast_text import forecasts_csv, forecasts_text
 from suite.results.predict.links import measured_links, with_link
-from suite.results.predict.observations import observation
+from suite.results.predict.observations import observation, outside_of_the_law
 from suite.results.predict.points import Range, Wanted
 from suite.results.predict.step import StepCost, step_time
 from suite.results.predict.systems import find_system
@@ -299,6 +299,23 @@ def test_the_law_says_nothing_of_rows_that_it_did_not_learn_from(name, hardware,
     with pytest.raises(ValueError, match=reason):
         forecasts(items, Wanted((4096,)))
     assert not any("prediction" in note for one in advise(items, 4096) for note in one.notes)
+
+
+@pytest.mark.parametrize(
+    ("hardware", "reason"),
+    [
+        ("A100-SXM4-40GB", ""),
+        ("8x H100 80GB", ""),
+        ("GeForce RTX 3090", ""),
+        ("TPU v3", "no NVIDIA GPU"),
+        ("tpu-v100000", "no NVIDIA GPU"),
+        ("Habana Gaudi2", "no NVIDIA GPU"),
+        ("AMD MI300X", "no NVIDIA GPU"),
+    ],
+)
+def test_a_gpu_is_known_without_its_makers_name(hardware, reason):
+    item = replace(next(item for item in published("v0.7/NVIDIA", "resnet50")), hardware=hardware, division="closed")
+    assert outside_of_the_law(item) == reason
 
 
 def test_what_was_measured_is_not_predicted_and_a_device_needs_a_sample(a100_ssd):

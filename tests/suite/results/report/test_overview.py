@@ -39,6 +39,17 @@ def test_one_workload_has_frameworks_over_devices_with_time_speedup_and_label(tm
     assert text.index("## Overview") < text.index("## ncf on laptop")
     assert "| pytorch   |    6.0 s | 3.0 s ×2.00 (a) |" in text
     assert "(a) oversubscribed" in text
+    assert "holds chance where a result has fewer than 3 runs" in text
+
+
+def test_speedups_of_enough_runs_and_of_fixed_length_hold_no_chance(tmp_path):
+    for devices in (1, 2):
+        for index in range(3):
+            write_run(tmp_path / "timed", f"{devices}", index, devices=devices)
+        write_run(tmp_path / "fixed", f"{devices}", devices=devices, stop="steps:9")
+    for folder in ("timed", "fixed"):
+        (found,) = matrices(tmp_path / folder)
+        assert found.footer == ("× = speedup over the fewest devices of the same framework.",), folder
 
 
 def test_several_workloads_are_columns_and_profiles_modes_and_kinds_do_not_mix(tmp_path):
