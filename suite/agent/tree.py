@@ -48,7 +48,10 @@ def end_all() -> None:
 
 
 def reap(kept: frozenset[int]) -> None:
-    """Forget orphans that were adopted and have ended; those of `kept` are somebody's to wait for."""
+    """Forget orphans that were adopted and have ended; those of `kept` are somebody's to wait for.
+
+    Only the first thread's children are looked at: the kernel gives it all orphans, and what another started is that one's.
+    """
     with contextlib.suppress(OSError):
         text = (PROC / f"self/task/{os.getpid()}/children").read_text()
         for pid in map(int, text.split()):
