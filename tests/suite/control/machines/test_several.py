@@ -48,8 +48,17 @@ def command(*words):
     return [sys.executable, PROJECT / "run_suite.py", *words]
 
 
+def settled(two):
+    """Whether both nodes are idle, also once SLURM's own messages are through: one that was under way while a cable was out
+    makes a node silent when it fails, seconds after the cable is back, and then steps wait for a minute."""
+    waiting = int(re.search(r"Agent count:\s*(\d+)", two.hub.run(["sdiag"]).stdout)[1])
+    return not waiting and two.hub.run(["sinfo", "-hr", "-tidle", "-o%D"]).stdout.strip() == "2"
+
+
 def run(two, folder, *words, before=(), timeout=240, machine=None, **others):
     """A command on the hub, or another machine, to its end."""
+    if before:
+        wait_until("SLURM", lambda: settled(two), 60)
     where = machine or two.hub
     return where.run(
         [*before, *command(*words)], folder, timeout=timeout, check=False, variables=surroundings(folder, **others)
@@ -59,8 +68,8 @@ def run(two, folder, *words, before=(), timeout=240, machine=None, **others):
 @contextlib.contextmanager
 def started(two, folder, *words, before=()):
     """A run that trains on both machines: its folder, and the command on the hub."""
-    if before:  # after a cable was out
-        wait_until("SLURM", lambda: two.hub.run(["sinfo", "-hr", "-tidle", "-o%D"]).stdout.strip() == "2", 60)
+    if before:
+        wait_until("SLURM", lambda: settled(two), 60)
     controller = two.hub.start([*before, *command(*words)], folder / "out", folder, variables=surroundings(folder))
 
     def trains():
