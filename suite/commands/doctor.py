@@ -73,4 +73,4 @@ def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
             0, impossible("devices", f"--gpus {args.gpus}: {gpu_count} GPU(s) are visible here", "type fewer")
         )
     folder = args.output or log_root()
-    return Need(device, count, framework.processes(count), cores, folder, framework.name, env), problems
+    return Need(device, count, framework.process_count(count, device), cores, folder, framework.name, env), problems

@@ -52,7 +52,7 @@ class Supervisor:
         self.framework = framework
         self.progress = progress
         self.hosts = hosts_of(self.run_spec, environment)
-        self.process_hosts = framework.hosts_of_processes(self.hosts, run.settings.update)
+        self.process_hosts = framework.hosts_of_processes(self.hosts, run.settings.device, run.settings.update)
         self.started = _now()
         self.watch = Watch(self.run_spec, self.hosts, self.process_hosts, has_agents=bool(links))
         self._links = links

@@ -39,8 +39,8 @@ class Framework:
     """Device (`cpu`, `cuda`) to the name of the environment that `environment=auto` takes."""
     packages: tuple[str, ...]
     """Distributions, one of which is installed and whose version stands for the framework's."""
-    processes: Callable[[int], int]
-    """Devices of a host to the number of its worker processes under `update=sync`; `async` has one for each device."""
+    processes: Callable[[int, str], int]
+    """(devices of a host, `cpu` or `cuda`) to its worker processes under `update=sync`; `async` has one for each device."""
     commands: Callable[[RunSpec, str, Cluster, Host], list[Command]]
     """(run, path of run.json as the host's workers see it, cluster, host) to the processes to start on that host."""
     equal_shares: bool = False
@@ -50,13 +50,13 @@ class Framework:
     """Module that measures, in the framework's environment, which library multiplies matrices faster on this machine. It prints
     JSON: `library` (`mkl` or `onednn`) and `gain`. Empty: linear layers have one library."""
 
-    def process_count(self, devices: int, update: str) -> int:
-        """Worker processes of a host with so many devices; `update`: `Settings.update`."""
-        return devices if update == "async" else self.processes(devices)
+    def process_count(self, devices: int, device: str, update: str = "sync") -> int:
+        """Worker processes of a host with so many devices; `device` and `update`: of `Settings`."""
+        return devices if update == "async" else self.processes(devices, device)
 
-    def hosts_of_processes(self, hosts: Sequence[Host], update: str = "sync") -> tuple[Host, ...]:
+    def hosts_of_processes(self, hosts: Sequence[Host], device: str, update: str = "sync") -> tuple[Host, ...]:
         """The host of every worker process of a run, in process order."""
-        return tuple(host for host in hosts for _ in range(self.process_count(len(host.replicas), update)))
+        return tuple(host for host in hosts for _ in range(self.process_count(len(host.replicas), device, update)))
 
 
 def ports_here(host: Host) -> list[int]:
@@ -124,6 +124,18 @@ def malloc_variables(run: RunSpec, tunables: str) -> dict[str, str]:
     if run.settings.device != "cpu" or "GLIBC_TUNABLES" in os.environ:
         return {}
     return {"GLIBC_TUNABLES": tunables}
+
+
+def single_process(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
+    """The launcher of a framework whose worker holds every replica of a host."""
+    process = cluster.hosts.index(host)
+    variables = {
+        **thread_variables(run.settings.cores_per_device),
+        **waiting_variables(run),
+        "RANK": str(process),
+        "WORLD_SIZE": str(len(cluster.hosts)),
+    }
+    return [Command(f"worker-{process}", (*WORKER, run_file), variables)]
 
 
 def server_variables(run: RunSpec, cluster: Cluster) -> dict[str, str]:

@@ -1,6 +1,9 @@
-"""MXNet: one process drives all devices of a host, one context each, joined by a KVStore.
+"""MXNet: a process for each CPU device; one drives all GPUs of a host, a context each, and sums over them itself.
 
-Under `update=async` each device has a process; they meet at a server of weights, which a scheduler tells them of (ps-lite).
+Several processes meet at servers of a KVStore, which a scheduler tells them of (ps-lite): sums of gradients, or under
+`update=async`, where each GPU has a process too, weights. CPU contexts of one process would share its random generator, which
+RNN operators ask for, and the thread that prepares their steps: the demos of GNMT, Mask R-CNN and Transformer gained little or
+nothing from a second one.
 """
 
 from __future__ import annotations
@@ -13,18 +16,11 @@ from suite.launch.base import (
     Command,
     Framework,
     malloc_variables,
-    server_commands,
     server_variables,
     thread_variables,
     waiting_variables,
 )
 from suite.launch.hosts import Cluster, Host
-
-TEMPORARY_SPACES = 64
-"""Temporary spaces of MXNet's CPU operators. All CPU contexts share them, and an operator waits for the one before it in its
-space: with the default of 4 contexts wait for each other. Each space keeps the most that an operator ever took in it:
-with 4,096 GNMT's demo on two devices grew by 0.1 GiB a second to 15 GiB; with 64 it takes
-3.6. Steps of ResNet-50, SSD and Mask R-CNN differ by the noise of a busy machine (two rounds)."""
 
 MALLOC_TUNABLES = "glibc.malloc.hugetlb=1"
 """Huge pages: ResNet-50 on two cores trained 1.02 to 1.05 times as fast (three rounds). What keeps PyTorch's memory adds
@@ -36,11 +32,10 @@ ROLE_VARIABLE = "SUITE_STORE_ROLE"
 
 
 def device_variables(run: RunSpec) -> dict[str, str]:
-    """What makes devices compute side by side, and fp32 mean fp32."""
+    """How memory is kept, and what makes fp32 mean fp32."""
     settings = run.settings
     if settings.device == "cpu":
-        spaces = {"MXNET_CPU_TEMP_COPY": str(TEMPORARY_SPACES)} if settings.devices > 1 else {}
-        return {**spaces, **malloc_variables(run, MALLOC_TUNABLES)}
+        return malloc_variables(run, MALLOC_TUNABLES)
     return {"NVIDIA_TF32_OVERRIDE": "0"} if settings.precision == "fp32" else {}
 
 
@@ -60,70 +55,48 @@ def store_variables(cluster: Cluster, host: Host, role: str, workers: int, serve
     }
 
 
-def store_commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host, workers: int) -> list[Command]:
-    """Scheduler and server of a distributed key-value store of so many workers."""
-    roles = {role: store_variables(cluster, host, role, workers) for role in ("scheduler", "server")}
-    return server_commands(run, run_file, cluster, host, roles)
-
-
 def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
-    """A worker for the host, or under `update=async` one for each of its devices."""
-    if not run.settings.asynchronous:
-        (worker,) = single_process(run, run_file, cluster, host)
-        return [worker] if len(cluster.hosts) == 1 else joined(run, run_file, cluster, host, worker)
-    workers = run.settings.devices
+    """A worker for each CPU device of the host, or one for all its GPUs; several workers meet at a store."""
+    settings = run.settings
+    counts = [MXNET.process_count(len(one.replicas), settings.device, settings.update) for one in cluster.hosts]
+    number, workers = cluster.hosts.index(host), sum(counts)
+    servers = 1 if settings.asynchronous else len(cluster.hosts) if workers > 1 else 0
     common = {
-        **thread_variables(run.settings.cores_per_device),
+        **thread_variables(settings.cores_per_device),
         **waiting_variables(run),
         **device_variables(run),
         **server_variables(run, cluster),
-        **store_variables(cluster, host, "worker", workers),
+        **(store_variables(cluster, host, "worker", workers, servers) if servers else {}),
         "WORLD_SIZE": str(workers),
     }
-    return [
-        *store_commands(run, run_file, cluster, host, workers),
-        *(
-            Command(f"worker-{process}", (*WORKER, run_file), {**common, "RANK": str(process)})
-            for process in host.replicas
-        ),
+    first = sum(counts[:number])
+    started = [
+        Command(f"worker-{process}", (*WORKER, run_file), {**common, "RANK": str(process)})
+        for process in range(first, first + counts[number])
     ]
+    return [*_serving(run_file, cluster, host, workers, servers), *started]
 
 
-def joined(run: RunSpec, run_file: str, cluster: Cluster, host: Host, worker: Command) -> list[Command]:
-    """The worker of one of several hosts. They meet at a store (`dist_sync`): a server on each, the scheduler on the first."""
-    count, number = len(cluster.hosts), cluster.hosts.index(host)
-    roles = {f"server-{number}": "server"}
-    if number == 0:
-        roles["scheduler"] = "scheduler"
+def _serving(run_file: str, cluster: Cluster, host: Host, workers: int, servers: int) -> list[Command]:
+    """The host's part of a store: one of its servers, which the first hosts have, and on the first of all the scheduler."""
+    number = cluster.hosts.index(host)
+    roles = {"scheduler": "scheduler"} if number == 0 and servers else {}
+    if number < servers:
+        roles["server" if servers == 1 else f"server-{number}"] = "server"
     common = {**thread_variables(1), SERVER_VARIABLE: cluster.server_endpoint}
-    serving = [
+    return [
         Command(
-            name, (*SERVER, run_file), {**common, **store_variables(cluster, host, role, count, count)}, serves=True
+            name, (*SERVER, run_file), {**common, **store_variables(cluster, host, role, workers, servers)}, serves=True
         )
         for name, role in roles.items()
     ]
-    own = {**worker.variables, **store_variables(cluster, host, "worker", count, count)}
-    return [*serving, Command(worker.name, worker.arguments, own)]
-
-
-def single_process(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
-    """One worker that holds every replica of the host."""
-    process = cluster.hosts.index(host)
-    variables = {
-        **thread_variables(run.settings.cores_per_device),
-        **waiting_variables(run),
-        **device_variables(run),
-        "RANK": str(process),
-        "WORLD_SIZE": str(len(cluster.hosts)),
-    }
-    return [Command(f"worker-{process}", (*WORKER, run_file), variables)]
 
 
 MXNET = Framework(
     name="mxnet",
     environments={"cpu": "mxnet-cpu", "cuda": "mxnet-cuda"},
     packages=("mxnet", "mxnet-cu112"),
-    processes=lambda devices: 1,
+    processes=lambda devices, device: 1 if device == "cuda" else devices,
     commands=_commands,
     equal_shares=True,
 )

@@ -30,6 +30,6 @@ TENSORFLOW = Framework(
     name="tensorflow",
     environments={"cpu": "tensorflow-cpu", "cuda": "tensorflow-cuda"},
     packages=("tensorflow", "tensorflow-cpu"),
-    processes=lambda devices: devices,
+    processes=lambda devices, device: devices,
     commands=_commands,
 )

@@ -137,7 +137,7 @@ def _check_link(link: str, device: str, framework: Framework) -> None:
     """Raises Impossible for a way of exchanging data that the devices do not have."""
     if link == "no_p2p" and device == "cpu":
         raise Impossible(f"link={link}: CPU cores have no links of their own; leave it out, or type device=cuda")
-    if link == "network" and framework.processes(2) == 1:
+    if link == "network" and framework.process_count(2, device) == 1:
         raise Impossible(
             f"link={link}: {framework.name} drives the devices of a machine from one process, and there is no network between "
             f"them; leave it out"

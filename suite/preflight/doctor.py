@@ -55,7 +55,7 @@ def need_of(job: Job) -> Need:
     cores = job.template.cores or devices.cpu_cores()
     if settings.device == "cpu":
         cores = cores[: settings.devices * settings.cores_per_device]
-    processes = job.framework.process_count(settings.devices, settings.update)
+    processes = job.framework.process_count(settings.devices, settings.device, settings.update)
     where = (settings.device, settings.devices, processes, cores, job.folder)
     return Need(*where, settings.framework, job.environment)
 

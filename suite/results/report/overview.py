@@ -24,9 +24,7 @@ _PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 _USUAL_COUNT = 8
 """Accelerators of one node: what published results are compared on if nothing else was chosen."""
 _OURS = "× = speedup over the fewest devices of the same framework."
-_CHANCE = (
-    f"× of times to target holds chance where a result has fewer than {MINIMUM_RUNS} runs: epochs differ from seed to seed."
-)
+_CHANCE = f"× of times to target holds chance where a result has fewer than {MINIMUM_RUNS} runs: their epochs vary."
 _THEIRS = (
     "× = times as fast as the slowest result shown of the same workload, round, division, target and number of "
     "accelerators."

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from suite.launch.base import Framework
-from suite.launch.mxnet import single_process
+from suite.launch.base import Framework, single_process
 from workloads.api import (
     ArraySpec,
     Batch,
@@ -26,7 +25,12 @@ from workloads.api import (
 from workloads.common.prefetch import Prefetch
 
 PLAIN = Framework(
-    "plain", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices: 1, single_process, equal_shares=True
+    "plain",
+    {"cpu": "current", "cuda": "current"},
+    ("numpy",),
+    lambda devices, device: 1,
+    single_process,
+    equal_shares=True,
 )
 SAMPLES = 1000
 ENDINGS = {

@@ -57,7 +57,7 @@ def test_what_a_command_said_by_its_exit_code_is_not_lost(tmp_path):
         assert (found["code"], found["output"], found["errors"]) == (3, "here\n", "")
         with pytest.raises(ValueError, match=r"sleep does not answer within 0\.5 s$"):
             link.call("ask", 60, **{**order, "command": ["sleep", "600"], "most_seconds": 0.5})
-        with pytest.raises(ValueError, match="no-such-command: No such file or directory$"):
+        with pytest.raises(ValueError, match=r"no-such-command: No such file or directory$"):
             link.call("ask", 60, **{**order, "command": ["no-such-command"]})
 
 

@@ -13,7 +13,12 @@ HOLD = "import sys, pathlib, time\nfrom suite.common.output_lock import claimed\
 @pytest.fixture
 def holder(tmp_path):
     """A process that holds `tmp_path / "held"`."""
-    command = [sys.executable, "-c", f"{HOLD}    print('held', flush=True)\n    time.sleep(600)", str(tmp_path / "held")]
+    command = [
+        sys.executable,
+        "-c",
+        f"{HOLD}    print('held', flush=True)\n    time.sleep(600)",
+        str(tmp_path / "held"),
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "held\n"
         yield process

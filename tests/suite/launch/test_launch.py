@@ -1,5 +1,6 @@
 """What launchers start on each host, and what they give the environment of workers."""
 
+import itertools
 import json
 
 import pytest
@@ -108,19 +109,43 @@ def test_tensorflow_on_two_hosts_knows_every_address():
 
 
 @pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
-def test_mxnet_has_one_process_on_each_host(hosts, devices):
+def test_mxnet_has_one_process_for_the_gpus_of_each_host(hosts, devices):
     by_host = commands(MXNET, make_run(hosts, device="cuda", devices=devices), PORTS[:devices])
     for process, (*serving, command) in enumerate(by_host):
-        assert [one.name for one in serving] == ([f"server-{process}", *["scheduler"][process:]] if hosts else [])
+        assert [one.name for one in serving] == ([*["scheduler"][process:], f"server-{process}"] if hosts else [])
         assert (command.name, command.arguments) == (f"worker-{process}", (*WORKER, "run.json"))
         rank = (command.variables["RANK"], command.variables["WORLD_SIZE"])
         assert rank == (str(process), str(len(by_host)))
 
 
-@pytest.mark.parametrize(("framework", "each"), [(PYTORCH, 4), (TENSORFLOW, 4), (MXNET, 1)])
-def test_every_process_has_its_host(framework, each):
-    hosts = hosts_of(make_run(HOSTS, devices=8))
-    assert framework.hosts_of_processes(hosts) == (hosts[0],) * each + (hosts[1],) * each
+@pytest.mark.parametrize(("hosts", "devices"), [((), 2), (HOSTS, 8)], ids=["one host", "two hosts"])
+def test_mxnet_has_a_process_for_each_cpu_device_and_they_meet_at_servers(hosts, devices):
+    by_host = commands(MXNET, make_run(hosts, devices=devices), PORTS[:devices])
+    workers = [[command for command in host if not command.serves] for host in by_host]
+    each = devices // len(by_host)
+    for number, host in enumerate(by_host):
+        serving = [command.name for command in host if command.serves]
+        assert serving == [*["scheduler"][number:], f"server-{number}" if hosts else "server"]
+        assert [one.name for one in workers[number]] == [f"worker-{each * number + one}" for one in range(each)]
+    for process, command in enumerate(itertools.chain(*workers)):
+        assert (command.arguments, command.variables["DMLC_ROLE"]) == ((*WORKER, "run.json"), "worker")
+        assert (command.variables["RANK"], command.variables["WORLD_SIZE"]) == (str(process), str(devices))
+    for values in (command.variables for host in by_host for command in host):
+        assert (values["DMLC_NUM_WORKER"], values["DMLC_NUM_SERVER"]) == (str(devices), str(len(by_host)))
+
+
+def test_mxnet_alone_has_no_store():
+    ((command,),) = commands(MXNET, make_run(devices=1), PORTS[:1])
+    assert not [name for name in command.variables if name.startswith("DMLC")]
+
+
+@pytest.mark.parametrize(
+    ("framework", "device", "each"),
+    [(PYTORCH, "cpu", 4), (TENSORFLOW, "cuda", 4), (MXNET, "cpu", 4), (MXNET, "cuda", 1)],
+)
+def test_every_process_has_its_host(framework, device, each):
+    hosts = hosts_of(make_run(HOSTS, device=device, devices=8))
+    assert framework.hosts_of_processes(hosts, device) == (hosts[0],) * each + (hosts[1],) * each
 
 
 def test_a_place_numbers_devices_as_its_host_does():
@@ -200,7 +225,7 @@ def test_there_is_one_server_on_the_first_host(framework):
     assert [command.name for command in first if command.serves][-1] == "server"
     assert not [command for command in second if command.serves]
     hosts = hosts_of(make_run(HOSTS, devices=8))
-    assert framework.hosts_of_processes(hosts, "async") == (hosts[0],) * 4 + (hosts[1],) * 4
+    assert framework.hosts_of_processes(hosts, "cuda", "async") == (hosts[0],) * 4 + (hosts[1],) * 4
 
 
 def test_mxnet_has_a_scheduler_a_server_and_a_worker_for_each_device():
@@ -229,7 +254,7 @@ def test_mxnet_on_two_hosts_has_a_server_on_each_and_one_scheduler():
     by_host = commands(MXNET, make_run(HOSTS, device="cuda", devices=8), PORTS)
     meeting = {"DMLC_PS_ROOT_URI": "10.0.0.1", "DMLC_PS_ROOT_PORT": "0", "DMLC_NUM_SERVER": "2", "DMLC_NUM_WORKER": "2"}
     for host, address, roles in zip(
-        by_host, ("10.0.0.1", "node-b.cluster"), (["server", "scheduler"], ["server"]), strict=True
+        by_host, ("10.0.0.1", "node-b.cluster"), (["scheduler", "server"], ["server"]), strict=True
     ):
         assert [command.variables["SUITE_STORE_ROLE"] for command in host[:-1]] == roles
         assert [command.serves for command in host] == [True] * len(roles) + [False]

@@ -30,7 +30,7 @@ def measuring(tmp_path, monkeypatch):
 
     def made(source):
         (tmp_path / "measuring.py").write_text(source)
-        return Framework("toy", {}, (), lambda devices: devices, lambda *_: [], linear_module="measuring")
+        return Framework("toy", {}, (), lambda devices, device: devices, lambda *_: [], linear_module="measuring")
 
     return made
 

@@ -1,4 +1,4 @@
-"""What several MXNet processes do at servers of a KVStore: asynchronous SGD, and the sums of synchronous SGD over machines.
+"""What several MXNet processes do at servers of a KVStore: asynchronous SGD, and the sums of synchronous SGD.
 
 Under `update=async` the store is of type `dist_async`, and its server applies what each worker pushes. Key 0 is the flat
 vector of all trained parameters. The server updates it by the suite's optimizers: MXNet sends the server an optimizer as a
@@ -7,7 +7,7 @@ pickle of its own making, between the processes of one run; it holds settings an
 MXNet has no other way between processes. So the keys after it, one for each worker, carry what is gathered and broadcast:
 fixed pieces of bytes, which the server copies.
 
-Over several machines the store is of type `dist_sync`: servers, one on each, give back the sum of what all workers push.
+Under `update=sync` the store is of type `dist_sync`: servers, one on each machine, give back the sum of what all workers push.
 What is gathered and broadcast goes that way too: each worker has a row, in which the others push zeros.
 """
 
@@ -128,7 +128,7 @@ class Meeting:
 
 
 class SyncStore(Meeting):
-    """Sums over the processes of several machines, one on each."""
+    """Sums over processes: of the CPU devices of a machine, of several machines."""
 
     def __init__(self, worker: int, workers: int) -> None:
         super().__init__("dist_sync", worker, workers)

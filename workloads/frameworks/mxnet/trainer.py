@@ -1,6 +1,6 @@
 """What every MXNet trainer shares: contexts, bounded queue of steps, reading of results, errors.
 
-One process drives every replica, one context each. MXNet's engine is asynchronous: calls only enqueue work, each
+A process drives one replica on a CPU device, or all GPUs of a host, one context each. MXNet's engine is asynchronous: calls only enqueue work, each
 context's worker computes it in order, and errors appear where a result is read.
 """
 
@@ -35,10 +35,10 @@ def one_thread_here() -> None:
 
 
 class MXNetTrainer(Trainer):
-    """One process, all its devices. Subclasses give `step`, `loss` and `outputs`."""
+    """A process with its devices. Subclasses give `step`, `loss` and `outputs`."""
 
     store: Meeting | None = None
-    """Under `update=async` and over several machines: the way to the other processes, once it is open."""
+    """Where there are several processes: the way to the others, once it is open."""
 
     def __init__(self, workload: Workload, place: Place) -> None:
         super().__init__(workload, place)
@@ -101,7 +101,7 @@ class MXNetTrainer(Trainer):
         return TrainStats(count, float(self.of_all({"loss": np.array(total)})["loss"].sum()) / max(count, 1))
 
     def of_all(self, arrays: Arrays) -> Arrays:
-        """Collective over several machines: each array as a row of its own for each process, else as the only row."""
+        """Collective over the processes of `update=sync`: each array as a row of its own for each process, else as the only row."""
         if not isinstance(self.store, SyncStore):
             return {name: array[None] for name, array in arrays.items()}
         gathered = self.store.all_gather(arrays)
@@ -123,11 +123,11 @@ class MXNetTrainer(Trainer):
             mx.nd.waitall()
 
     def gather(self, arrays: Arrays) -> list[Arrays] | None:
-        """There is one process on each machine, but under `update=async`."""
+        """Collective where there are several processes."""
         return [arrays] if self.store is None else self.store.gather(arrays)
 
     def broadcast(self, value: float) -> float:
-        """There is one process on each machine, but under `update=async`."""
+        """Collective where there are several processes."""
         return value if self.store is None else self.store.broadcast(value)
 
     def memory_peak_bytes(self) -> int:

@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from suite.launch.base import Framework
-from suite.launch.mxnet import single_process
+from suite.launch.base import Framework, single_process
 from workloads.api import Diverged, Trainer, TrainStats
 
-NUMPY = Framework("numpy", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices: 1, single_process)
+NUMPY = Framework("numpy", {"cpu": "current", "cuda": "current"}, ("numpy",), lambda devices, device: 1, single_process)
 
 
 class LinesTrainer(Trainer):
