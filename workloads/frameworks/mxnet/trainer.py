@@ -1,7 +1,7 @@
 """What every MXNet trainer shares: contexts, bounded queue of steps, reading of results, errors.
 
-A process drives one replica on a CPU device, or all GPUs of a host, one context each. MXNet's engine is asynchronous: calls only enqueue work, each
-context's worker computes it in order, and errors appear where a result is read.
+A process drives the replica of a CPU device, or those of all GPUs of a host, one context each. MXNet's engine is
+asynchronous: calls only enqueue work, each context's worker computes it in order, and errors appear where a result is read.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class MXNetTrainer(Trainer):
         return TrainStats(count, float(self.of_all({"loss": np.array(total)})["loss"].sum()) / max(count, 1))
 
     def of_all(self, arrays: Arrays) -> Arrays:
-        """Collective over the processes of `update=sync`: each array as a row of its own for each process, else as the only row."""
+        """Collective under `update=sync`: each array as a row of its own for each process, else as the only row."""
         if not isinstance(self.store, SyncStore):
             return {name: array[None] for name, array in arrays.items()}
         gathered = self.store.all_gather(arrays)
