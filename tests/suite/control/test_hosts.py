@@ -40,7 +40,7 @@ def test_machine_facts_of_a_single_host_lie_in_the_run_folder(tmp_path):
     assert (tmp_path / "topology.json").exists()
 
 
-@pytest.mark.parametrize(("process", "prefix", "dead"), [(0, (), True), (0, ("docker", "run"), False), (1, (), False)])
+@pytest.mark.parametrize(("process", "prefix", "dead"), [(3, (), True), (3, ("docker", "run"), False), (4, (), False)])
 def test_only_process_ids_of_this_machine_are_looked_for(tmp_path, process, prefix, dead):
     """A worker in a container or on another host has an id of its own there; here it may be nobody's."""
     one = supervisor(tmp_path, MXNET, prefix)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from suite.launch.mxnet import MXNET
 from suite.plan.jobs import kinds
-from suite.plan.settings import Impossible, resolve_settings
+from suite.plan.settings import Impossible, _check_link, resolve_settings
 from tests import helpers
 from tests.workloads.synthetic import place, settings
 from workloads.allreduce.workload import PERIOD, TIMED, WARMUPS, AllReduce, contribution, sizes
@@ -98,8 +99,10 @@ def test_only_synthetic_runs():
 
 
 def test_links_that_devices_do_not_have():
-    assert resolved("timing=steps", "link=network").link == "network", "processes on CPU cores talk by TCP anyway"
+    for framework in ("pytorch", "mxnet"):
+        found = resolved("timing=steps", "link=network", f"framework={framework}")
+        assert found.link == "network", "processes on CPU cores talk by TCP anyway"
     with pytest.raises(Impossible, match="link=no_p2p: CPU cores have no links"):
         resolved("timing=steps", "link=no_p2p")
     with pytest.raises(Impossible, match="link=network: mxnet drives the devices of a machine from one process"):
-        resolved("timing=steps", "link=network", "framework=mxnet")
+        _check_link("network", "cuda", MXNET)
