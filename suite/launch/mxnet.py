@@ -16,7 +16,6 @@ from suite.launch.base import (
     Command,
     Framework,
     malloc_variables,
-    server_variables,
     thread_variables,
     waiting_variables,
 )
@@ -46,6 +45,7 @@ def store_variables(cluster: Cluster, host: Host, role: str, workers: int, serve
     the midst of being imported where DMLC_ROLE says so, when optimizers of ours cannot be loaded: so servers get it later.
     """
     return {
+        SERVER_VARIABLE: cluster.server_endpoint,
         "DMLC_ROLE" if role == "worker" else ROLE_VARIABLE: role,
         "DMLC_PS_ROOT_URI": cluster.master_address,
         "DMLC_PS_ROOT_PORT": str(cluster.server_port),
@@ -65,7 +65,6 @@ def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list
         **thread_variables(settings.cores_per_device),
         **waiting_variables(run),
         **device_variables(run),
-        **server_variables(run, cluster),
         **(store_variables(cluster, host, "worker", workers, servers) if servers else {}),
         "WORLD_SIZE": str(workers),
     }
@@ -83,10 +82,12 @@ def _serving(run_file: str, cluster: Cluster, host: Host, workers: int, servers:
     roles = {"scheduler": "scheduler"} if number == 0 and servers else {}
     if number < servers:
         roles["server" if servers == 1 else f"server-{number}"] = "server"
-    common = {**thread_variables(1), SERVER_VARIABLE: cluster.server_endpoint}
     return [
         Command(
-            name, (*SERVER, run_file), {**common, **store_variables(cluster, host, role, workers, servers)}, serves=True
+            name,
+            (*SERVER, run_file),
+            {**thread_variables(1), **store_variables(cluster, host, role, workers, servers)},
+            serves=True,
         )
         for name, role in roles.items()
     ]

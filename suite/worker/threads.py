@@ -16,11 +16,11 @@ def with_threads(place: Place, settings: Settings) -> Place:
     the cores that are left a demo keeps most of it (docs/telemetry.md). So a demo leaves to others the cores that they use
     without pause. What it computes then differs by rounding, as on a device of fewer cores. Takes half a second, and only
     where a device has several cores. Nobody looks where processes of the run's own would be taken for others: devices that
-    share cores, servers (`update=async`), several machines.
+    share cores, servers (`update=async`, MXNet on several devices), several machines.
     """
     if settings.threads_per_device != "auto":
         return replace(place, threads=int(settings.threads_per_device))
-    alone = not settings.oversubscribe and not settings.asynchronous and settings.nodes == 1
+    alone = not (settings.oversubscribe or settings.asynchronous or place.server) and settings.nodes == 1
     if settings.device != "cpu" or place.cores_per_device == 1 or settings.profile != "demo" or not alone:
         return place
     if not load_framework(settings.framework).equal_shares:

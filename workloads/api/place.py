@@ -23,7 +23,7 @@ class Place:
     threads: int = 0
     """Threads of a device's operators, where that was typed or others use some of its cores; 0: one for each core."""
     server: str = ""
-    """`address:port` where the parameter server of `update=async` is met; empty: there is none."""
+    """`address:port` where processes that serve the workers are met (`update=async`, a store's); empty: there are none."""
     host: str = ""
     """Name of the machine that this process is on; empty: the only one."""
     processes_of_host: int = 0

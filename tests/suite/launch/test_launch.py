@@ -132,11 +132,12 @@ def test_mxnet_has_a_process_for_each_cpu_device_and_they_meet_at_servers(hosts,
         assert (command.variables["RANK"], command.variables["WORLD_SIZE"]) == (str(process), str(devices))
     for values in (command.variables for host in by_host for command in host):
         assert (values["DMLC_NUM_WORKER"], values["DMLC_NUM_SERVER"]) == (str(devices), str(len(by_host)))
+        assert values[SERVER_VARIABLE].endswith(values["DMLC_PS_ROOT_PORT"])
 
 
 def test_mxnet_alone_has_no_store():
     ((command,),) = commands(MXNET, make_run(devices=1), PORTS[:1])
-    assert not [name for name in command.variables if name.startswith("DMLC")]
+    assert not [name for name in command.variables if name.startswith("DMLC") or name == SERVER_VARIABLE]
 
 
 @pytest.mark.parametrize(

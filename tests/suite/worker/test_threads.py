@@ -1,5 +1,7 @@
 """How many threads a device gets: what was typed, or what others leave to a demo."""
 
+from dataclasses import replace
+
 import pytest
 
 from suite.worker import threads
@@ -52,6 +54,12 @@ def test_devices_of_one_process_wait_for_each_other(monkeypatch, taken, left):
 )
 def test_others_keep_one_thread_for_each_core(monkeypatch, changes):
     assert threads_beside(monkeypatch, None, **changes) == 4
+
+
+def test_servers_of_the_run_are_no_others(monkeypatch):
+    """Nobody looks while they start, on any core."""
+    place = replace(place_of(), server="127.0.0.1:4000")
+    assert threads_beside(monkeypatch, None, place, framework="mxnet") == 4
 
 
 def test_a_single_core_needs_no_look(monkeypatch):
