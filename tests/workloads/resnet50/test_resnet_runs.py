@@ -1,6 +1,7 @@
 """The ResNet demo in real processes: every framework for an epoch; with the marker `full` to the target."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -37,6 +38,19 @@ def test_frameworks_train_alike(epoch):
     assert all(0.1 < block["quality"]["top1"] < 0.5 for block in blocks.values()), blocks
     assert {block["samples"] for block in blocks.values()} == {4000}
     assert all(block["data_wait_seconds"] < block["train_seconds"] for block in blocks.values())
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two devices need two cores")
+def test_two_processes_of_each_framework_train_alike(tmp_path):
+    """Gradients go over gloo, gRPC or a KVStore. With half or twice the rate the loss differs by 1.1e-3 or 5e-3."""
+    words = (f"framework={','.join(FRAMEWORKS)}", "gpus=2", "seed=1", "stop=steps:30")
+    done = run_suite(tmp_path, "-m", *DEMO, *words, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    folders = list((tmp_path / "logs").glob("*/*/run_0"))
+    assert all(len(list(folder.glob("worker-?.log"))) == 2 for folder in folders)
+    losses = [only(metrics(folder))["loss"] for folder in folders]
+    assert len(losses) == len(FRAMEWORKS)
+    assert max(losses) - min(losses) < 6e-4 * min(losses), losses
 
 
 def test_the_log_says_what_was_trained(epoch):
