@@ -14,7 +14,7 @@ from workloads.api import Place
 WORKER = ("-m", "suite.worker.main")
 SERVER = ("-m", "suite.worker.server")
 SERVER_VARIABLE = "SUITE_SERVER"
-"""`address:port` of the parameter server, in the environment of servers and workers under `update=async`."""
+"""`address:port` where processes that serve are met, in their environment and the workers' (`update=async`, MXNet's store)."""
 
 
 @dataclass(frozen=True)
@@ -144,19 +144,16 @@ def server_variables(run: RunSpec, cluster: Cluster) -> dict[str, str]:
 
 
 def server_commands(
-    run: RunSpec, run_file: str, cluster: Cluster, host: Host, roles: Mapping[str, Mapping[str, str]] | None = None
+    run: RunSpec, run_file: str, cluster: Cluster, host: Host, variables: Mapping[str, str] | None = None
 ) -> list[Command]:
-    """The processes that serve the workers of `update=async`, all on the first host; none under `update=sync`.
+    """The process that serves the workers of `update=async`, on the first host; none under `update=sync`.
 
-    `roles`: the name of each with the variables that it has beside the common ones; default: one called `server`.
+    `variables`: what it has beside the common ones.
     """
     if not run.settings.asynchronous or host is not cluster.hosts[0]:
         return []
     common = {**thread_variables(1), **server_variables(run, cluster)}
-    return [
-        Command(name, (*SERVER, run_file), {**common, **own}, serves=True)
-        for name, own in (roles or {"server": {}}).items()
-    ]
+    return [Command("server", (*SERVER, run_file), {**common, **(variables or {})}, serves=True)]
 
 
 def place_of(run: RunSpec, process: int, processes: int) -> Place:

@@ -60,7 +60,9 @@ def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list
     settings = run.settings
     counts = [MXNET.process_count(len(one.replicas), settings.device, settings.update) for one in cluster.hosts]
     number, workers = cluster.hosts.index(host), sum(counts)
-    servers = 1 if settings.asynchronous else len(cluster.hosts) if workers > 1 else 0
+    servers = len(cluster.hosts) if workers > 1 else 0
+    if settings.asynchronous:
+        servers = 1
     common = {
         **thread_variables(settings.cores_per_device),
         **waiting_variables(run),

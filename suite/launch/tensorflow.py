@@ -11,7 +11,7 @@ from suite.launch.hosts import Cluster, Host
 
 def _commands(run: RunSpec, run_file: str, cluster: Cluster, host: Host) -> list[Command]:
     endpoints = cluster.endpoints
-    commands = server_commands(run, run_file, cluster, host, {"server": {"TF_CPP_MIN_LOG_LEVEL": "1"}})
+    commands = server_commands(run, run_file, cluster, host, {"TF_CPP_MIN_LOG_LEVEL": "1"})
     for process in host.replicas:
         task = {"cluster": {"worker": endpoints}, "task": {"type": "worker", "index": process}}
         variables = {

@@ -15,8 +15,7 @@ import pytest
 from tests.helpers import PROJECT, TOY, TOY_RUN, events, only, run_events, status, suite_here, wait_until
 
 SSH = ("launch=ssh", "launch.hosts=[node1,node2]")
-SLEEPING = (*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:1000", "launch.wait_seconds=40")
-"""It waits: SLURM may begin a step only when it has cleaned up after that of the test before, whose node it could not reach."""
+SLEEPING = (*TOY_RUN, "gpus=2", "nodes=2", "workload.misbehave=sleep", "stop=epochs:1000")
 NAMED_SECONDS, CLEAN_SECONDS = 10, 15
 """After a fault: until it stands in status.json, and until no process is left on any machine."""
 OURS = ("suite.agent", "suite.worker", "torch.distributed.run", "run_suite.py")
