@@ -161,6 +161,8 @@ class LoggedSettings:
     """`v0.5`: the clock starts before the model is built; `v0.7`: after up to 20 minutes of setup."""
     stop: str = setting("target")
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
+    max_epochs: int | None = setting(None)
+    """After so many a run that has not reached its target ends; None: of a fixed length, or an older log."""
     mode: str = setting("train", typed="mode", table=True)
     """`train`, `forward_backward`, `forward` or `inference`: see suite/worker/loop.py."""
     timing_warmup_steps: int = setting(0, typed="timing.warmup_steps")

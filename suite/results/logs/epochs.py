@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ _MOST_EPOCHS_TIMED = 8
 """Beyond so many epochs before the first evaluation, time cannot tell one epoch more or less."""
 _SLACK_EPOCHS = 0.5
 """An evaluation cannot come earlier than its epochs take by more than this, in epochs: epochs differ in length."""
+_EQUAL_TIMES = 0.05
+"""Blocks of the same epochs differ by less, as a share of their time; the first also sets up."""
 _ONE_CYCLE = 3
 """Fewest labels whose equal distance counts as a rule of the program."""
 
@@ -40,6 +43,8 @@ class _Signs:
     """Of the evaluations, ms."""
     starts: tuple[Event, ...]
     """`epoch_start`; where there are none `block_start`. In order of time, also those after the run."""
+    blocks: tuple[Event, ...]
+    """`block_start` up to the last evaluation, in order of time."""
     first_training_ms: float | None
     """When the training loop, or else the run, began."""
     last_of_run: bool
@@ -60,7 +65,7 @@ def epochs_at(
     signs = _signs(reached, events, evaluations, remarks)
     line = evaluations[reached].line
     if log_format in _FORMATS_OF_ANY_BASE:
-        counted = _begun_epochs(signs, evaluations, remarks)
+        counted = _begun_epochs(signs, evaluations[: reached + 1], remarks)
         if counted is not None:
             return counted
     if not signs.labels:
@@ -69,7 +74,7 @@ def epochs_at(
     if offset is None:
         remarks.add(line, "no epoch count: the log does not say whether its evaluations are labelled from 0 or from 1")
         return None
-    epochs = signs.labels[-1] + offset
+    epochs = _epochs_of_equal_blocks(signs, line, remarks) or signs.labels[-1] + offset
     return epochs if epochs > 0 else None
 
 
@@ -97,6 +102,7 @@ def _signs(reached: int, events: Sequence[Event], evaluations: Sequence[Evaluati
         begun=tuple(evaluation.epochs_begun for evaluation in upto),
         times=times,
         starts=tuple(event for event in by_time if event.key == start_key),
+        blocks=tuple(event for event in by_time if event.key == "block_start" and event.time_ms < times[-1]),
         first_training_ms=loop.time_ms if loop is not None else None,
         last_of_run=len(upto) == len(evaluations),
         agreed=agreed,
@@ -117,8 +123,10 @@ def _labels(
     own = _increasing([evaluation.epoch for evaluation in evaluations])
     pairs = _opening_labels(times, openings)
     opened = _increasing(pairs)
-    known = [label for event in openings if (label := _opening_label(event)) is not None]
-    if own and (not known or all(any(_same(label, other) for other in known) for label in own)):
+    known = sorted(label for event in openings if (label := _opening_label(event)) is not None)
+    if not own and not known:
+        own = _shuffled(evaluations, remarks)
+    if own and (not known or all(_nearest(label, known) < _SAME for label in own)):
         return own, False
     repeated = [evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None]
     if not own and repeated == pairs and repeated == sorted(repeated):  # several evaluations in one epoch
@@ -142,6 +150,24 @@ def _same(one: float, other: float) -> bool:
     return abs(one - other) < _SAME
 
 
+def _nearest(label: float, known: Sequence[float]) -> float:
+    """Distance of `label` from the nearest of `known`, which ascend."""
+    place = bisect_left(known, label)
+    return min(abs(label - other) for other in known[max(0, place - 1) : place + 1])
+
+
+def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[float, ...]:
+    """The labels in order, where evaluations that took longer were overtaken: none is missing, and the last is the highest."""
+    known = [evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None]
+    labels = tuple(sorted(known))
+    distances = [late - early for early, late in itertools.pairwise(labels)]
+    complete = len(labels) == len(evaluations) and all(0 < one and _same(one, distances[0]) for one in distances)
+    if not complete or known[-1] != labels[-1]:
+        return ()
+    remarks.add(evaluations[-1].line, "evaluations are not in the order of their labels, of which none is missing")
+    return labels
+
+
 def _increasing(labels: Sequence[float | None]) -> tuple[float, ...]:
     """The labels if all are known and each is higher than the last; else none."""
     known = tuple(label for label in labels if label is not None)
@@ -157,11 +183,9 @@ def _opening_label(event: Event) -> float | None:
 
 def _opening_labels(times: Sequence[float], openings: Sequence[Event]) -> list[float | None]:
     """The label of the `eval_start` of each evaluation; None where not exactly one lies between it and the one before."""
-    found: list[float | None] = []
-    for before, time in itertools.pairwise((-math.inf, *times)):
-        between = [event for event in openings if before < event.time_ms <= time]
-        found.append(_opening_label(between[0]) if len(between) == 1 else None)
-    return found
+    opened_ms = [event.time_ms for event in openings]
+    places = itertools.pairwise((0, *(bisect_right(opened_ms, time) for time in times)))
+    return [_opening_label(openings[first]) if last == first + 1 else None for first, last in places]
 
 
 # --- counting starts ----------------------------------------------------------------------------------------------------
@@ -178,9 +202,10 @@ def _begun_epochs(signs: _Signs, evaluations: Sequence[Evaluation], remarks: Rem
             return float(begun)
         remarks.add(evaluations[-1].line, "no epoch count: evaluations without label, and no epoch starts between them")
         return None
-    labelled = zip(signs.begun, (evaluation.epoch for evaluation in evaluations), strict=False)
-    ahead = {count - label if label is not None else None for count, label in labelled}
-    allowed = (0, 1, 2) if (evaluations[0].epoch or 0) < 0 else (0, 1)
+    epochs = [evaluation.epoch for evaluation in evaluations]
+    labels = sorted(signs.labels) if set(signs.labels) == set(epochs) else epochs  # in order where they were shuffled
+    ahead = {count - label if label is not None else None for count, label in zip(signs.begun, labels, strict=True)}
+    allowed = (0, 1, 2) if (labels[0] or 0) < 0 else (0, 1)
     if len(ahead) == 1 and ahead.issubset(allowed):
         return float(begun)
     if signs.labels:
@@ -193,15 +218,43 @@ def _one_epoch_each(signs: _Signs, line: int, remarks: Remarks) -> float | None:
     """The epochs or blocks of one epoch started, where there was one evaluation after each; else None."""
     blocks = [event for event in signs.starts if event.time_ms < signs.times[-1]]
     lone = all(event.key == "epoch_start" or number(event.metadata.get("epoch_count")) == 1 for event in blocks)
-    counts = [
-        len({_start_label(event) for event in blocks if event.time_ms <= time and _start_label(event) is not None})
-        for time in signs.times
-    ]
+    first_ms: dict[float, float] = {}
+    for event in blocks:
+        if (label := _start_label(event)) is not None:
+            first_ms.setdefault(label, event.time_ms)
+    started = list(first_ms.values())
+    counts = [bisect_right(started, time) for time in signs.times]
     if lone and counts == list(range(1, len(signs.times) + 1)):
         remarks.add(line, "labels of evaluations contradict each other: the epochs started are counted")
         return float(counts[-1])
     remarks.add(line, "no epoch count: labels of evaluations contradict each other, and no starts of epochs settle it")
     return None
+
+
+def _epochs_of_equal_blocks(signs: _Signs, line: int, remarks: Remarks) -> float | None:
+    """Epochs of blocks of equal size and time, one for each evaluation, between which labels rise by no more and once by less.
+
+    Google's ResNet of v0.7 rounds `steps / steps of an epoch` down: it says 38 after ten blocks of 2,502 steps, 4.0 epochs each.
+    """
+    sizes = {number(block.metadata.get("epoch_count")) for block in signs.blocks}
+    size = sizes.pop() if len(sizes) == 1 else None
+    if size is None or size <= 1 or len(signs.blocks) != len(signs.times) or len(signs.times) < _ONE_CYCLE:
+        return None
+    times = [late - early for early, late in itertools.pairwise((signs.blocks[0].time_ms, *signs.times))]
+    typical = statistics.median(times)
+    equal = all(abs(one - typical) <= _EQUAL_TIMES * typical for one in times[1:])
+    steps = [late - early for early, late in itertools.pairwise(signs.labels)]
+    if (
+        not equal
+        or times[0] < (1 - _EQUAL_TIMES) * typical
+        or not min(steps) < size - _SAME
+        or max(steps) > size + _SAME
+    ):
+        return None
+    remarks.add(
+        line, f"labels of evaluations are rounded down: {len(times)} equal blocks of {size:g} epochs are counted"
+    )
+    return size * len(times)
 
 
 def _unrecorded_first_epochs(evaluations: Sequence[Evaluation], remarks: Remarks) -> int:
@@ -230,8 +283,11 @@ def _offset(signs: _Signs, log_format: str, line: int, remarks: Remarks) -> int 
     if first <= 0:
         fitting = [count for count in (1, 0) if trained is None or trained >= count - _SLACK_EPOCHS]
         offset = round(fitting[0] - first)
-        if len(signs.labels) > 1 and signs.begun == signs.labels:
-            offset = 0  # evaluated before the first epoch
+        after_all = signs.begun[0] == signs.begun[-1] >= signs.labels[-1] and signs.first_start == 1
+        if len(signs.labels) > 1 and (signs.begun == signs.labels or after_all):
+            offset = (
+                0  # the untrained model was evaluated too, before the first epoch or with all others after the last
+            )
         if offset:
             remarks.add(line, f"epochs are labelled from {first:g}: counted as {_more(offset)}")
         return offset
@@ -275,9 +331,10 @@ def _offset_by_starts(signs: _Signs) -> int | None:
         return None
     begun = signs.begun if any(signs.begun) else ()
     following = []
+    starts_ms = [event.time_ms for event in signs.starts]
     for time in signs.times[:-1]:
-        later = next((event for event in signs.starts if event.time_ms >= time), None)
-        label = _start_label(later) if later is not None else None
+        place = bisect_left(starts_ms, time)
+        label = _start_label(signs.starts[place]) if place < len(starts_ms) else None
         following.append(math.nan if label is None else label - first)
     known = sorted({label for label in map(_start_label, signs.starts) if label is not None})
     complete = len(known) > 1 and all(_same(late - early, 1.0) for early, late in itertools.pairwise(known))

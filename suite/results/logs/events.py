@@ -23,8 +23,8 @@ class Event(NamedTuple):
     key: str
     value: Json
     metadata: Mapping[str, Json]
-    text: str
-    """The record from its token on; two records with the same text are the same record written twice."""
+    mark: int
+    """Hash of the record's text from its token on; two records with the same text are the same record written twice."""
     benchmark: str = ""
     """Benchmark that the record itself names (v0.5 and dated lines only)."""
     remark: str = ""
@@ -52,6 +52,9 @@ _CHECKER_READS = frozenset({NO_TIME, TIME_AS_TEXT, LATIN_1})
 """Remarks on what mlperf-logging's checker tolerates in a record as well; everything else must be JSON by the rules."""
 
 
+_MOST_REMARKS = 100
+
+
 @dataclass
 class Remarks:
     """Collects remarks: the same remark on many lines is kept once, with its first line, count and last line."""
@@ -59,7 +62,9 @@ class Remarks:
     lines: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def add(self, line: int, text: str) -> None:
-        """Note `text` for a line (from 1)."""
+        """Note `text` for a line (from 1). Beyond `_MOST_REMARKS` texts, which quote the log then, new ones are left out."""
+        if text not in self.lines and len(self.lines) == _MOST_REMARKS:
+            return
         first, count, _ = self.lines.get(text, (line, 0, line))
         self.lines[text] = (first, count + 1, line)
 
@@ -75,13 +80,17 @@ class Remarks:
         ]
 
 
+_MOST_DIGITS = 64
+"""A longer number is none: it would take minutes to print, and nothing counts so far."""
+_WHOLE_IN_FLOAT = 2.0**53
+"""Beyond it a float does not say which whole number was meant."""
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
 def number(value: Json) -> float | None:
     """`value` as a finite number, also where a log holds it as text; None if it is not one."""
     kind = type(value)
-    if kind is str and len(value) < 64 and _NUMBER.fullmatch(value.strip()):
+    if kind is str and len(value) < _MOST_DIGITS and _NUMBER.fullmatch(value.strip()):
         value, kind = float(value), float
     if kind is not int and kind is not float:  # a bool is neither
         return None
@@ -90,3 +99,13 @@ def number(value: Json) -> float | None:
     except OverflowError:  # an integer beyond any float
         return None
     return figure if math.isfinite(figure) else None
+
+
+def whole_number(value: Json) -> int | None:
+    """`value` as exactly the whole number that it is, also where a log holds it as text or as 4096.0; None if it is not one."""
+    if isinstance(value, str) and len(value) < _MOST_DIGITS and re.fullmatch(r"[+-]?[0-9]+", value.strip()):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    figure = number(value)
+    return int(figure) if figure is not None and figure.is_integer() and abs(figure) < _WHOLE_IN_FLOAT else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 
-from suite.results.logs.events import Event, Problem, number
+from suite.results.logs.events import Event, Problem, number, whole_number
+from suite.results.logs.plausible import odd_value
 from suite.results.logs.record import RunSettings
 from workloads.api import Json
 
@@ -15,8 +16,7 @@ def _text(value: Json) -> str | None:
 
 
 def _integer(value: Json) -> int | None:
-    as_number = None if isinstance(value, str) else number(value)
-    return int(as_number) if as_number is not None and as_number == int(as_number) else None
+    return None if isinstance(value, str) else whole_number(value)
 
 
 def _texts(value: Json) -> tuple[str, ...] | None:
@@ -42,7 +42,8 @@ _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
 
 
 def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
-    """The settings in a `suite_run` event; the defaults for what it lacks. Wrong types are added to `problems`."""
+    """The settings in a `suite_run` event; the defaults for what it lacks. What is of a wrong type, or no run can have, is
+    added to `problems` and left out."""
     if event is None:
         return RunSettings()
     if not isinstance(event.value, dict):
@@ -55,8 +56,11 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
             continue
         words, reader = _READERS[str(item.type)]
         value = reader(given)
+        odd = odd_value(item.name, value, event.line) if isinstance(value, int) else None
         if value is None:
             problems.append(Problem(event.line, f"suite_run: {item.name} is not {words}"))
+        elif odd is not None:
+            problems.append(odd)
         else:
             values[item.name] = value
     return RunSettings(**values)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 
@@ -24,6 +25,8 @@ _V05_HEAD = re.compile(r"\s+(\S+)\s+([0-9]+(?:\.[0-9]+)?)\s+\(([^)]*)\)\s+([^\s:
 _DATED = re.compile(r"([a-z_]+) \[([0-9]{2}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})\], (\w+)(?::\s*|(?=,|\s*$))")
 _DECODER = json.JSONDecoder()
 _NO_METADATA: Mapping[str, Json] = {}
+_PLACE = ("file", "lineno")
+"""Metadata of every record that nothing reads: the place in the program that wrote it."""
 
 
 def _lenient_value(text: str, start: int) -> tuple[Json, int, str]:
@@ -46,7 +49,7 @@ def _metadata(value: Json) -> Mapping[str, Json]:
         return _NO_METADATA
     if not isinstance(value, dict):
         raise ValueError("metadata is not an object")
-    return value
+    return {sys.intern(name): item for name, item in value.items() if name not in _PLACE}
 
 
 def _with_zero_time_remark(time_ms: float, remark: str) -> str:
@@ -75,7 +78,8 @@ def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, in
         remark = _with_zero_time_remark(
             time_ms, "; ".join(filter(None, (remark, TIME_AS_TEXT if isinstance(time, str) else "")))
         )
-    return Event(line, "MLLOG", time_ms, key, value, _metadata(metadata), text[token:end], "", remark), end
+    mark, key = hash(text[token:end]), sys.intern(key)
+    return Event(line, "MLLOG", time_ms, key, value, _metadata(metadata), mark, "", remark), end
 
 
 def parse_mll(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
@@ -88,7 +92,8 @@ def parse_mll(text: str, token: int, start: int, line: int) -> tuple[Event, int]
         raise ValueError("without a value")
     time_ms, metadata = _milliseconds(head[1]), _metadata(body.get("metadata"))
     remark = _with_zero_time_remark(time_ms, remark)
-    return Event(line, "MLL", time_ms, head[2], body["value"], metadata, text[token:end], "", remark), end
+    mark, key = hash(text[token:end]), sys.intern(head[2])
+    return Event(line, "MLL", time_ms, key, body["value"], metadata, mark, "", remark), end
 
 
 _V05_KEYS = {
@@ -121,9 +126,9 @@ def parse_v05(text: str, token: int, start: int, line: int) -> tuple[Event, int]
     value, end, remark = _lenient_value(text, head.end()) if head[5] else (None, head.end(), "")
     time_ms = _milliseconds(head[2])
     key, value, metadata = _v05_event(head[4], value)
-    record = text[token:end].rstrip()
+    mark = hash(text[token:end].rstrip())
     return Event(
-        line, "MLPv0.5.0", time_ms, key, value, metadata, record, head[1], _with_zero_time_remark(time_ms, remark)
+        line, "MLPv0.5.0", time_ms, key, value, metadata, mark, head[1], _with_zero_time_remark(time_ms, remark)
     ), end
 
 
@@ -137,8 +142,8 @@ def parse_dated(text: str, token: int, start: int, line: int) -> tuple[Event, in
     if text[: head.end()].rstrip().endswith(":"):
         value, end, remark = _dated_value(text, head.end(), remark)
     key, value, metadata = _v05_event(head[3], value)
-    event = Event(line, "MLPerf", moment.timestamp() * 1000.0, key, value, metadata, text[token:end], head[1], remark)
-    return event, end
+    time_ms, mark = moment.timestamp() * 1000.0, hash(text[token:end])
+    return Event(line, "MLPerf", time_ms, key, value, metadata, mark, head[1], remark), end
 
 
 def _dated_value(text: str, start: int, remark: str) -> tuple[Json, int, str]:

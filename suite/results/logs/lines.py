@@ -6,6 +6,7 @@ Only as much is read as the file held when it was opened, so a log that still gr
 from __future__ import annotations
 
 import codecs
+import hashlib
 import json
 import os
 import stat
@@ -24,16 +25,25 @@ MAX_LINE_BYTES = 1 << 20
 """A line longer than this holds no record."""
 _MAX_PROBLEMS_PER_LINE = 10
 _BLOCK_BYTES = 1 << 20
+_TEXTS_HASHED = 1000
+"""Records whose texts are kept until they are hashed together: one at a time costs a tenth of the reading."""
 _UTF16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_UTF16_MARKS = ((":::ML".encode("utf-16-le"), "utf-16-le"), (":::ML".encode("utf-16-be"), "utf-16-be"))
+_UTF16_MARKS = tuple(b"\0".join(bytes([one]) for one in mark) for mark in LINE_MARKS)
+"""LINE_MARKS in UTF-16 of either order, without the zero before or after them."""
 
 
 def read_events(path: Path) -> tuple[list[Event], list[Problem]]:
-    """All records of a file in its order, and what could not be read or was read only by leniency.
+    """All records of a file in its order, and what could not be read or was read only by leniency. Raises as `read_file`."""
+    file = read_file(path)
+    return file.events, file.sorted_problems()
+
+
+def read_file(path: Path) -> LogFile:
+    """All records of a file.
 
     Raises ValueError (one line) if the file does not exist, is no regular file or cannot be opened. No content makes it fail.
     """
-    file = _LogFile()
+    file = LogFile()
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ValueError(f"{path}: cannot be read (not a regular file); give the path of a log file")
@@ -41,7 +51,7 @@ def read_events(path: Path) -> tuple[list[Event], list[Problem]]:
             file.read(stream)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error}); give the path of a log file") from error
-    return file.events, file.sorted_problems()
+    return file
 
 
 def may_be_log(path: Path) -> bool:
@@ -60,7 +70,7 @@ def may_be_log(path: Path) -> bool:
     return RECORD_START.search(text) is not None
 
 
-class _LogFile:
+class LogFile:
     """What has been read of one log file so far."""
 
     def __init__(self) -> None:
@@ -69,12 +79,27 @@ class _LogFile:
         self.remarks = Remarks()
         self.dropped = self.marked = self.size = 0
         self.binary = False
+        self._texts: list[str] = []
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    @property
+    def digest(self) -> str:
+        """Hash of all records in their order, whatever stands between them; empty without any."""
+        return self._hash.hexdigest() if self.events else ""
 
     def read(self, stream: BinaryIO) -> None:
+        """Take all records of `stream`."""
         self.size = os.fstat(stream.fileno()).st_size
         for line, raw, ended in _marked_lines(self._blocks(stream)):
             self.marked += 1
             self._line(raw, line, ended)
+            if len(self._texts) >= _TEXTS_HASHED:
+                self._hash_texts()
+        self._hash_texts()
+
+    def _hash_texts(self) -> None:
+        self._hash.update("\n".join((*self._texts, "")).encode("utf-8", "replace"))
+        self._texts.clear()
 
     def _blocks(self, stream: BinaryIO) -> Iterator[bytes]:
         """The file in blocks, as UTF-8 where it is UTF-16; not beyond the size that it had when it was opened."""
@@ -88,11 +113,11 @@ class _LogFile:
                     decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
                     self.remarks.add(1, f"the file is {encoding.upper()}")
             left -= len(block)
-            yield decoder.decode(block, final=left == 0).encode("utf-8", "replace") if decoder else block
+            yield decoder.decode(block).encode("utf-8", "replace") if decoder else block  # half a character is no end
 
     def _line(self, raw: bytes, line: int, ended: bool) -> None:
         """Take the records of one line. A last line that does not end and cannot be read was cut off."""
-        for item in _records(raw, line):
+        for item in _records(raw, line, self._texts):
             if isinstance(item, Event):
                 self.events.append(item)
                 if item.remark:
@@ -127,7 +152,8 @@ def _utf16_encoding(block: bytes) -> str:
     for mark, name in _UTF16:
         if block.startswith(mark):
             return name
-    return next((name for mark, name in _UTF16_MARKS if mark in block), "")
+    found = next((place for mark in _UTF16_MARKS if (place := block.find(mark)) >= 0), None)
+    return "" if found is None else "utf-16-be" if found % 2 else "utf-16-le"
 
 
 def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
@@ -161,8 +187,11 @@ def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
         yield line, rest, False
 
 
-def _records(raw: bytes, line: int) -> Iterator[Event | Problem]:
-    """The records of one line: text before a token is skipped, and a second record directly after the first is read."""
+def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Problem]:
+    """The records of one line: text before a token is skipped, and a second record directly after the first is read.
+
+    Their texts are added to `texts`.
+    """
     if len(raw) > MAX_LINE_BYTES:
         yield Problem(line, f"a line of more than {MAX_LINE_BYTES} bytes is no record")
         return
@@ -184,7 +213,8 @@ def _records(raw: bytes, line: int) -> Iterator[Event | Problem]:
                 yield Problem(line, "the rest of the line was not read")
                 return
         else:
-            if odd and not event.text.isascii():
+            texts.append(text[token.start() : position])
+            if odd and not texts[-1].isascii():
                 event = event._replace(remark="; ".join(filter(None, (event.remark, LATIN_1))))
             yield event
             after = event.format

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,10 +15,8 @@ from suite.results.targets import OFFICIAL_TARGETS, QUALITY_PAIRS
 from suite.results.text import clean
 from workloads.api import Json
 
-_FLOAT32_TOLERANCE = 1e-6
-"""Relative rounding of a quality that was computed in float32 and logged as a double."""
-_OPEN_IMAGES_SAMPLES = 1_000_000
-"""More training samples than this under the name `ssd`: RetinaNet on Open Images (v2.0 on), not SSD on COCO."""
+_OPEN_IMAGES_SAMPLES = 1_170_301
+"""Training images of RetinaNet; logs have them under `train_samples`, or the batches that they make (NVIDIA's code)."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,10 @@ class RunClock:
 
 
 def targets_of_run(
-    settings: RunSettings, benchmark: str, log_format: str, first: Mapping[str, Event], remarks: Remarks
+    settings: RunSettings, log_format: str, first: Mapping[str, Event], remarks: Remarks
 ) -> tuple[Mapping[str, float], str]:
     """(targets, their source: `log`, `rules` or empty). `first` holds the first record of each key."""
+    benchmark = settings.workload
     if settings.profile:
         return settings.targets, "log" if settings.targets else ""
     logged = first.get("quality_target")
@@ -46,14 +46,26 @@ def targets_of_run(
         if targets:
             return targets, "log"
         remarks.add(logged.line, "the quality target holds no number")
-    samples = number(first["train_samples"].value) if "train_samples" in first else None
-    if benchmark == "ssd" and samples is not None and samples > _OPEN_IMAGES_SAMPLES:
-        remarks.add(
-            first["train_samples"].line, "RetinaNet on Open Images under the name ssd: its target is not known here"
-        )
-        return {}, ""
     official = OFFICIAL_TARGETS.get(log_format, {}).get(_rules_name(benchmark), {})
     return official, "rules" if official else ""
+
+
+def is_retinanet(benchmark: str, first: Mapping[str, Event]) -> bool:
+    """True for a log under the name `ssd` of v2.0 or later, which is RetinaNet on Open Images and not SSD on COCO.
+
+    The rules of `ssd` ask for `model_bn_span` and a warm-up in steps up to v1.1, for Adam and a warm-up in epochs from v2.0 on
+    (mlperf-logging, training_1.1.0 and training_2.0.0/closed_ssd.yaml).
+    """
+    if benchmark != "ssd" or "model_bn_span" in first:
+        return False
+    samples, batch = (
+        number(first[key].value) if key in first else None for key in ("train_samples", "global_batch_size")
+    )
+    images = samples is not None and any(
+        abs(samples * size - _OPEN_IMAGES_SAMPLES) <= 2 * size for size in (1.0, batch or 1.0)
+    )
+    adam = "opt_name" in first and first["opt_name"].value == "adam"
+    return images or adam or "opt_learning_rate_warmup_epochs" in first
 
 
 def _rules_name(benchmark: str) -> str:
@@ -79,16 +91,18 @@ def read_evaluations(
     """The evaluations up to the end of the run, in order of time; what is left out or tolerated goes to `remarks`."""
     begin = clock.start.time_ms if clock.start else 0.0
     evaluations: list[Evaluation] = []
-    begun: set[str] = set()
+    begun: set[float] = set()
     relevant = (event for event in events if event.key in ("epoch_start", "eval_accuracy"))
     for event in sorted(relevant, key=lambda event: event.time_ms):
         epoch = number(event.metadata.get("epoch_num"))
         if event.key == "epoch_start":
-            begun.add(event.text if epoch is None else str(epoch))
+            begun.add(event.mark if epoch is None else epoch)
             continue
         quality = read_quality(event, targets, benchmark, remarks)
         if not quality:
             remarks.add(event.line, "eval_accuracy holds no number")
+        elif event.time_ms < begin:
+            remarks.add(event.line, "eval_accuracy before run_start is not used")
         elif clock.end is not None and event.time_ms > clock.end.time_ms:
             remarks.add(event.line, "eval_accuracy after run_stop is not used")
         else:
@@ -164,11 +178,16 @@ def _quality_from_list(
 
 
 def meets_targets(quality: Mapping[str, float], targets: Mapping[str, float]) -> bool:
-    """True if every target is reached, up to float32 rounding; False without targets."""
+    """True if every target is reached, be it as the nearest float32 below it; False without targets."""
     return bool(targets) and all(
-        metric in quality and quality[metric] >= target - _FLOAT32_TOLERANCE * abs(target)
+        metric in quality and (quality[metric] >= target or quality[metric] >= _as_float32(target))
         for metric, target in targets.items()
     )
+
+
+def _as_float32(value: float) -> float:
+    """What a program that computes in float32 holds for `value` (0.635: 0.63499999)."""
+    return ctypes.c_float(value).value
 
 
 def run_status(
@@ -182,6 +201,8 @@ def run_status(
     end = clock.end
     if end is None:
         return "truncated", "the log has no run_stop"
+    if clock.start is None or clock.seconds is None:
+        return "failed", "no run_start" if clock.start is None else "the run has no time"
     reached = any(meets_targets(evaluation.quality, targets) for evaluation in evaluations)
     claimed = clock.claimed
     if end.key == "eval_result":
@@ -195,7 +216,7 @@ def run_status(
             return "failed", "run_stop says success, but no evaluation reaches the target"
         return "success", ""
     reason = end.metadata.get("reason")
-    status = "failed" if claimed == "failed" else "aborted"
+    status = "failed" if claimed in ("failed", "fail") else "aborted"
     if reached and settings.to_target:
         problems.append(Problem(end.line, f"run_stop says {clean(claimed, 40)}, but an evaluation reaches the target"))
     if isinstance(reason, str) and reason:

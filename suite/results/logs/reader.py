@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
+import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from suite.results.logs.all_reduce import EVENT as ALL_REDUCE
 from suite.results.logs.all_reduce import TRAFFIC_EVENT, all_reduce, gradient_traffic
-from suite.results.logs.events import Event, Problem, Remarks, number
+from suite.results.logs.events import Event, Problem, Remarks, number, whole_number
 from suite.results.logs.fields import run_settings
-from suite.results.logs.lines import read_events
+from suite.results.logs.lines import read_file
+from suite.results.logs.plausible import NOT_PLAUSIBLE, first_odd_value, odd_value
 from suite.results.logs.quality import (
     RunClock,
     bleu_targets_in_log_scale,
     epochs_to_target,
+    is_retinanet,
     read_evaluations,
     run_status,
     targets_of_run,
 )
 from suite.results.logs.record import Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
+from suite.results.names import workload_name
+from suite.results.text import clean
 from workloads.api import Json
 
 STRUCTURAL_KEYS = frozenset(
@@ -34,6 +39,7 @@ STRUCTURAL_KEYS = frozenset(
             TRAFFIC_EVENT,
             "suite_staleness",
             "seed",
+            "run_set_random_seed",
             "cache_clear",
             "init_start",
             "init_stop",
@@ -57,33 +63,40 @@ def read(path: str | Path) -> Reading:
     An empty, binary, cut-off or damaged file yields a record with what could be read, and problems with line numbers.
     """
     path = Path(path)
-    events, problems = read_events(path)
-    return interpret(path, events, problems)
+    file = read_file(path)
+    return interpret(path, file.events, file.sorted_problems(), file.digest)
 
 
-def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) -> Reading:
+def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str = "") -> Reading:
     """The record of a run from its events. `problems` are those found so far; new ones are added."""
     problems, remarks = list(problems), Remarks()
-    unique: dict[str, Event] = {}
+    unique: dict[int, Event] = {}
     first: dict[str, Event] = {}
     for event in events:
-        unique.setdefault(event.text, event)
+        unique.setdefault(event.mark, event)
         first.setdefault(event.key, event)
     events = list(unique.values())
+    del unique
     log_format = _format(events, problems)
     benchmark = _text(first, "submission_benchmark") or (events[0].benchmark if events else "")
-    settings = _settings(first, benchmark, log_format, problems)
-    targets, source = targets_of_run(settings, benchmark, log_format, first, remarks)
+    settings = _settings(first, "retinanet" if is_retinanet(benchmark, first) else benchmark, log_format, problems)
+    targets, source = targets_of_run(settings, log_format, first, remarks)
     clock = _clock(events, benchmark, log_format, problems)
     evaluations = read_evaluations(events, clock, targets, benchmark, remarks)
     targets = bleu_targets_in_log_scale(targets, source, evaluations, remarks)
     status, reason = "unreadable", problems[0].text if problems else "the file holds no record"
     if events:
         status, reason = run_status(clock, settings, targets, evaluations, problems)
+    throughput = [_throughput(event) for event in events if event.key == "tracked_stats"]
+    odd = first_odd_value((clock.start, clock.end), clock.seconds, evaluations, throughput, workload_name(benchmark))
+    problems += [odd] if odd is not None else []
+    implausible = [problem.text for problem in problems if problem.text.startswith(NOT_PLAUSIBLE)]
+    if implausible:
+        status, reason = "failed", implausible[0]
+    seed = first.get("seed", first.get("run_set_random_seed"))
     epochs = epochs_to_target(log_format, events, targets, evaluations, remarks) if status == "success" else None
     batch, basis = _batch(first, settings)
     times, staleness = first.get("suite_step_times"), first.get("suite_staleness")
-    throughput = tuple(_throughput(event) for event in events if event.key == "tracked_stats")
     record = RunRecord(
         path=path,
         format=log_format,
@@ -93,7 +106,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         submission_status=_text(first, "submission_status"),
         platform=_text(first, "submission_platform"),
         settings=settings,
-        seed=_integer(first, "seed"),
+        seed=_seed(seed, problems) if seed is not None else None,
         start_ms=clock.start.time_ms if clock.start else None,
         seconds=clock.seconds,
         status=status,
@@ -103,12 +116,13 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem]) 
         evaluations=_with_scores(evaluations, throughput),
         epochs_to_target=epochs,
         quality=evaluations[-1].quality if evaluations else {},
-        throughput=throughput,
+        throughput=tuple(throughput),
         hyperparameters={
             key: event.value for key, event in first.items() if key not in STRUCTURAL_KEYS and _is_flat(event)
         },
         batch_logged=batch,
         batch_basis=basis,
+        digest=digest,
         condition=_condition(first.get("suite_condition")),
         step_times=_numbers(times.value) if times is not None else {},
         step_times_by=_how(times),
@@ -129,6 +143,8 @@ def _format(events: Sequence[Event], problems: list[Problem]) -> str:
     return events[0].format
 
 
+_SEEDS = 2**64
+"""No framework takes a longer seed."""
 LATER_ROUNDS = "v0.7 or later"
 """The rules of a log whose format several rounds used: it does not say which."""
 _RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": LATER_ROUNDS}
@@ -141,17 +157,29 @@ def _settings(first: Mapping[str, Event], benchmark: str, log_format: str, probl
     if settings.profile:
         return settings
     batch = _integer(first, "global_batch_size")
+    odd = odd_value("global_batch_size", batch, first["global_batch_size"].line) if batch is not None else None
+    if odd is not None:
+        problems.append(odd)
+        batch = None
     system, rules = _text(first, "submission_platform"), _RULES_BY_FORMAT.get(log_format, "")
     return replace(settings, workload=benchmark, system=system, batch_size_global=batch, rules=rules)
 
 
 def _integer(first: Mapping[str, Event], key: str) -> int | None:
     """The value under `key` as a whole number, or None."""
-    value = first[key].value if key in first else None
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    read = number(value)
-    return int(read) if read is not None else None
+    return whole_number(first[key].value) if key in first else None
+
+
+def _seed(event: Event, problems: list[Problem]) -> int | None:
+    """The seed as the whole number that it is; anything else is a problem, but for none (Google's logs say so)."""
+    seed = whole_number(event.value)
+    if seed is not None and abs(seed) < _SEEDS:
+        return seed
+    if event.value not in (None, "none", "None"):
+        problems.append(
+            Problem(event.line, f"{event.key} is not a whole number below 2^64: {clean(str(event.value), 40)}")
+        )
+    return None
 
 
 def _text(first: Mapping[str, Event], key: str) -> str:
@@ -283,9 +311,13 @@ def _numbers(value: Json) -> dict[str, float]:
 
 def _with_scores(evaluations: Sequence[Evaluation], throughput: Sequence[Throughput]) -> tuple[Evaluation, ...]:
     """Evaluations with the scores that the line after each holds (`tracked_stats` of the same block)."""
+    if not any(block.scores for block in throughput):
+        return tuple(evaluations)
+    lines = [block.line for block in throughput]
+    ends = [*(evaluation.line for evaluation in evaluations[1:]), math.inf]
     found = []
-    for evaluation, following in itertools.zip_longest(evaluations, evaluations[1:]):
-        end = following.line if following is not None else float("inf")
-        after = next((item for item in throughput if evaluation.line < item.line < end), None)
-        found.append(replace(evaluation, scores=after.scores) if after is not None else evaluation)
+    for evaluation, end in zip(evaluations, ends, strict=False):
+        after = bisect_right(lines, evaluation.line)
+        follows = after < len(lines) and lines[after] < end
+        found.append(replace(evaluation, scores=throughput[after].scores) if follows else evaluation)
     return tuple(found)

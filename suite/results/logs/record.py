@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from suite.results.logs.all_reduce import AllReduce
 from suite.results.logs.events import Problem
@@ -41,7 +42,11 @@ class RunSettings(LoggedSettings):
     """A number as text; empty: none was given."""
 
 
-@dataclass(frozen=True)
+NO_FIGURES: Mapping[str, float] = MappingProxyType({})
+"""One empty mapping for all of a log's evaluations, which may be a million."""
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
     """One evaluation."""
 
@@ -54,7 +59,7 @@ class Evaluation:
     """Different epochs that the log had started by then."""
     quality: Mapping[str, float]
     """Metric name to value, in the units of the log."""
-    scores: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=lambda: NO_FIGURES)
     """The same of metrics that have no target."""
 
     @property
@@ -63,7 +68,7 @@ class Evaluation:
         return {**self.quality, **self.scores}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Throughput:
     """`tracked_stats` of one evaluation block."""
 
@@ -79,9 +84,9 @@ class Throughput:
     loss: float | None
     data_bytes: float | None = None
     """Bytes of the batches that all devices were given in this block."""
-    rates: Mapping[str, float] = field(default_factory=dict)
+    rates: Mapping[str, float] = field(default_factory=lambda: NO_FIGURES)
     """Throughput in further units of the workload, per second: `tokens`, …"""
-    scores: Mapping[str, float] = field(default_factory=dict)
+    scores: Mapping[str, float] = field(default_factory=lambda: NO_FIGURES)
     """Metrics without a target that the evaluation of this block gave: a validation loss."""
 
 
@@ -102,7 +107,7 @@ class RunRecord:
     format: str
     """`MLLOG`, `MLL`, `MLPv0.5.0`, `MLPerf` (dated lines); empty if the file holds no record."""
     benchmark: str
-    """`submission_benchmark`: the rules' name."""
+    """`submission_benchmark`: the rules' name; `ssd` for RetinaNet too, which `settings.workload` tells from SSD."""
     org: str
     division: str
     submission_status: str
@@ -114,8 +119,8 @@ class RunRecord:
     seconds: float | None
     """`run_stop` - `run_start`; MiniGo of v0.6: the time stamp in `eval_result`. None if it is missing."""
     status: str
-    """`success`, `aborted`, `failed` (ended, but the claim of success does not hold), `truncated` (no `run_stop`),
-    `unreadable` (no record)."""
+    """`success`, `aborted`, `failed` (ended, but the claim of success does not hold, or a figure is not plausible),
+    `truncated` (no `run_stop`), `unreadable` (no record)."""
     reason: str
     """Why it is no success, one line; empty for success."""
     targets: Mapping[str, float]
@@ -132,6 +137,8 @@ class RunRecord:
     """First value of every other key that holds a number, text, or a short list of such."""
     batch_logged: int | None = None
     """Samples (Transformer: tokens) per optimizer step as the log gives them."""
+    digest: str = ""
+    """Hash of the text of all records: two files that have the same hold the same run. Empty without a record."""
     batch_basis: str = ""
     """`global`, or that a v0.5 log does not say whether `batch_logged` is of one device or of all; empty: no batch."""
 
@@ -167,9 +174,11 @@ class RunRecord:
     @property
     def finished(self) -> bool:
         """True if the run did what was asked: reached the target, or trained for the asked length."""
+        if self.start_ms is None or self.seconds is None:
+            return False
         if self.settings.to_target:
             return self.status == "success"
-        return self.seconds is not None and not self.reason and self.status in ("success", "aborted")
+        return not self.reason and self.status in ("success", "aborted")
 
 
 @dataclass(frozen=True)

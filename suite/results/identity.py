@@ -1,0 +1,202 @@
+"""What makes two runs the same experiment: their settings and every logged hyperparameter, the seed aside.
+
+`same` says whether two rows agree, `differences` in what they do not, `own_words` names several rows by what tells them apart.
+Results, tables, comparisons, advice, studies, predictions and packages all ask here. A row is anything with the attributes of
+`RunSettings` and those of `_OF_OTHERS`: a row of the table (suite.results.table).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from suite.results.logs.record import RunSettings
+from suite.results.names import workload_name
+from suite.results.targets import targets_text
+from suite.results.text import clean, shortened
+from workloads.api import LoggedSettings, field_names
+
+Row = Any
+"""A row of a table: its columns are attributes, and what is not known is None (`suite.results.columns.rows`)."""
+
+_OF_OTHERS = ("round", "submitter", "division", "folder")
+"""Columns that decide for logs and results of others beside the settings; of ours they are empty or say nothing."""
+FIELDS = (*field_names(RunSettings, row=True), *_OF_OTHERS)
+_DERIVED = ("labels", "deviations", "data_fingerprint")
+"""What follows from other fields: it counts, but is only named where nothing else differs."""
+BOOKKEEPING = ("seed", "run_set_random_seed", "global_batch_size", "power_measurement", "initialized_tensor")
+"""Logged keys that are no hyperparameters; the batch is a setting of its own."""
+_BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
+
+HYPERPARAMETERS = "hyperparameters"
+_FOLLOWS: Mapping[str, tuple[str, ...]] = {
+    "gpus": ("nodes", "batch_size_global", HYPERPARAMETERS),
+    "nodes": ("devices", "batch_size_global", HYPERPARAMETERS),
+    "batch": ("batch_size_global", "hyperparameter_set", HYPERPARAMETERS),
+    "lr_scaling": (HYPERPARAMETERS,),
+    "device": (
+        *("device_name", "cores_per_device", "threads_per_device", "linear", "framework_version", "thread_waiting"),
+        *("devices", "batch_size_global", HYPERPARAMETERS),
+    ),
+    "cpu.cores_per_device": ("cores_per_device", "device_name", "thread_waiting"),
+    "framework": ("framework_version", "linear", "thread_waiting", HYPERPARAMETERS),
+    "precision": ("linear",),
+    "mode": ("targets", "stop", "max_epochs"),
+    "workload.hyperparameter_set": ("batch_size_global", HYPERPARAMETERS),
+    "workload.model": (
+        *("variant", "dataset", "hyperparameter_set", "data_fingerprint", "targets", "lr_scaling", "max_epochs"),
+        HYPERPARAMETERS,
+    ),
+    "workload.image_size": ("variant", "data_fingerprint", HYPERPARAMETERS),
+    "workload": (
+        *(
+            "dataset",
+            "hyperparameter_set",
+            "data_fingerprint",
+            "targets",
+            "sample_unit",
+            "batch_unit",
+            "rules",
+            "clock",
+        ),
+        *("linear", "variant", "batch_size_global", "lr_scaling", "thread_waiting", "max_epochs", HYPERPARAMETERS),
+    ),
+}
+"""Key that a user types to the fields that differ with it, beside its own."""
+_OF_SIZE = ("system", "folder", "framework_version")
+"""What also goes with the number of devices in results of others: a cluster's name has its size in it."""
+_OWN_FIELD = {item.metadata["typed"]: item.name for item in fields(LoggedSettings) if item.metadata["typed"]}
+_LABELS = {
+    "batch_size_global": "global batch",
+    "batch_rule": "batch",
+    "device_name": "hardware",
+    "sample_unit": "samples are",
+    "framework_version": "version",
+    "hyperparameter_set": "hyperparameters",
+    "data_fingerprint": "data",
+    "thread_waiting": "threads wait",
+    "targets": "target",
+    "rules": "round",
+    "clock": "clock rule",
+    "lr_scaling": "learning-rate scaling",
+    "dataset": "data set",
+    "base_learning_rate": "learning rate",
+    "timing_each": "timed by",
+}
+
+
+def facts(row: Row) -> dict[str, Any]:
+    """Everything that decides what a run measures, by name: fields, then logged hyperparameters."""
+    found = {name: getattr(row, name) for name in FIELDS}
+    logged = getattr(row, HYPERPARAMETERS) or {}
+    return found | {f"{HYPERPARAMETERS}.{key}": value for key, value in logged.items() if not _is_bookkeeping(key)}
+
+
+def key(row: Row, *aside: str) -> tuple[Any, ...]:
+    """Equal in two rows that are the same experiment. `aside`: keys as typed (`gpus`, `batch`), which may differ with all that
+    follows from them."""
+    out = _left_out(row, aside)
+    return tuple((name, _plain(value)) for name, value in sorted(facts(row).items()) if not _is_out(name, out))
+
+
+def same(one: Row, other: Row, *aside: str) -> bool:
+    """Whether two rows are the same experiment, but for what is left `aside`."""
+    return key(one, *aside) == key(other, *aside)
+
+
+def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[str, tuple[Any, Any]]:
+    """In what two rows differ: name of a field (or `hyperparameters.KEY`) to both values, None for one that was not logged.
+
+    `known`: leave out what one of them does not say, as a run that failed early or a log of another program.
+    """
+    out = _left_out(one, aside) | _left_out(other, aside)
+    first, second = facts(one), facts(other)
+    if known and not (one.hyperparameters and other.hyperparameters):
+        out.add(HYPERPARAMETERS)
+    found = {
+        name: (first.get(name), second.get(name))
+        for name in first | second
+        if not _is_out(name, out) and _plain(first.get(name)) != _plain(second.get(name))
+    }
+    if known:
+        found = {name: pair for name, pair in found.items() if not any(value in (None, "", (), {}) for value in pair)}
+    return {name: pair for name, pair in found.items() if name not in _DERIVED} or found
+
+
+def own_words(rows: Sequence[Row], *aside: str, limit: int = 150) -> list[str]:
+    """For each row in what it differs from the others: `learning rate 0.01, global batch 512`; empty where nothing does."""
+    every = [facts(row) for row in rows]
+    out = set().union(*(_left_out(row, aside) for row in rows))
+    names = dict.fromkeys(name for found in every for name in found if not _is_out(name, out))
+    varying = [name for name in names if len({_plain(found.get(name)) for found in every}) > 1]
+    varying = [name for name in varying if name not in _DERIVED] or varying
+    texts = {
+        name: [value_text(name, found.get(name), row) for found, row in zip(every, rows, strict=True)]
+        for name in varying
+    }
+    short = {name: shortened(values, 40) for name, values in texts.items()}
+    return shortened(
+        [", ".join(f"{label(name)} {short[name][place]}" for name in varying) for place in range(len(rows))], limit
+    )
+
+
+def differences_text(one: Row, other: Row, *aside: str) -> str:
+    """`differences` in words: `learning rate 0.002 and 0.006`; empty where nothing differs."""
+    found = differences(one, other, *aside)
+    texts = (
+        f"{label(name)} {value_text(name, first, one)} and {value_text(name, second, other)}"
+        for name, (first, second) in found.items()
+    )
+    return "; ".join(texts)
+
+
+def label(name: str) -> str:
+    """What tables call a field: `global batch`; of a logged key the words without the prefixes of programs."""
+    name = name.removeprefix(f"{HYPERPARAMETERS}.")
+    for prefix in ("sgd_opt_", "lars_opt_", "opt_hp_", "opt_", "model_hp_", "model_", "input_hp_"):
+        if name.startswith(prefix) and name != "opt_name":
+            name = name.removeprefix(prefix)
+            break
+    return _LABELS.get(name, "optimizer" if name == "opt_name" else clean(name, 40).replace("_", " "))
+
+
+def value_text(name: str, value: Any, row: Row = None) -> str:
+    """A value in words, cut to a line: `8,192`, `hr_at_10 0.635`; `none` for one that is not known or not set."""
+    if value is None or value in ("", (), [], {}):
+        return "none"
+    if name == "targets":
+        return clean(targets_text(value, workload_name(row.workload) if row is not None else ""), 80)
+    if name == "data_fingerprint":
+        return clean(value, 12)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}" if name in FIELDS else str(value)
+    if isinstance(value, (tuple, list)):
+        return clean("; ".join(map(str, value)), 80)
+    return clean(f"{value:.6g}" if isinstance(value, float) else str(value), 80)
+
+
+def follows(aside: Iterable[str]) -> set[str]:
+    """The fields that differ with these keys."""
+    found = {name for one in aside for name in (_OWN_FIELD.get(one, HYPERPARAMETERS), *_FOLLOWS.get(one, ()))}
+    return found | {"labels", "deviations"} if found else found
+
+
+def _left_out(row: Row, aside: Collection[str]) -> set[str]:
+    of_size = _OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ()
+    return follows(aside) | set(of_size)
+
+
+def _is_out(name: str, out: Collection[str]) -> bool:
+    return name.partition(".")[0] in out
+
+
+def _is_bookkeeping(key: str) -> bool:
+    return key in BOOKKEEPING or key.startswith(_BOOKKEEPING_PREFIXES)
+
+
+def _plain(value: Any) -> Any:
+    """A value that can be hashed and compared, whatever its type: the type is no difference."""
+    if isinstance(value, Mapping):
+        return tuple(sorted((str(name), _plain(item)) for name, item in value.items()))
+    return tuple(map(_plain, value)) if isinstance(value, (tuple, list)) else value

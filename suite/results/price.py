@@ -1,0 +1,65 @@
+"""Cost of a result: devices x hours to target x price of a device for an hour, in whatever currency the price is given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from suite.results.identity import Row
+
+OPTION = "--price-per-device-hour"
+_LARGEST = 1e9
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The price of one device for one hour: one for all devices, or by name of the device."""
+
+    every: float | None
+    by_name: tuple[tuple[str, float], ...] = ()
+    """(part of the device's name in lower case, price), longest names first."""
+
+    def price(self, row: Row) -> float | None:
+        """Price of one of its devices for an hour; None if no name fits."""
+        named = [price for name, price in self.by_name if name in _hardware(row).lower()]
+        return named[0] if named else self.every
+
+    def cost(self, row: Row) -> float | None:
+        """Cost of one result of `row`; None without a time to target, without a known number of devices, or without a price."""
+        price = self.price(row)
+        if price is None or row.seconds is None or not row.devices:
+            return None
+        return cost_of(price, row.devices, row.seconds)
+
+    def refuse_unknown_names(self, results: Iterable[Row]) -> None:
+        """Raises ValueError for a name that no device has: the price would silently not count."""
+        devices = sorted({_hardware(row) for row in results} - {""})
+        for name, _ in self.by_name:
+            if not any(name in device.lower() for device in devices):
+                raise ValueError(
+                    f"{OPTION} {name}=…: no device has it in its name; there are: {', '.join(devices[:8])}"
+                )
+
+
+def cost_of(price: float, devices: int, seconds: float) -> float:
+    """What `devices` cost for `seconds` at a price of one for an hour."""
+    return price * devices * seconds / 3600
+
+
+def parse_prices(text: str) -> Prices:
+    """`2.5`, or `v100=2.48,a100=4.10` by a part of the device's name. Raises ValueError (one line) for anything else."""
+    every, by_name = None, dict[str, float]()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(?:([^=,]{1,60})=)?\s*(\d{1,9}(?:\.\d{1,9})?)\s*", part)
+        if match is None or not 0 < float(match[2]) <= _LARGEST:
+            raise ValueError(f"{OPTION} {text[:60]!r}: give a price above 0 such as 2.5, or v100=2.48,a100=4.10")
+        if match[1] is None:
+            every = float(match[2])
+        else:
+            by_name[match[1].strip().lower()] = float(match[2])
+    return Prices(every, tuple(sorted(by_name.items(), key=lambda item: -len(item[0]))))
+
+
+def _hardware(row: Row) -> str:
+    return str(row.device_name or row.device)

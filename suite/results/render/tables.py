@@ -1,0 +1,147 @@
+"""A table of a view as text: what a column is called, and how its numbers look, follows from its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from suite.results.columns import rows
+from suite.results.identity import label
+from suite.results.text import bytes_text, clean, figure_text, time_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EMPTY = "–"
+"""A cell without content."""
+NOTES = "notes"
+_LONGEST_CELL = 400
+
+
+def rate_text(value: float) -> str:
+    """A rate with three significant digits, above 100 without decimals."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def cost_text(cost: float) -> str:
+    """A cost with two decimals, small ones with three significant digits."""
+    return f"{cost:,.2f}" if cost >= 1 else f"{cost:.3g}"
+
+
+def percent_text(share: float) -> str:
+    """A share as percent with two digits, `1.3 %`; what is below a tenth of a percent as `below 0.1 %`."""
+    return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %"
+
+
+def epochs_text(value: float) -> str:
+    """Epochs with one decimal."""
+    return f"{value:,.1f}"
+
+
+HEADINGS: Mapping[str, str] = {
+    "seconds": "time",
+    "seconds_per_epoch": "time per epoch",
+    "samples_per_second": "samples/s",
+    "seconds_minimum": "fastest",
+    "seconds_maximum": "slowest",
+    "seconds_standard_deviation": "deviation",
+    "jobs_per_hour": "jobs/h",
+    "device_hours": "device-hours/job",
+    "energy_joules": "energy/job",
+    "data_wait_share": "waiting for data",
+    "evaluation_share": "evaluating",
+    "throughput": "= throughput",
+    "efficiency": "× efficiency",
+}
+"""Column to its heading; any other is called by its words (suite.results.identity.label)."""
+_BY_NAME: Mapping[str, Callable[[Any], str]] = {
+    "cost": cost_text,
+    "epochs": epochs_text,
+    "speedup": lambda value: f"{value:.2f}",
+    "throughput": lambda value: f"{value:.2f}",
+    "efficiency": lambda value: f"{value:.2f}",
+    "ratio": lambda value: f"{value:.3f}",
+    "energy_joules": lambda value: energy_text(value),
+}
+_BY_ENDING: Mapping[str, Callable[[Any], str]] = {
+    "seconds": time_text,
+    "seconds_per_epoch": time_text,
+    "seconds_minimum": time_text,
+    "seconds_maximum": time_text,
+    "seconds_standard_deviation": time_text,
+    "_per_second": rate_text,
+    "_per_hour": rate_text,
+    "_bytes": bytes_text,
+    "_share": percent_text,
+}
+
+
+def energy_text(joules: float) -> str:
+    """Joules as `3.4 kWh`, `52.1 Wh` or `820 J`."""
+    for unit, size in (("kWh", 3.6e6), ("Wh", 3600.0)):
+        if joules >= size:
+            return f"{joules / size:,.1f} {unit}"
+    return f"{joules:.3g} J"
+
+
+def cell_text(name: str, value: Any) -> str:
+    """A value of a column as text; a dash where nothing is known."""
+    if value is None or value == "" or value == ():
+        return EMPTY
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return clean(value, _LONGEST_CELL) or EMPTY
+    if isinstance(value, (tuple, list)):
+        return clean("; ".join(map(str, value)), _LONGEST_CELL)
+    if name in _BY_NAME:
+        return _BY_NAME[name](value)
+    for ending, text in _BY_ENDING.items():
+        if name.endswith(ending):
+            return text(value)
+    return f"{value:,}" if isinstance(value, int) else figure_text(float(value))
+
+
+def heading(name: str) -> str:
+    """What a column is called."""
+    return HEADINGS.get(name, label(name))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as plain text: nothing in it is escaped for Markdown or HTML yet."""
+
+    header: tuple[str, ...]
+    body: tuple[tuple[str, ...], ...]
+    right_aligned: tuple[bool, ...]
+    """True for columns of numbers."""
+    footnotes: tuple[str, ...] = ()
+
+
+def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
+    """A view's table as text. Rows with the same `notes` share one mark, in their last key column."""
+    names = [str(name) for name in table.columns if name != NOTES]
+    footnotes: list[str] = []
+    body = []
+    for row in rows(table):
+        cells = [cell_text(name, getattr(row, name)) for name in names]
+        notes = "; ".join(clean(text, _LONGEST_CELL) for text in dict.fromkeys(getattr(row, NOTES, None) or ()) if text)
+        if notes:
+            footnotes += [] if notes in footnotes else [notes]
+            cells[keys - 1] += f" ({_letter(footnotes.index(notes))})"
+        body.append(tuple(cells))
+    right = tuple(
+        all(isinstance(value, (int, float)) or value is None for value in _told(table, name)) for name in names
+    )
+    marked = tuple(f"({_letter(place)}) {text}" for place, text in enumerate(footnotes))
+    return Table(tuple(map(heading, names)), tuple(body), right, marked)
+
+
+def _told(table: pd.DataFrame, name: str) -> list[Any]:
+    values = [getattr(row, name) for row in rows(table[[name]])]
+    return values if any(value is not None for value in values) else [""]
+
+
+def _letter(place: int) -> str:
+    return chr(ord("a") + place % 26) + (str(place // 26) if place >= 26 else "")

@@ -1,0 +1,593 @@
+"""Results: runs of one experiment scored by the rules, and the ratios between results. Every mean, spread, interval and speedup
+that anything prints is computed here."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from suite.results.columns import COLUMNS, frame, known, rows
+from suite.results.identity import FIELDS, HYPERPARAMETERS, Row, differences, differences_text, key
+from suite.results.logs.record import RunSettings
+from suite.results.published import published_folders, published_rows
+from suite.results.targets import RUNS_REQUIRED
+from suite.results.text import clean, devices_text, placed_text
+from workloads.api import field_names
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    Frame = pd.DataFrame
+
+FIRST_CONVERGED = 50
+"""NCF: of 100 runs the first 50 that reached the target, by start time, are scored (v0.5 rules)."""
+RESAMPLES = 10_000
+"""Bootstrap resamples of the runs of each of two results."""
+CONFIDENCE_LEVEL = 0.95
+MINIMUM_RUNS = 3
+"""Runs that each result needs for an interval; two give only three different resamples."""
+SEED = 20_181_212
+"""Fixed, so that the same logs always give the same table."""
+_DRAWS_AT_A_TIME = 1 << 20
+"""Indices drawn at a time, which bounds the memory."""
+SAME_EPOCHS = 0.005
+"""Numbers of epochs whose ratio is nearer to 1 than this are called unchanged."""
+_ROUNDING = 1e-6
+"""A ratio below 1 by no more than this is not called slower."""
+BUSY, QUIET = "busy machine", "not busy"
+SCORE_COLUMNS: Mapping[str, str] = {
+    "runs_successful": "Runs that did what was asked",
+    "runs_failed": "Runs that did not",
+    "runs_required": "Runs that the rules ask for; missing where none do",
+    "runs_retained": "Runs that the means are taken over",
+    "score_method": "`olympic mean` (fastest and slowest dropped), `plain mean` (fewer than three runs), `single figure`",
+    "score_notes": "Why it is not the official score, or how a failed run was counted",
+    "seconds": "Mean time to target of the retained runs",
+    "epochs": "Mean epochs to target of the same runs",
+    "seconds_per_epoch": "One over the other, evaluation included",
+    "seconds_minimum": "Fastest run",
+    "seconds_maximum": "Slowest run",
+    "seconds_standard_deviation": "Sample standard deviation over all successful runs",
+    "samples_per_second": "All samples over all training seconds of all successful runs, evaluation aside",
+    "run_seconds": "Mean length of the successful runs, to a target or not",
+    "machine_condition": "`not busy`, or what made the machine a busy one",
+}
+
+
+# --- one result ---------------------------------------------------------------------------------------------------------
+
+
+def results(runs: Frame) -> Frame:
+    """A row for each experiment among `runs`: its fields, its score, and what its runs have in common or on average.
+
+    Runs that go on or were interrupted, whose settings are not known, or that are copies are left out: somebody's Ctrl-C is no
+    failure of what is measured. A run that failed before it had logged everything counts for the only result that it fits.
+    """
+    import pandas as pd
+
+    found = [_result(members) for members in experiments(rows(runs))]
+    columns = found[0] if found else dict.fromkeys([*FIELDS, *SCORE_COLUMNS, "runs", "attempts"])
+    types = {"number": "float64", "count": "Int64"}
+    counts = ("runs_successful", "runs_failed", "runs_required", "runs_retained")
+
+    def dtype(name: str) -> str:
+        if name in SCORE_COLUMNS and not name.startswith(("score", "machine")):
+            return "Int64" if name in counts else "float64"
+        return types.get(COLUMNS[name].kind, "object") if name in COLUMNS else "object"
+
+    return pd.DataFrame({name: pd.Series([row[name] for row in found], dtype=dtype(name)) for name in columns})
+
+
+def experiments(runs: Iterable[Row]) -> list[list[Row]]:
+    """The usable runs of each experiment, successful ones first."""
+    usable = [
+        row for row in runs if row.workload and not row.running and not row.copy_of and row.status != "interrupted"
+    ]
+    gathered: dict[Any, list[Row]] = {}
+    for row in sorted(usable, key=lambda row: not row.succeeded):
+        experiment = key(row)
+        if experiment not in gathered:
+            experiment = _of_failed(row, gathered) or experiment
+        gathered.setdefault(experiment, []).append(row)
+    return list(gathered.values())
+
+
+def _of_failed(row: Row, gathered: Mapping[Any, Sequence[Row]]) -> Any:
+    """Of a run that failed before it had logged its hyperparameters or targets the only experiment that it fits."""
+    if row.succeeded or (row.hyperparameters and row.targets):
+        return None
+    fitting = [
+        experiment
+        for experiment, members in gathered.items()
+        if members[0].succeeded and not differences(row, members[0], known=True)
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _result(members: Sequence[Row]) -> dict[str, Any]:
+    runs = sorted((row for row in members if row.succeeded), key=lambda row: row.start_ms or 0.0)
+    shown = runs or members
+    named = {name: getattr(shown[0], name) for name in (*FIELDS, *_NOT_COMBINED)}
+    combined = {name: column.combine(runs, name) for name, column in COLUMNS.items() if column.combine is not None}
+    rates = known(runs, "published_rate")
+    samples, seconds = combined["samples"], combined["train_seconds"]
+    to_target = shown[0].to_target
+    scored = score(runs, len(members) - len(runs), _required(shown[0], len(members)), _first_converged(shown[0]))
+    if not to_target:
+        scored |= {"seconds": None, "epochs": None, "seconds_per_epoch": None}
+    return {
+        **named,
+        **combined,
+        **scored,
+        "samples_per_second": samples / seconds if samples and seconds else (rates or [None])[0],
+        "run_seconds": math.fsum(known(runs, "seconds")) / len(runs) if runs else None,
+        "machine_condition": _condition(runs),
+        "all_reduces": tuple(known(runs, "all_reduce")),
+        "runs": tuple(runs),
+        "attempts": tuple(members),
+    }
+
+
+_NOT_COMBINED = (
+    *("run", "path", "benchmark", "published", "single_figure", "to_target", HYPERPARAMETERS),
+    *field_names(RunSettings, row=False),
+)
+
+
+def _required(row: Row, attempts: int) -> int | None:
+    """Runs that a result needs; no rule asks for a number of demo or synthetic runs, or of runs of fixed length."""
+    if not row.to_target or row.profile in ("demo", "synthetic") or row.single_figure:
+        return None
+    return attempts if row.published else row.runs_required or RUNS_REQUIRED.get(row.benchmark)
+
+
+def _first_converged(row: Row) -> int | None:
+    return FIRST_CONVERGED if row.workload == "ncf" and row.profile not in ("demo", "synthetic") else None
+
+
+def score(
+    runs: Sequence[Row], failed: int = 0, required: int | None = None, first_converged: int | None = None
+) -> dict[str, Any]:
+    """Score `runs` (the successful ones, in order of start), beside which `failed` more failed: SCORE_COLUMNS."""
+    retained, method, notes = retained_runs(runs, failed, required, first_converged)
+    seconds, epochs = known(runs, "seconds"), known(retained, "epochs")
+    mean_seconds, mean_epochs = (
+        _mean(known(retained, "seconds")),
+        _mean(epochs) if len(epochs) == len(retained) else None,
+    )
+    return {
+        "runs_successful": len(runs),
+        "runs_failed": failed,
+        "runs_required": required,
+        "runs_retained": len(retained),
+        "score_method": "single figure" if runs and runs[0].single_figure else method,
+        "score_notes": notes,
+        "seconds": mean_seconds,
+        "epochs": mean_epochs,
+        "seconds_per_epoch": mean_seconds / mean_epochs if mean_seconds is not None and mean_epochs else None,
+        "seconds_minimum": min(seconds, default=None),
+        "seconds_maximum": max(seconds, default=None),
+        "seconds_standard_deviation": _deviation(seconds),
+    }
+
+
+def retained_runs(
+    runs: Sequence[Row], failed: int, required: int | None, first_converged: int | None = None
+) -> tuple[list[Row], str, tuple[str, ...]]:
+    """(runs that count, name of the mean, notes).
+
+    Fastest and slowest are dropped from three runs on. In a complete set one failed run is the slowest (v0.6 rules on).
+    With `first_converged` (NCF) only so many of the successful runs count, in order of start, once the set is complete.
+    """
+    counted, fast, slow, notes = _counted(runs, failed, required, first_converged)
+    ordered = sorted(counted, key=lambda run: run.seconds or 0.0)
+    return ordered[fast : len(ordered) - slow], "olympic mean" if fast else "plain mean", notes
+
+
+def _counted(
+    runs: Sequence[Row], failed: int, required: int | None, first_converged: int | None
+) -> tuple[list[Row], int, int, tuple[str, ...]]:
+    """(runs of the score, how many of the fastest and of the slowest it drops, notes)."""
+    attempts = len(runs) + failed
+    complete = required is not None and attempts >= required
+    notes = [] if complete or required is None else [f"fewer runs than the rules ask ({attempts} of {required})"]
+    if required is not None and attempts > required:
+        notes.append(
+            f"more runs than the rules ask ({attempts} for {required}): which of them count was not fixed before"
+        )
+    counted = list(runs)
+    if complete and first_converged is not None and len(runs) >= first_converged:
+        counted, failed = counted[:first_converged], 0
+        notes.append(f"first {first_converged} successful runs")
+    if len(counted) < 3:
+        return counted, 0, 0, tuple(notes)
+    if complete and failed == 1:
+        return counted, 1, 0, (*notes, "the failed run counts as the slowest")
+    if complete and failed > 1:
+        notes.append(f"no official score: {failed} runs failed")
+    return counted, 1, 1, tuple(notes)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    if len(values) < 2:
+        return None
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+
+
+def _condition(runs: Sequence[Row]) -> str:
+    """`busy machine: others took 48 % of its cores`, or of how many runs (the worst one's reasons); empty: not all tell."""
+    told = [row.condition for row in runs]
+    busy = [one for one in told if one is not None and one.busy]
+    if not busy:
+        return QUIET if told and None not in told else ""
+
+    def others(one: Any) -> float:
+        shares = (value for name, value in one.figures.items() if name.endswith("_share") and name != "cpu_share")
+        return max(shares, default=0.0)
+
+    count = "" if len(told) == 1 else f" ({len(busy)} of {len(told)} runs)"
+    return clean(f"{BUSY}{count}: {' and '.join(max(busy, key=others).busy)}", 120)
+
+
+def labels(row: Row) -> tuple[str, ...]:
+    """What must stand beside a result's numbers: its settings' labels, and that the machine was busy."""
+    return (*row.labels, *((row.machine_condition,) if row.machine_condition.startswith(BUSY) else ()))
+
+
+def merged_labels(results: Iterable[Row]) -> tuple[str, ...]:
+    """The labels of several results, each once; those of busy machines, where they differ, as one `busy machine`."""
+    found = dict.fromkeys(label for row in results for label in labels(row))
+    busy = [label for label in found if label.startswith(BUSY)]
+    return tuple(dict.fromkeys(BUSY if len(busy) > 1 and label in busy else label for label in found))
+
+
+def shared_labels(results: Iterable[Row]) -> list[str]:
+    """The labels that all of several results have."""
+    every = [set(labels(row)) for row in results]
+    return sorted(set.intersection(*every)) if every else []
+
+
+def figure(row: Row) -> float | None:
+    """What a result is judged by: seconds to target, or samples per second of a run of fixed length; None without."""
+    return (row.seconds if row.to_target else row.samples_per_second) or None
+
+
+# --- ratios between two results -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Percentile bootstrap interval of a ratio."""
+
+    low: float
+    high: float
+    level: float = CONFIDENCE_LEVEL
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How much better one result is than another: above 1, `after` is better."""
+
+    before: Row
+    after: Row
+    total: float | None
+    """Ratio of times to target, exactly `throughput * efficiency` where both are known; None for runs of fixed length."""
+    throughput: float | None
+    """Ratio of times per epoch; of fixed-length runs of samples per second."""
+    efficiency: float | None
+    """Statistical efficiency: ratio of epochs to target."""
+    intervals: tuple[Interval | None, Interval | None, Interval | None] = (None, None, None)
+    """Of total, throughput and efficiency."""
+    no_interval: str = ""
+    """Why there is none; empty if there is one."""
+
+    @property
+    def value(self) -> float | None:
+        """The one that counts: of times to target, or of rates where there are none."""
+        return self.total if self.total is not None else self.throughput
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of `value`."""
+        return self.intervals[0 if self.total is not None else 1]
+
+    @property
+    def scaling_efficiency(self) -> float | None:
+        """Throughput over the ratio of devices: 1 is linear scaling."""
+        if self.throughput is None or not self.before.devices or not self.after.devices:
+            return None
+        return self.throughput * self.before.devices / self.after.devices
+
+    @property
+    def scaling(self) -> str:
+        """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither), `unknown`."""
+        one, other = self.before.batch_size_global, self.after.batch_size_global
+        if not one or not other or self.before.batch_unit != self.after.batch_unit:
+            return "unknown"
+        if one == other:
+            return "strong"
+        return "weak" if one * self.after.devices == other * self.before.devices else "mixed"
+
+    @property
+    def places(self) -> str:
+        """From where to where: `1 → 8`; over several nodes `1 × 1 → 2 × 4`, nodes × devices per node."""
+        several = max(self.before.nodes or 1, self.after.nodes or 1) > 1
+        return " → ".join(placed_text(row.devices or 0, row.nodes, several) for row in (self.before, self.after))
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What else differs, and what so few runs cannot show."""
+        differ = differences_text(self.before, self.after, *(("gpus",) if self.scaling != "strong" else ()))
+        found = [f"differs: {differ}"] if self.scaling != "strong" and differ else []
+        if (self.before.nodes or 1) != (self.after.nodes or 1):
+            found.append("across nodes: the network between them counts")
+        return (*found, *([self.chance] if self.chance else []))
+
+    @property
+    def chance(self) -> str:
+        """That epochs differ between too few runs, where the same batch should need the same epochs; empty if they do not."""
+        if self.scaling != "strong" or self.efficiency is None or abs(self.efficiency - 1) < SAME_EPOCHS:
+            return ""
+        seeds = [{run.seed for run in row.runs} for row in (self.before, self.after)]
+        few, many = sorted((len(self.before.runs), len(self.after.runs)))
+        if not 0 < few < MINIMUM_RUNS or None in seeds[0] | seeds[1] or seeds[0] == seeds[1]:
+            return ""
+        counts = f"{few} and {many}" if few != many else f"{'one' if few == 1 else few} each"
+        return f"epochs to target vary from seed to seed; so few runs ({counts}) do not show that devices change them"
+
+    @property
+    def words(self) -> str:
+        """`15.8 times faster: epochs 7.9 times faster, 2.0 times fewer of them`; `1.06 times faster: …, count unchanged`."""
+        if self.value is None:
+            return "not measured"
+        whole = times_text(self.value)
+        if self.total is None:
+            return f"{whole} in samples/s; runs of fixed length say nothing about epochs"
+        if self.throughput is None or self.efficiency is None:
+            return f"{whole}; epochs are not known, so it cannot be decomposed"
+        epochs = times_text(self.throughput)
+        if abs(self.efficiency - 1) < SAME_EPOCHS:
+            return f"{whole}: epochs {epochs}, count unchanged"
+        count = f"{_amount(self.efficiency)} times {'fewer' if self.efficiency > 1 else 'as many'} of them"
+        return f"{whole}: epochs {epochs}, {count}"
+
+
+def times_text(ratio: float) -> str:
+    """A ratio in words: `1.06 times faster`, `1.28 times slower`, `as fast`."""
+    if abs(ratio - 1) < _ROUNDING or _amount(ratio) == "1.00":
+        return "as fast"
+    return f"{_amount(ratio)} times {'faster' if ratio > 1 else 'slower'}"
+
+
+def ratio_text(value: float) -> str:
+    """A ratio as a number: `15.8`, `1.76`, `0.63`."""
+    return f"{value:.2g}" if value < 0.1 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def _amount(ratio: float) -> str:
+    return ratio_text(max(ratio, 1 / ratio))
+
+
+def ratio(before: Row, after: Row, intervals: bool = True) -> Ratio:
+    """How much better `after` is than `before`, two rows of `results`; the caller knows that they may be compared."""
+    total = throughput = efficiency = None
+    if before.to_target and after.to_target:
+        efficiency = _over(before.epochs, after.epochs)
+        throughput = _over(before.seconds_per_epoch, after.seconds_per_epoch)
+        total = _over(before.seconds, after.seconds)
+        if throughput is not None and efficiency is not None:
+            total = throughput * efficiency
+        else:
+            throughput = efficiency = None
+    else:
+        throughput = _over(after.samples_per_second, before.samples_per_second)
+    if not intervals:
+        return Ratio(before, after, total, throughput, efficiency, no_interval="not asked for")
+    why = _why_no_interval(before) or _why_no_interval(after)
+    found = (None, None, None) if why else _intervals(_resampled(before, 0), _resampled(after, 1))
+    if not why and found == (None, None, None):
+        why = "the runs hold numbers out of range"
+    return Ratio(before, after, total, throughput, efficiency, found, why)
+
+
+def _over(above: float | None, below: float | None) -> float | None:
+    return above / below if above and below else None
+
+
+# --- which results are compared over devices ----------------------------------------------------------------------------
+
+
+def place(row: Row) -> tuple[int, int]:
+    """(devices, nodes); a log that does not name nodes had one."""
+    return row.devices or 0, row.nodes or 1
+
+
+def families(results: Iterable[Row], *aside: str) -> list[list[Row]]:
+    """The measured results that differ in the number of devices alone (and what is left `aside`), in order of devices."""
+    found: dict[Any, list[Row]] = {}
+    for row in results:
+        if figure(row) is not None and not row.all_reduces:
+            found.setdefault(key(row, "gpus", *aside), []).append(row)
+    return [sorted(members, key=lambda row: (*place(row), figure(row) or 0.0)) for members in found.values()]
+
+
+def chains(family: Sequence[Row]) -> list[list[Row]]:
+    """A family as series with one result on each number of devices; all of one global batch agree in their hyperparameters.
+
+    Where a number was measured with several batches or hyperparameters, each is a series of its own.
+    """
+    found: list[list[Row]] = []
+    for row in family:
+        fitting = [chain for chain in found if all(_may_follow(other, row) for other in chain)]
+        exact = [chain for chain in fitting if not _hyperparameter_differences(chain[0], row)]
+        if fitting and row.devices:
+            (exact or fitting)[0].append(row)
+        else:
+            found.append([row])
+    return found
+
+
+def _may_follow(other: Row, row: Row) -> bool:
+    same_batch = other.batch_size_global == row.batch_size_global
+    return place(other) != place(row) and not (same_batch and _hyperparameter_differences(other, row))
+
+
+def _hyperparameter_differences(one: Row, other: Row) -> list[str]:
+    return [name for name in differences(one, other, "nodes", known=True) if name.startswith(HYPERPARAMETERS)]
+
+
+def speedups(results: Iterable[Row], intervals: bool = False) -> dict[int, Ratio]:
+    """`id` of each result to its ratio over the fewest devices of its series; results without another are left out."""
+    return {
+        id(row): ratio(chain[0], row, intervals)
+        for family in families(results)
+        for chain in chains(family)
+        for row in chain[1:]
+    }
+
+
+def pairs(results: Iterable[Row], intervals: bool = True) -> list[Ratio]:
+    """The ratio of every pair of device counts within a series, fewest devices first."""
+    return [
+        ratio(before, after, intervals)
+        for family in families(results)
+        for chain in chains(family)
+        for before, after in itertools.combinations(chain, 2)
+    ]
+
+
+# --- bootstrap ----------------------------------------------------------------------------------------------------------
+
+
+def _why_no_interval(row: Row) -> str:
+    """Why the runs of a result are not enough for an interval; empty if they are."""
+    where = f"on {devices_text(row.devices or 0, row.nodes)}"
+    if row.single_figure:
+        return f"no single runs are known {where}"
+    if len(row.runs) < MINIMUM_RUNS:
+        return f"too few runs {where}: {len(row.runs)}, and {MINIMUM_RUNS} are needed"
+    if not row.to_target and not any(run.samples and run.train_seconds for run in row.runs):
+        return f"no run {where} has its samples counted"
+    return ""
+
+
+def _resampled(row: Row, side: int) -> Mapping[str, np.ndarray[Any, Any]]:
+    """Means of RESAMPLES draws of as many runs with replacement, each taken as the score is: `seconds`, `epochs` or `rate`."""
+    import numpy as np
+
+    cached: dict[int, Mapping[str, Any]] = row.__dict__.setdefault("_resampled", {})
+    if side in cached:
+        return cached[side]
+    random = np.random.default_rng([SEED, side])
+    if not row.to_target:
+        values = np.array(
+            sorted((run.samples, run.train_seconds) for run in row.runs if run.samples and run.train_seconds)
+        )
+        sums = np.concatenate([values[drawn].sum(axis=1) for drawn in _draws(len(values), random)])
+        cached[side] = {"rate": sums[:, 0] / sums[:, 1]}
+        return cached[side]
+    runs, fast, slow, _ = _counted(row.runs, row.runs_failed, row.runs_required, _first_converged(row))
+    ordered = sorted((run.seconds, run.epochs or 0.0) for run in runs)
+    values = np.array(ordered)
+    means = np.concatenate(  # runs are in order of seconds, so sorted draws are too: fastest and slowest stand at the ends
+        [values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in _draws(len(runs), random)]
+    )
+    cached[side] = {"seconds": means[:, 0], **({"epochs": means[:, 1]} if all(epochs for _, epochs in ordered) else {})}
+    return cached[side]
+
+
+def _draws(runs: int, random: np.random.Generator) -> Iterator[np.ndarray[Any, Any]]:
+    """Indices of drawn runs, (resamples, runs), in blocks of bounded size with RESAMPLES rows in all."""
+    left = RESAMPLES
+    while left:
+        count = min(left, max(1, _DRAWS_AT_A_TIME // runs))
+        yield random.integers(runs, size=(count, runs))
+        left -= count
+
+
+def _intervals(
+    before: Mapping[str, np.ndarray[Any, Any]], after: Mapping[str, np.ndarray[Any, Any]]
+) -> tuple[Interval | None, Interval | None, Interval | None]:
+    import numpy as np
+
+    def interval(ratios: np.ndarray[Any, Any]) -> Interval | None:
+        if not np.isfinite(ratios).all():
+            return None
+        low, high = np.quantile(ratios, [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
+        return Interval(float(low), float(high))
+
+    with np.errstate(all="ignore"):  # a log may hold numbers whose sums overflow
+        if "rate" in before and "rate" in after:
+            return None, interval(after["rate"] / before["rate"]), None
+        if "seconds" not in before or "seconds" not in after:
+            return None, None, None
+        total = before["seconds"] / after["seconds"]
+        if "epochs" not in before or "epochs" not in after:
+            return interval(total), None, None
+        efficiency = before["epochs"] / after["epochs"]
+        return interval(total), interval(total / efficiency), interval(efficiency)
+
+
+# --- published results --------------------------------------------------------------------------------------------------
+
+
+def result_rows(runs: Frame) -> list[Row]:
+    """The results of `runs` as rows, which views go through."""
+    return list(rows(results(runs)))
+
+
+def published_results(places: tuple[Path, ...] | None = None) -> list[Row]:
+    """All published results, scored from their runs by the rules of their round; then the article's."""
+    return list(_published(places if places is not None else published_folders()))
+
+
+@functools.cache
+def _published(places: tuple[Path, ...]) -> tuple[Row, ...]:
+    return tuple(result_rows(frame(published_rows(places))))
+
+
+def find_published(name: str, option: str = "--to") -> list[Row]:
+    """The results named by `ROUND/SUBMITTER/SYSTEM`, ignoring case; ROUND or ROUND/SUBMITTER alone name all their systems.
+
+    A system may be given by the beginning of its name (`v0.5/NVIDIA/dgx1` is every `dgx1_…` of one node, not `dgx1_n24_…` or
+    `dgx1_multi_…`). Raises ValueError with the nearest names for one that does not exist.
+    """
+    listed = published_results()
+    parts = [part for part in name.strip().strip("/").lower().split("/") if part]
+    chosen = [row for row in listed if _matches_name(row.run, parts)]
+    if chosen and parts:
+        return chosen
+    names = sorted({row.run for row in listed} | {row.round for row in listed})
+    near = difflib.get_close_matches(name.lower(), [one.lower() for one in names], n=3, cutoff=0.4)
+    offered = [one for one in names if one.lower() in near] or sorted({row.round for row in listed})
+    raise ValueError(
+        f"{option} {name}: no such published result; nearest: {', '.join(offered[:3])} (all of them: suite published list)"
+    )
+
+
+def _matches_name(known: str, parts: Sequence[str]) -> bool:
+    names = known.lower().split("/", 2)
+    if len(parts) > 3 or parts[:2] != names[: len(parts[:2])]:
+        return False
+    if len(parts) < 3 or parts[2] == names[2]:
+        return True
+    rest = names[2].removeprefix(parts[2])
+    return rest != names[2] and rest.startswith(("_", "-", " ")) and not _several_nodes(rest)
+
+
+def _several_nodes(rest: str) -> bool:
+    """True for name endings such as `_n24_ngc19.05` and `_multi_ngc18.11`: clusters of the named system."""
+    word = rest[1:].split("_")[0]
+    return word == "multi" or (word[:1] == "n" and word[1:].isdigit())

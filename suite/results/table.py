@@ -1,0 +1,47 @@
+"""Every run as a row of one pandas DataFrame: our logs, logs of other programs, published results.
+
+    from suite.results import table
+    runs = table("logs/")                  # a row a run, also those that failed
+    runs = table("logs/", published=True)  # with the runs of published rounds and an article
+
+`suite.results.columns.COLUMNS` says what each column holds; `suite.results.scores.results` makes results of runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from suite.results.columns import COLUMNS, frame, row_of
+from suite.results.logs.collect import collect
+from suite.results.published import published_rows, with_system_details
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    Frame = pd.DataFrame
+
+
+def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> Frame:
+    """A row for each run below `paths`, and with `published` for each run of the published rounds and row of the article.
+
+    Equal logs stand once each, and all but the first name it in `copy_of`. Raises ValueError for a path without any log.
+    """
+    places = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
+    found = with_system_details(collect(places)) if places else []
+    return frame([*map(row_of, found), *(published_rows() if published else ())])
+
+
+def shareable(frame: Frame) -> Frame:
+    """A table as files can hold it: objects of the program left out, mappings and lists as JSON."""
+    shown = frame[[name for name in frame.columns if name not in COLUMNS or COLUMNS[str(name)].shown]].copy()
+    for name in shown.columns:
+        if shown[name].dtype != object:
+            continue
+        shown[name] = [
+            json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, (Mapping, tuple, list)) else value
+            for value in shown[name]
+        ]
+    return shown
