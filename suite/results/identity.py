@@ -88,7 +88,7 @@ _LABELS = {
 
 def facts(row: Row) -> dict[str, Any]:
     """Everything that decides what a run measures, by name: fields, then logged hyperparameters."""
-    found = {name: getattr(row, name) for name in FIELDS}
+    found = {name: getattr(row, name) for name in FIELDS if name != "rules" or row.profile}  # of others `round` says it
     logged = getattr(row, HYPERPARAMETERS) or {}
     return found | {f"{HYPERPARAMETERS}.{key}": value for key, value in logged.items() if not _is_bookkeeping(key)}
 

@@ -161,7 +161,7 @@ def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[floa
     known = [evaluation.epoch for evaluation in evaluations if evaluation.epoch is not None]
     labels = tuple(sorted(known))
     distances = [late - early for early, late in itertools.pairwise(labels)]
-    complete = len(labels) == len(evaluations) and all(0 < one and _same(one, distances[0]) for one in distances)
+    complete = len(labels) == len(evaluations) and all(one > 0 and _same(one, distances[0]) for one in distances)
     if not complete or known[-1] != labels[-1]:
         return ()
     remarks.add(evaluations[-1].line, "evaluations are not in the order of their labels, of which none is missing")
@@ -234,7 +234,7 @@ def _one_epoch_each(signs: _Signs, line: int, remarks: Remarks) -> float | None:
 def _epochs_of_equal_blocks(signs: _Signs, line: int, remarks: Remarks) -> float | None:
     """Epochs of blocks of equal size and time, one for each evaluation, between which labels rise by no more and once by less.
 
-    Google's ResNet of v0.7 rounds `steps / steps of an epoch` down: it says 38 after ten blocks of 2,502 steps, 4.0 epochs each.
+    Google's ResNet of v0.7 rounds steps over steps of an epoch down: it says 38 after ten blocks of 2,502 steps, 4.0 epochs each.
     """
     sizes = {number(block.metadata.get("epoch_count")) for block in signs.blocks}
     size = sizes.pop() if len(sizes) == 1 else None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from suite.results import read
 from suite.results.logs.events import number
 from suite.results.logs.lenient_json import read_lenient_json
-from suite.results.logs.lines import MAX_LINE_BYTES, MAX_PROBLEMS, _LogFile
+from suite.results.logs.lines import MAX_LINE_BYTES, MAX_PROBLEMS, LogFile
 from tests.helpers import examples
 from tests.suite.results.fake_logs import KEYS, START_MS, demo_log, line, write
 
@@ -600,7 +600,7 @@ def test_loose_notation_reads_what_python_prints(value):
 
 def test_no_more_is_read_than_the_file_held_when_it_was_opened(tmp_path):
     path = write(tmp_path / "result_0.txt", b"x" * 5000)
-    file = _LogFile()
+    file = LogFile()
     with open(path, "rb") as stream:
         file.size = 3000
         assert sum(map(len, file._blocks(stream))) == 3000
