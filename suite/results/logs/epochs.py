@@ -234,7 +234,7 @@ def _one_epoch_each(signs: _Signs, line: int, remarks: Remarks) -> float | None:
 def _epochs_of_equal_blocks(signs: _Signs, line: int, remarks: Remarks) -> float | None:
     """Epochs of blocks of equal size and time, one for each evaluation, between which labels rise by no more and once by less.
 
-    Google's ResNet of v0.7 rounds steps over steps of an epoch down: it says 38 after ten blocks of 2,502 steps, 4.0 epochs each.
+    Google's ResNet of v0.7 rounds steps over steps of an epoch down: it says 38 after ten blocks of 2,502 steps, 40.0 epochs.
     """
     sizes = {number(block.metadata.get("epoch_count")) for block in signs.blocks}
     size = sizes.pop() if len(sizes) == 1 else None

@@ -206,3 +206,67 @@ def test_two_ends_that_contradict_each_other_are_a_problem(tmp_path):
     reading = reading_of(tmp_path, new_log([1, 2, 3], stops=stops))
     assert reading.record.status == "failed"
     assert "contradicts another one about success" in said(reading)
+
+
+def mllog(seconds, key, value=None, **metadata):
+    return ":::MLLOG " + json.dumps(
+        {"time_ms": 1000 * (START + seconds), "key": key, "value": value, "metadata": metadata}
+    )
+
+
+def modern_log(evaluations, blocks=(), starts=(), status="success", benchmark="resnet"):
+    """A v0.7 log: (seconds, label) of evaluations, of which the last is good; (seconds, label, epochs) of blocks."""
+    lines = [mllog(-1, "submission_benchmark", benchmark), mllog(0, "run_start")]
+    lines += [mllog(time, "block_start", first_epoch_num=label, epoch_count=size) for time, label, size in blocks]
+    lines += [mllog(time, "epoch_start", epoch_num=label) for time, label in starts]
+    for time, label in evaluations:
+        lines.append(mllog(time, "eval_accuracy", 0.76 if label == evaluations[-1][1] else 0.1, epoch_num=label))
+    return [*lines, mllog(evaluations[-1][0] + 1, "run_stop", status=status)]
+
+
+ROUNDED = [(190.5 + 184.2 * index, label) for index, label in enumerate((3, 6, *range(10, 39, 4)))]
+"""Google's tpu-v4-16 of v0.7: blocks of 2,502 steps, of 625.6 each epoch."""
+AFTER = [(2212.1 + index, label) for index, label in enumerate(range(0, 45, 4))]
+"""Graphcore's ipu-pod16 of v1.0: checkpoints from 0, the untrained model, to 44 after the training."""
+
+
+def blocks_of(evaluations, size, first=0):
+    ends = [time for time, _ in evaluations[:-1]]
+    return [(time, first + size * index, size) for index, time in enumerate((0.0, *ends))]
+
+
+@pytest.mark.parametrize(
+    ("log", "epochs", "text"),
+    [
+        (modern_log(ROUNDED, blocks_of(ROUNDED, 4)), 40, "10 equal blocks of 4 epochs are counted"),
+        (modern_log(ROUNDED, [(0.0, 0, 3), *blocks_of(ROUNDED, 4)[1:]]), 38, ""),
+        (modern_log([(140.0, 3), *ROUNDED[1:]], blocks_of(ROUNDED, 4)), 38, ""),
+        (modern_log(ROUNDED, [(0.0, 1, 1), *[(time, label + 1, 1) for time, label in ROUNDED[:-1]]]), 38, ""),
+        (modern_log(AFTER, [(25.0, 1, 44)], [(25.0 + 49 * epoch, epoch + 1) for epoch in range(44)]), 44, ""),
+        (modern_log([(1, 1), (2, 2), (2.5, 5), (3, 3), (4, 4), (5, 6)]), 6, "not in the order of their labels"),
+        (modern_log([(1, 1), (2, 2), (2.5, 6), (3, 3), (5, 7)]), None, "contradict each other"),
+        (modern_log([(-90.0, 3), *[(4.0 * label, label) for label in (4, 8, 12)]]), 12, "before run_start is not used"),
+    ],
+)
+def test_shapes_of_published_logs(tmp_path, log, epochs, text):
+    reading = reading_of(tmp_path, log)
+    assert (reading.record.status, reading.record.epochs_to_target) == ("success", epochs)
+    assert text in said(reading)
+
+
+def test_evaluations_of_v05_that_overtook_each_other(tmp_path):
+    """Intel's Caffe of v0.5: labels from -1, no start of the first epoch, and evaluations 2 and 3 done after 4."""
+    order = [-1, 0, 1, 4, 2, 3, 5]
+    lines = [v05(0, "run_start"), v05(0, "eval_target", 0.749)]
+    for index, label in enumerate(order):
+        lines += [v05(EPOCH * index + 1, "train_epoch", index - 1)] if index else []
+        value = {"epoch": label, "value": 0.75 if label == 5 else 0.1}
+        lines.append(v05(EPOCH * (index + 1), "eval_accuracy", value))
+    lines.append(v05(EPOCH * len(order), "run_stop", {"success": True}))
+    assert reading_of(tmp_path, lines).record.epochs_to_target == 7
+
+
+@pytest.mark.parametrize(("status", "read_as"), [("fail", "failed"), ("failed", "failed"), ("abort", "aborted")])
+def test_words_for_no_success(tmp_path, status, read_as):
+    record = reading_of(tmp_path, modern_log([(1, 1), (2, 2)], status=status, benchmark="other")).record
+    assert (record.status, record.finished) == (read_as, False)
