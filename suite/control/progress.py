@@ -68,7 +68,7 @@ class Progress:
                 f"step {beat.step:,}",
                 f"{rate:,.0f} {self.run_spec.identity['sample_unit']}/s since the last line",
             ]
-        self._print(f"{'  '.join(parts)}  {now - self._begin:.0f} s")
+        self._print(f"{'  '.join(parts)}  {now - self._begin:.0f} s since launch")
 
     def _print(self, line: str) -> None:
         self.console.print(escape(line), highlight=False)
@@ -84,7 +84,7 @@ class Progress:
             seconds = time.monotonic() - self._begin
             wait = 100 * block["data_wait_seconds"] / max(block["train_seconds"], 1e-9)
             line = f"  epoch {block['first_epoch'] + block['epochs'] - 1}  {speed}{quality}  data wait {wait:.0f} %"
-            self._print(f"{line}  {seconds:.1f} s")
+            self._print(f"{line}  {seconds:.1f} s since launch")
 
     def _quality(self, quality: dict[str, float]) -> str:
         targets = self.run_spec.settings.targets

@@ -104,7 +104,7 @@ def test_a_long_epoch_prints_a_line_a_minute_without_a_terminal(tmp_path, monkey
         for now[0] in range(0, 181, 5):
             shown.update([Beat(0, 1, "train", step=int(now[0]), samples=int(32 * now[0]))])
     assert stream.getvalue().splitlines() == [
-        f"  train  step {step}  32 images/s since the last line  {step} s" for step in (60, 120, 180)
+        f"  train  step {step}  32 images/s since the last line  {step} s since launch" for step in (60, 120, 180)
     ]
 
 
@@ -123,6 +123,6 @@ def test_a_rate_counts_from_the_line_of_a_block_too(tmp_path, monkeypatch):
                 (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
             shown.update([Beat(0, 1, "train", step=int(now[0]), samples=int(32 * now[0]))])
     assert stream.getvalue().splitlines() == [
-        "  epoch 1  32 images/s  data wait 0 %  30.0 s",
-        "  train  step 90  32 images/s since the last line  90 s",
+        "  epoch 1  32 images/s  data wait 0 %  30.0 s since launch",
+        "  train  step 90  32 images/s since the last line  90 s since launch",
     ]
