@@ -30,9 +30,10 @@ BOOKKEEPING = ("seed", "run_set_random_seed", "global_batch_size", "power_measur
 _BOOKKEEPING_PREFIXES = ("submission_", "suite_", "power_")
 
 HYPERPARAMETERS = "hyperparameters"
+_WITH_DEVICES = (*(item.name for item in fields(LoggedSettings) if item.metadata["of_size"]), HYPERPARAMETERS)
 _FOLLOWS: Mapping[str, tuple[str, ...]] = {
-    "gpus": ("nodes", "batch_size_global", HYPERPARAMETERS),
-    "nodes": ("devices", "batch_size_global", HYPERPARAMETERS),
+    "gpus": _WITH_DEVICES,
+    "nodes": _WITH_DEVICES,
     "batch": ("batch_size_global", "hyperparameter_set", HYPERPARAMETERS),
     "lr_scaling": (HYPERPARAMETERS,),
     "device": (

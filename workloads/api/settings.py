@@ -1,7 +1,7 @@
 """What decides what a run computes: hyperparameters with their sources, defaults of a profile, and the settings of a run.
 
-A setting is written once, as a field here: its metadata say how it is typed, whether it is logged, whether it tells rows of a
-table from each other, and whether a resumed sweep must agree on it. Log writer, log reader, tables, comparisons, resuming and
+A setting is written once, as a field here: its metadata say how it is typed, whether it is logged, whether runs that differ in it
+are other experiments, and whether a resumed sweep must agree on it. Log writer, log reader, tables, comparisons, resuming and
 packaging derive their lists from these fields.
 """
 
@@ -66,9 +66,8 @@ def setting(
     typed: str = "",
     logged: bool = True,
     row: bool = True,
-    family: bool = True,
+    of_size: bool = False,
     resume: bool = True,
-    table: bool = False,
     hashed: bool | None = None,
 ) -> Any:
     """A field of Settings.
@@ -76,12 +75,11 @@ def setting(
     typed: the key on the command line that sets it; empty: it follows from others. Planning takes the value as it is typed,
         unless it decides on another, and packages type it again.
     logged: it stands in the log's `suite_run`.
-    row: runs that differ in it never share a row of a table.
-    family: rows that differ in it never give a speedup; False for what follows from the number of devices.
+    row: runs that differ in it are other experiments (suite.results.identity).
+    of_size: it follows from the number of devices, and may differ in a speedup.
     resume: a resumed sweep must agree on it.
-    table: runs that differ in it never share a table.
     """
-    metadata = {"typed": typed, "logged": logged, "row": row, "family": family, "resume": resume, "table": table}
+    metadata = {"typed": typed, "logged": logged, "row": row, "of_size": of_size, "resume": resume}
     if isinstance(default, dict):
         return field(default_factory=dict, hash=hashed, metadata=metadata)
     return field(default=default, hash=hashed, metadata=metadata)
@@ -135,15 +133,15 @@ class LoggedSettings:
     framework: str = setting("", typed="framework")
     device: str = setting("", typed="device")
     """`cpu` or `cuda`."""
-    devices: int | None = setting(None, typed="gpus", family=False)
+    devices: int | None = setting(None, typed="gpus", of_size=True)
     """Devices over all nodes."""
-    nodes: int | None = setting(None, typed="nodes", family=False)
+    nodes: int | None = setting(None, typed="nodes", of_size=True)
     cores_per_device: int | None = setting(None)
     threads_per_device: str = setting("auto", typed="cpu.threads_per_device")
     """A number; `auto`: one thread for each core, and fewer in a demo whose cores others use (`suite_condition` tells)."""
-    batch_rule: str = setting("", typed="batch", table=True)
+    batch_rule: str = setting("", typed="batch")
     """`set`, `global:N` or `per_device:N`: strong and weak scaling never share a table row."""
-    batch_size_global: int | None = setting(None, family=False)
+    batch_size_global: int | None = setting(None, of_size=True)
     """In the workload's `batch_unit`."""
     lr_scaling: str = setting("", typed="lr_scaling")
     """`none`, `linear`, `sqrt`, or `set` (as the hyperparameter set says)."""
@@ -163,13 +161,13 @@ class LoggedSettings:
     """`target`, `epochs:N`, `samples:N` or `steps:N`."""
     max_epochs: int | None = setting(None)
     """After so many a run that has not reached its target ends; None: of a fixed length, or an older log."""
-    mode: str = setting("train", typed="mode", table=True)
+    mode: str = setting("train", typed="mode")
     """`train`, `forward_backward`, `forward` or `inference`: see suite/worker/loop.py."""
     timing_warmup_steps: int = setting(0, typed="timing.warmup_steps")
     """Steps at the start of the run that are left out of times and throughput."""
     timing_each: str = setting("stretch", typed="timing.each")
     """`steps`: each is timed by itself, which costs a wait after it; `stretch`: many at once."""
-    update: str = setting("sync", typed="update.kind", table=True)
+    update: str = setting("sync", typed="update.kind")
     """`sync`: one update by the summed gradients of all devices; `async`: one by those of each, on a server."""
     straggler_ms: int = setting(0, typed="update.straggler_ms")
     """Milliseconds that the last device sleeps in each of its steps."""
