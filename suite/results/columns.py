@@ -29,8 +29,6 @@ if TYPE_CHECKING:  # half a second to import, which only commands that print tab
 
 OURS = "ours"
 """`round` of this suite's own runs."""
-_PASSES = {"train": 3, "forward_backward": 3, "forward": 1, "inference": 1}
-"""Multiply-adds of a step over those of a forward pass: the backward pass has two for each."""
 Combine = Callable[[Sequence[Row], str], Any]
 """What a result has of a column, from the rows of its runs and the column's name."""
 
@@ -214,9 +212,9 @@ def _setting(name: str) -> Callable[[Run, RunRecord | None], Any]:
 
     def value(run: Run, record: RunRecord | None) -> Any:
         found = untold if run.settings is None else getattr(run.settings, name)
-        return (
-            workload_name(found) if name == "workload" else tuple(sorted(found)) if isinstance(found, tuple) else found
-        )
+        if name == "workload":
+            return workload_name(found)
+        return tuple(sorted(found)) if name in ("labels", "deviations") else found  # a cell's keys have an order
 
     return value
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import COLUMNS, frame, known, rows
@@ -545,7 +546,12 @@ def _intervals(
 
 def result_rows(runs: Frame) -> list[Row]:
     """The results of `runs` as rows, which views go through."""
-    return list(rows(results(runs)))
+    return results_of(rows(runs))
+
+
+def results_of(runs: Iterable[Row]) -> list[Row]:
+    """The same of rows that are no table, as the runs of one cell of a study."""
+    return [SimpleNamespace(**_result(members)) for members in experiments(runs)]
 
 
 def published_results(places: tuple[Path, ...] | None = None) -> list[Row]:
