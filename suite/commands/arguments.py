@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from suite.control.machines.launchers import Launch
+    from suite.results.price import Prices
+    from suite.results.views.section import View
 
 _MOST_DEVICES = 1_000_000
 
@@ -31,12 +34,62 @@ def add_measured(parser: argparse.ArgumentParser) -> None:
 
 
 def add_price(parser: argparse.ArgumentParser) -> None:
-    """`--price-per-device-hour`, which `suite.results.score.price.parse_prices` reads."""
+    """`--price-per-device-hour`, which `prices` reads."""
     parser.add_argument(
         "--price-per-device-hour",
         metavar="PRICE",
         help="cost of each result: 2.5 for every device, or v100=2.48,a100=4.10 by part of the device's name",
     )
+
+
+def prices(args: argparse.Namespace) -> Prices | None:
+    """The prices that were typed. Raises ValueError (one line) for anything but prices."""
+    from suite.results.price import parse_prices
+
+    return None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """`--format` and `--output`, which `write` follows."""
+    from suite.results.render.document import FORMATS
+
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default=FORMATS[0],
+        help="markdown (default), or every column as csv, json or parquet",
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write to FILE, which must not exist yet")
+
+
+def check_output(args: argparse.Namespace) -> None:
+    """Before anything is read. Raises ValueError for an output that `write` would refuse."""
+    if args.output is not None and args.output.exists():
+        raise ValueError(f"--output {args.output} exists and is not overwritten; give another path")
+    if args.output is None and args.format == "parquet" and sys.stdout.isatty():
+        raise ValueError("--format parquet is not text: add --output FILE, or send it into a file")
+
+
+def write(view: View, args: argparse.Namespace) -> None:
+    """Print the view, or write it to a new file, as `add_format` was answered. Raises ValueError where that cannot be."""
+    from suite.results.render.document import document
+
+    check_output(args)
+    made = document(view, args.format)
+    if args.output is None and isinstance(made, str):
+        print(made, end="")
+        return
+    content = made.encode() if isinstance(made, str) else made
+    if args.output is None:
+        sys.stdout.buffer.write(content)
+        return
+    try:
+        with open(args.output, "xb") as stream:
+            stream.write(content)
+    except OSError as error:
+        raise ValueError(
+            f"--output {args.output} cannot be written ({error.strerror}); give the path of a new file"
+        ) from error
 
 
 def add_machines(parser: argparse.ArgumentParser) -> None:
