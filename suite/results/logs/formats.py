@@ -23,18 +23,15 @@ LINE_MARKS = (b":::ML", b"MLPerf: ")
 _MLL_HEAD = re.compile(r"\s+([0-9]+(?:\.[0-9]+)?)\s+([^\s:{]+)\s*:\s*")
 _V05_HEAD = re.compile(r"\s+(\S+)\s+([0-9]+(?:\.[0-9]+)?)\s+\(([^)]*)\)\s+([^\s:]+)[ \t]*(:(?!::)\s*)?")
 _DATED = re.compile(r"([a-z_]+) \[([0-9]{2}/[0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})\], (\w+)(?::\s*|(?=,|\s*$))")
+_SPACE = re.compile(r"\s*")
 _SCAN: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 """What `raw_decode` calls; it raises StopIteration where no value begins."""
 _NO_METADATA: Mapping[str, Json] = {}
-_PLACE = ("file", "lineno")
-"""Metadata of every record that nothing reads: the place in the program that wrote it."""
 
 
 def _lenient_value(text: str, start: int) -> tuple[Json, int, str]:
     """(value at `start` after white space, position after it, what was tolerated; empty: it is JSON)."""
-    begin = start
-    while text[begin : begin + 1].isspace():
-        begin += 1
+    begin = _SPACE.match(text, start).end()  # type: ignore[union-attr]
     try:
         value, end = _SCAN(text, begin)
     except (json.JSONDecodeError, StopIteration) as broken:
@@ -53,9 +50,9 @@ def _metadata(value: Json) -> Mapping[str, Json]:
         return _NO_METADATA
     if not isinstance(value, dict):
         raise ValueError("metadata is not an object")
-    for name in _PLACE:
-        value.pop(name, None)
-    return {sys.intern(name): item for name, item in value.items()} if value else _NO_METADATA
+    value.pop("file", None)  # the place in the program that wrote the record: nothing reads it
+    value.pop("lineno", None)
+    return value or _NO_METADATA
 
 
 def _with_zero_time_remark(time_ms: float, remark: str) -> str:

@@ -201,7 +201,7 @@ def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Proble
         text, odd = raw.decode("latin-1").rstrip(), True
     position = failures = 0
     after = ""
-    while (token := RECORD_START.search(text, position)) is not None:
+    while position < len(text) and (token := RECORD_START.search(text, position)) is not None:
         name = token[1] or token[2]
         try:
             event, position = PARSERS[name](text, token.start(), token.end(), line)

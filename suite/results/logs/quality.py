@@ -86,14 +86,19 @@ def bleu_targets_in_log_scale(
 
 
 def read_evaluations(
-    events: Sequence[Event], clock: RunClock, targets: Mapping[str, float], benchmark: str, remarks: Remarks
+    events: list[Event], clock: RunClock, targets: Mapping[str, float], benchmark: str, remarks: Remarks
 ) -> tuple[Evaluation, ...]:
-    """The evaluations up to the end of the run, in order of time; what is left out or tolerated goes to `remarks`."""
+    """The evaluations of the run, in order of time; what is left out or tolerated goes to `remarks`.
+
+    Empties `events`, the `epoch_start` and `eval_accuracy`: a log may hold a million, too many to keep in both forms.
+    """
     begin = clock.start.time_ms if clock.start else 0.0
     evaluations: list[Evaluation] = []
     begun: set[float] = set()
-    relevant = (event for event in events if event.key in ("epoch_start", "eval_accuracy"))
-    for event in sorted(relevant, key=lambda event: event.time_ms):
+    events.sort(key=lambda event: event.time_ms)
+    events.reverse()
+    while events:
+        event = events.pop()
         epoch = number(event.metadata.get("epoch_num"))
         if event.key == "epoch_start":
             begun.add(event.mark if epoch is None else epoch)

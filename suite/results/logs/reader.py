@@ -23,7 +23,7 @@ from suite.results.logs.quality import (
     run_status,
     targets_of_run,
 )
-from suite.results.logs.record import Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
+from suite.results.logs.record import NO_FIGURES, Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
 from suite.results.names import workload_name
 from suite.results.text import clean
 from workloads.api import Json
@@ -38,15 +38,9 @@ STRUCTURAL_KEYS = frozenset(
             ALL_REDUCE,
             TRAFFIC_EVENT,
             "suite_staleness",
-            "seed",
-            "run_set_random_seed",
             "cache_clear",
-            "init_start",
-            "init_stop",
-            "run_start",
-            "run_stop",
-            "run_final",
         ),
+        *("seed", "run_set_random_seed", "init_start", "init_stop", "run_start", "run_stop", "run_final"),
         *("block_start", "block_stop", "epoch_start", "epoch_stop", "train_loop", "tracked_stats"),
         *("eval_start", "eval_stop", "eval_accuracy", "eval_result", "quality_target"),
     }
@@ -64,7 +58,8 @@ def read(path: str | Path) -> Reading:
     """
     path = Path(path)
     file = read_file(path)
-    return interpret(path, file.events, file.sorted_problems(), file.digest)
+    problems, digest = file.sorted_problems(), file.digest
+    return interpret(path, vars(file).pop("events"), problems, digest)
 
 
 def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str = "") -> Reading:
@@ -82,10 +77,12 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     settings = _settings(first, "retinanet" if is_retinanet(benchmark, first) else benchmark, log_format, problems)
     targets, source = targets_of_run(settings, log_format, first, remarks)
     clock = _clock(events, benchmark, log_format, problems)
-    evaluations = read_evaluations(events, clock, targets, benchmark, remarks)
+    relevant = [event for event in events if event.key in ("epoch_start", "eval_accuracy")]
+    events = [event for event in events if event.key != "eval_accuracy"]
+    evaluations = read_evaluations(relevant, clock, targets, benchmark, remarks)
     targets = bleu_targets_in_log_scale(targets, source, evaluations, remarks)
     status, reason = "unreadable", problems[0].text if problems else "the file holds no record"
-    if events:
+    if log_format:
         status, reason = run_status(clock, settings, targets, evaluations, problems)
     throughput = [_throughput(event) for event in events if event.key == "tracked_stats"]
     odd = first_odd_value((clock.start, clock.end), clock.seconds, evaluations, throughput, workload_name(benchmark))
@@ -302,10 +299,11 @@ def _how(event: Event | None) -> str:
     return said[:100] if isinstance(said, str) else ""
 
 
-def _numbers(value: Json) -> dict[str, float]:
+def _numbers(value: Json) -> Mapping[str, float]:
     """The numbers of an object by name; anything else is left out."""
-    items = value.items() if isinstance(value, dict) else ()
-    read = {str(name)[:100]: number(item) for name, item in list(items)[:64]}
+    if not isinstance(value, dict):
+        return NO_FIGURES
+    read = {str(name)[:100]: number(item) for name, item in list(value.items())[:64]}
     return {name: item for name, item in read.items() if item is not None}
 
 
