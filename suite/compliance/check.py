@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from suite.compliance import rule_files, rulesets
-from suite.compliance.complaints import MISSING, Complaint, explain
+from suite.compliance.complaints import MISSING, Complaint, asked_otherwise, changed_target, explain, of_training
 from suite.compliance.rulesets import RULES_FOLDER, Rules
 from suite.results.logs.collect import NOT_ENDED, RUNNING, filed_status
 from suite.results.logs.events import Event, Problem
@@ -75,6 +75,11 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if record.status == "truncated":  # what else is missing follows from the cut
         complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     profile = record.settings.profile
+    if asked := asked_otherwise(record):
+        complaints = [item for item in complaints if not of_training(item)] + [asked] * (profile == "reference")
+    elif chosen.file is not None or profile == "reference":  # other demos have targets of their own
+        changed = changed_target(record)
+        complaints = [replace(item, do=changed) if changed and _of_target(item) else item for item in complaints]
     if record.status == "success" and profile not in ("", "reference") and chosen.file is None:
         missed = [item for item in complaints if _of_target(item)]
         complaints = [item for item in complaints if item not in missed]
@@ -84,7 +89,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     return Verdict(
         path,
         passed,
-        _verdict_text(passed, record, complaints),
+        f"log format valid; {asked.do}" if passed and asked else _verdict_text(passed, record, complaints),
         name,
         tuple(complaints),
         remarks,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from suite.results.logs.events import Event, number
+from suite.results.logs.record import RunRecord
 from suite.results.text import clean
 
 
@@ -49,6 +50,8 @@ _WHAT_TO_DO: Mapping[str, str] = {
     "submission_division": "log closed or open; the suite derives it from the settings",
     "global_batch_size": "log the samples per optimizer step over all devices",
 }
+_OF_TRAINING = ("run_stop", "eval_accuracy", "eval_start", "eval_stop", "epoch_start", "epoch_stop")
+"""Keys that say whether and how the target was reached."""
 _KEYS_OF_EVENTS = ("run_stop", "eval_accuracy", "cache_clear")
 """Keys that are missing if something did not happen, rather than was not logged."""
 _TESTS_IN_WORDS: Mapping[str, str] = {
@@ -88,6 +91,41 @@ def explain(message: str, events: Sequence[Event], hints: Mapping[str, Mapping[s
             "", 0, "a value or metadata of another type than the rule expects", test, "repair the program that logs"
         )
     return Complaint("", 0, clean(message, 300), "the rule to hold", "see the rule file")
+
+
+def asked_otherwise(record: RunRecord) -> Complaint | None:
+    """The complaint on a run that did what was asked of it, which was not to reach the target; None for any other."""
+    settings = record.settings
+    if not settings.profile or settings.to_target or not record.finished:
+        return None
+    asked = f"stop={clean(settings.stop, 40)}" if settings.stop != "target" else f"mode={clean(settings.mode, 40)}"
+    kind, _, count = settings.stop.partition(":")
+    what = (
+        f"{'one' if count == '1' else clean(count, 20)} {kind[:-1] if count == '1' else kind}"
+        if count
+        else "other work"
+    )
+    do = (
+        f"{asked} asked for {clean(what, 40)}, not for the target: fine as a throughput run, no result by the rules; "
+        f"type {'stop=target' if count else 'mode=train'} for one"
+    )
+    return Complaint("suite_run", 0, asked, "a run to the target", do)
+
+
+def of_training(complaint: Complaint) -> bool:
+    """True for what follows from a run's not having been asked for the target."""
+    return complaint.key in _OF_TRAINING
+
+
+def changed_target(record: RunRecord) -> str:
+    """What to do about a target that is not that of the rules, as the run's deviations tell; empty where it is."""
+    told = next((text for text in record.settings.deviations if text.startswith("targets ")), "")
+    given, _, rules = told.removeprefix("targets ").removesuffix(" or above").partition(", not ")
+    if not rules:
+        return ""
+    if given.count(" ") == 1:  # one metric: its name says nothing new
+        given, rules = given.split()[-1], rules.split()[-1]
+    return f"target {clean(given, 60)} was typed, the rules ask {clean(rules, 60)}: leave workload.target out"
 
 
 def _check_failed(

@@ -19,6 +19,7 @@ _ALIASES: Mapping[str, str] = {
 WORKLOAD_TITLES: Mapping[str, str] = {
     "resnet50": "Image classification (ResNet-50)",
     "ssd": "Object detection, light (SSD)",
+    "retinanet": "Object detection (RetinaNet)",
     "maskrcnn": "Object detection, heavy (Mask R-CNN)",
     "gnmt": "Translation, recurrent (GNMT)",
     "transformer": "Translation (Transformer)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 _MASK_RCNN = {"BBOX": 0.377, "SEGM": 0.339}
@@ -50,6 +51,31 @@ def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) 
         return 1.0
     known = target if target is not None else max(values, default=0.0)
     return 100.0 if 0.0 < known <= 1.0 else 1.0
+
+
+_TARGET_TOLERANCE = 2.0**-23
+"""Relative difference up to which two targets are one: the rounding of a float32, and no more: 0.6349996 is not 0.635."""
+
+
+def in_points(targets: Mapping[str, float], workload: str) -> dict[str, float]:
+    """Targets by metric; BLEU in points, whatever the log calls it."""
+    fraction = workload in BLEU_WORKLOADS and all(0 < value <= 1 for value in targets.values())
+    return {name: value * (100.0 if fraction else 1.0) for name, value in targets.items()}
+
+
+def same_targets(one: Mapping[str, float], other: Mapping[str, float], workload: str) -> bool | None:
+    """Whether two targets of a workload are the same quality; None if one is not known.
+
+    A single target is compared by its value (logs of the rounds name the metric differently), several by name.
+    """
+    first, second = in_points(one, workload), in_points(other, workload)
+    if not first or not second:
+        return None
+    if len(first) == len(second) == 1:
+        first, second = dict.fromkeys(second, *first.values()), second
+    return first.keys() == second.keys() and all(
+        math.isclose(first[name], second[name], rel_tol=_TARGET_TOLERANCE) for name in first
+    )
 
 
 METRIC_NAMES: Mapping[str, str] = {

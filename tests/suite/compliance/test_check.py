@@ -11,7 +11,7 @@ from suite.commands import check
 from suite.compliance.check import RULES_FOLDER, check_file, find_rule_file
 from suite.compliance.complaints import condition_text
 from suite.compliance.rulesets import installed
-from tests.suite.results.fake_logs import SUITE_RUN
+from tests.suite.results.fake_logs import SUITE_RUN, demo_log, write
 from tests.suite.results.fake_logs import line as record_line
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "logs"
@@ -282,6 +282,25 @@ def test_a_demo_that_reached_its_own_target_needs_no_other(tmp_path, profile, st
     remark = "a demo run need not reach MLPerf's target: at least 0.230 and below 1.0"
     assert verdict.remarks == ((remark,) if verdict.passed else ())
     assert verdict.passed or any(item.key == "eval_accuracy" for item in verdict.complaints)
+
+
+@pytest.mark.parametrize(("profile", "passed"), [("demo", True), ("reference", False)])
+def test_a_run_of_fixed_length_is_judged_as_one(tmp_path, profile, passed):
+    log = write(tmp_path / "result_0.txt", demo_log(qualities=(0.16,), stop="epochs:1", profile=profile))
+    verdict = check_file(log, rules="ncf_demo")
+    asked = "stop=epochs:1 asked for one epoch, not for the target: fine as a throughput run, no result by the rules"
+    assert verdict.passed is passed
+    assert verdict.text == (f"log format valid; {asked}; type stop=target for one" if passed else "1 complaint")
+    assert [item.do for item in verdict.complaints] == ([] if passed else [f"{asked}; type stop=target for one"])
+    missed = check_file(write(tmp_path / "result_1.txt", demo_log(qualities=(0.16,))))
+    assert {item.key for item in missed.complaints} == {"run_stop", "eval_accuracy"}
+
+
+def test_a_changed_target_is_told(tmp_path):
+    deviations = ["data set ml-demo, not ml-20m", "targets hr_at_10 0.5, not hr_at_10 0.635 or above"]
+    lines = demo_log((0.3, 0.59), status="success", targets={"hr_at_10": 0.5}, deviations=deviations)
+    (complaint,) = check_file(write(tmp_path / "result_0.txt", lines)).complaints
+    assert complaint.do == "target 0.5 was typed, the rules ask 0.635: leave workload.target out"
 
 
 @pytest.mark.parametrize("key", ["init_start", "opt_weight_decay", "eval_start"])

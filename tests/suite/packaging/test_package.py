@@ -22,6 +22,7 @@ from suite.packaging.recorded_machine import description_fields, recorded_machin
 from suite.packaging.scripts import write_scripts
 from suite.packaging.write import PackageOptions, package
 from suite.plan.settings import resolve_settings
+from suite.results.identity import value_text
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
 from suite.worker.identity import log_identity
@@ -160,13 +161,24 @@ def test_mixed_runs_are_refused_with_both_values(tmp_path, key, value):
     our_run(tmp_path / "logs" / "job", 0)
     our_run(tmp_path / "logs" / "job", 1, {**SUITE_RUN, key: value})
     text = refused([tmp_path / "logs"], tmp_path / "out", f"{key}: .*package them separately")
-    assert json.dumps(value) in text
+    assert f", {value_text(key, value)} in " in text
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "key", "values"),
+    [("resnet", "sgd_opt_base_learning_rate", (6, 9.9)), ("ssd", "max_samples", (1, 7))],
+)
+def test_any_other_logged_key_makes_another_result(tmp_path, benchmark, key, values):
+    """Also keys that begin with neither `opt_` nor `model_`; in one line with both values."""
+    logs = log_set(tmp_path / "logs", benchmark)
+    derived(logs[3], logs[3], 1, 5, **{key: values[1]})
+    refused([tmp_path / "logs"], tmp_path / "out", f"{key}: {values[0]} in .*, {values[1]} in .*result_3.txt")
 
 
 def test_mixed_batches_in_logs_of_others_are_refused(tmp_path):
     logs = log_set(tmp_path / "logs", "resnet")
     derived(logs[2], logs[2], 1, 999, global_batch_size=1632)
-    refused([tmp_path / "logs"], tmp_path / "out", "batch_size_global: 3264 in .*, 1632 in .*result_2.txt")
+    refused([tmp_path / "logs"], tmp_path / "out", "batch_size_global: 3,264 in .*, 1,632 in .*result_2.txt")
 
 
 def test_two_copies_of_a_run_are_refused(tmp_path):
@@ -184,11 +196,9 @@ def test_equal_seeds_are_refused(tmp_path):
 
 
 def test_a_run_that_breaks_a_rule_is_refused(tmp_path):
-    logs = log_set(tmp_path / "logs", "ssd")
-    derived(logs[2], logs[2], 1, 7, max_samples=7)
-    refused(
-        [tmp_path / "logs"], tmp_path / "out", "result_2.txt fails the rules .*max_samples: 7, needed: one of 1, 50"
-    )
+    log_set(tmp_path / "logs", "ssd", max_samples=7)
+    needed = "result_0.txt fails the rules .*max_samples: 7, needed: one of 1, 50"
+    refused([tmp_path / "logs"], tmp_path / "out", needed)
 
 
 def test_a_log_that_cannot_be_read_in_part_is_refused(tmp_path):
