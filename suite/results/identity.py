@@ -144,12 +144,20 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150) -> list[str]:
 
 def differences_text(one: Row, other: Row, *aside: str) -> str:
     """`differences` in words: `learning rate 0.002 and 0.006`; empty where nothing differs."""
-    found = differences(one, other, *aside)
-    texts = (
+    return _in_words(one, other, differences(one, other, *aside))
+
+
+def hyperparameters_text(one: Row, other: Row) -> str:
+    """The logged hyperparameters alone in which two rows differ, in words."""
+    found = differences(one, other, known=True)
+    return _in_words(one, other, {name: pair for name, pair in found.items() if name.startswith(HYPERPARAMETERS)})
+
+
+def _in_words(one: Row, other: Row, found: Mapping[str, tuple[Any, Any]]) -> str:
+    return "; ".join(
         f"{label(name)} {value_text(name, first, one)} and {value_text(name, second, other)}"
         for name, (first, second) in found.items()
     )
-    return "; ".join(texts)
 
 
 def label(name: str) -> str:

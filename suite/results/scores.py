@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import COLUMNS, frame, known, rows
-from suite.results.identity import FIELDS, HYPERPARAMETERS, Row, differences, differences_text, key
+from suite.results.identity import FIELDS, HYPERPARAMETERS, Row, differences, hyperparameters_text, key
 from suite.results.logs.record import RunSettings
 from suite.results.published import published_folders, published_rows
 from suite.results.targets import RUNS_REQUIRED
@@ -262,7 +262,8 @@ def shared_labels(results: Iterable[Row]) -> list[str]:
 
 def figure(row: Row) -> float | None:
     """What a result is judged by: seconds to target, or samples per second of a run of fixed length; None without."""
-    return (row.seconds if row.to_target else row.samples_per_second) or None
+    found: float | None = row.seconds if row.to_target else row.samples_per_second
+    return found or None
 
 
 # --- ratios between two results -----------------------------------------------------------------------------------------
@@ -309,7 +310,7 @@ class Ratio:
         """Throughput over the ratio of devices: 1 is linear scaling."""
         if self.throughput is None or not self.before.devices or not self.after.devices:
             return None
-        return self.throughput * self.before.devices / self.after.devices
+        return self.throughput * float(self.before.devices / self.after.devices)
 
     @property
     def scaling(self) -> str:
@@ -330,8 +331,8 @@ class Ratio:
     @property
     def flags(self) -> tuple[str, ...]:
         """What else differs, and what so few runs cannot show."""
-        differ = differences_text(self.before, self.after, *(("gpus",) if self.scaling != "strong" else ()))
-        found = [f"differs: {differ}"] if self.scaling != "strong" and differ else []
+        own = hyperparameters_text(self.before, self.after)
+        found = [f"differs too: {own}"] if own else []
         if (self.before.nodes or 1) != (self.after.nodes or 1):
             found.append("across nodes: the network between them counts")
         return (*found, *([self.chance] if self.chance else []))
@@ -446,7 +447,7 @@ def _may_follow(other: Row, row: Row) -> bool:
 
 
 def _hyperparameter_differences(one: Row, other: Row) -> list[str]:
-    return [name for name in differences(one, other, "nodes", known=True) if name.startswith(HYPERPARAMETERS)]
+    return [name for name in differences(one, other, known=True) if name.startswith(HYPERPARAMETERS)]
 
 
 def speedups(results: Iterable[Row], intervals: bool = False) -> dict[int, Ratio]:
