@@ -48,12 +48,14 @@ def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
     if len(np.unique(batches)) < 2 or (times <= 0).any():
         return None
     design = np.stack([1 / times, batches / times], axis=1)
+    if not np.isfinite(design).all():
+        return None
     ones = np.ones(len(times))
     (t0, c), *_ = np.linalg.lstsq(design, ones, rcond=None)
     left = ones - design @ (t0, c)
     errors: tuple[float | None, float | None] = (None, None)
     if len(times) > 2:
-        covariance = np.linalg.inv(design.T @ design) * float(left @ left) / (len(times) - 2)
+        covariance = np.linalg.pinv(design.T @ design) * float(left @ left) / (len(times) - 2)
         errors = (math.sqrt(covariance[0, 0]), math.sqrt(covariance[1, 1]))
     return StepFit(float(t0), float(c), *errors, float(np.abs(left).max()))
 
@@ -86,12 +88,13 @@ def fit_link(measured: Iterable[AllReduce]) -> LinkFit | None:
     bandwidth = 1.0 / line.c
     error = None if line.c_error is None else bandwidth * line.c_error / line.c
     if line.t0 < 0.0:  # larger buffers take longer for each byte: no latency can be told
-        slope = _through_zero(points)
+        slope = through_zero(points)
         return LinkFit(0.0, line.t0_error, 1.0 / slope, error, _deviation(points, 0.0, slope))
     return LinkFit(line.t0, line.t0_error, bandwidth, error, line.largest_deviation)
 
 
-def _through_zero(points: Sequence[tuple[float, float]]) -> float:
+def through_zero(points: Sequence[tuple[float, float]]) -> float:
+    """Slope of the line through 0 that suits (size, seconds) best, each point counted by its relative deviation."""
     ratios = [size / seconds for size, seconds in points]
     return math.fsum(ratios) / math.fsum(ratio**2 for ratio in ratios)
 
