@@ -51,6 +51,17 @@ HEADINGS: Mapping[str, str] = {
     "energy_joules": "energy/job",
     "data_wait_share": "waiting for data",
     "evaluation_share": "evaluating",
+    "seconds_per_epoch_low": "at least",
+    "seconds_per_epoch_high": "at most",
+    "training_samples_per_second": "training samples/s",
+    "epochs_source": "epochs from",
+    "scaling_efficiency": "per device",
+    "batch_per_device": "samples a device",
+    "p90_error": "90th percentile",
+    "within_10_share": "within 10 %",
+    "within_25_share": "within 25 %",
+    "mean_signed_error": "signed mean",
+    "signed_error": "error",
     "throughput": "= throughput",
     "efficiency": "× efficiency",
 }
@@ -59,14 +70,19 @@ _BY_NAME: Mapping[str, Callable[[Any], str]] = {
     "cost": cost_text,
     "epochs": epochs_text,
     "speedup": lambda value: f"{value:.2f}",
+    "per device": lambda value: f"{value:.2f}",
+    "data wait": percent_text,
     "throughput": lambda value: f"{value:.2f}",
     "efficiency": lambda value: f"{value:.2f}",
     "ratio": lambda value: f"{value:.3f}",
+    "scaling_efficiency": lambda value: f"{value:.2f}",
     "energy_joules": lambda value: energy_text(value),
 }
 _BY_ENDING: Mapping[str, Callable[[Any], str]] = {
     "seconds": time_text,
     "seconds_per_epoch": time_text,
+    "seconds_per_epoch_low": time_text,
+    "seconds_per_epoch_high": time_text,
     "seconds_minimum": time_text,
     "seconds_maximum": time_text,
     "seconds_standard_deviation": time_text,
@@ -74,6 +90,8 @@ _BY_ENDING: Mapping[str, Callable[[Any], str]] = {
     "_per_hour": rate_text,
     "_bytes": bytes_text,
     "_share": percent_text,
+    "signed_error": lambda value: f"{100 * value:+.1f} %",
+    "_error": lambda value: f"{100 * value:.1f} %",
 }
 
 

@@ -1,0 +1,207 @@
+"""Studies among runs: for each a table with a line for each cell, and the reason where nothing was measured."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from suite.common.run_folder import STUDY_FILES
+from suite.results.columns import rows
+from suite.results.fits import StepFit, fit_steps
+from suite.results.identity import Row, own_words
+from suite.results.logs.recorded_telemetry import json_object
+from suite.results.price import Prices
+from suite.results.scores import labels, results_of, shared_labels
+from suite.results.text import clean, figure_text, shortened
+from suite.results.views.section import Section, frame_of, without_empty
+from suite.results.views.study_columns import COLUMNS, Context, Line, column_names, device_batch
+from suite.results.views.study_columns import value as value
+from workloads.api import Json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_STATUS = {"": "measured", "–": "not possible"}
+_MOST_CELLS, _MOST_KEYS = 2_000, 40  # of a study, of a cell: so many are read
+SMALL = "Small version of the study (study.size=ci): it shows that the study runs, not what the article measured."
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A study as far as it has run."""
+
+    name: str
+    sentence: str
+    size: str
+    keys: tuple[str, ...]
+    lines: tuple[Line, ...]
+    table: Mapping[str, Json] = field(default_factory=dict)
+    figure: Mapping[str, Json] = field(default_factory=dict)
+    """Both as the study's file has them: `columns` and `fit`, `y` and `kind`."""
+    folder: str = ""
+    """In which its jobs lie."""
+
+    @property
+    def measured(self) -> list[Line]:
+        """The lines with figures."""
+        return [line for line in self.lines if line.row is not None]
+
+    @property
+    def rows(self) -> list[Row]:
+        """Their results."""
+        return [line.row for line in self.measured]
+
+
+def studies(runs: pd.DataFrame) -> list[StudyResult]:
+    """The studies that the runs belong to, by the folder they lie in; files of plans are not trusted."""
+    by_folder: dict[Path, dict[str, list[Row]]] = {}
+    for row in rows(runs):
+        if row.source is not None and not row.published and (row.profile or row.record is None):
+            path = Path(row.path)
+            job = (path if row.record is None and path.is_dir() else path.parent).absolute().parent
+            by_folder.setdefault(job.parent, {}).setdefault(job.name, []).append(row)
+    found = []
+    for folder, jobs in by_folder.items():
+        plans = {str(plan.get("study", "")): plan for plan in map(json_object, sorted(folder.glob(STUDY_FILES)))}
+        logged = {row.study for members in jobs.values() for row in members}
+        found += [_result(name, plans.get(name, {}), jobs, folder) for name in sorted({*plans, *logged} - {""})]
+    return [result for result in found if result.lines]
+
+
+def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Row]], folder: Path) -> StudyResult:
+    cells = _cells(plan)
+    for job, members in jobs.items():  # of a plan that is lost, or of an earlier command in the same folder
+        texts = next((row.study_cell for row in members if row.study == name), None)
+        if texts is not None and job not in cells:
+            cells[job] = {"values": _clean_values([text.partition("=")[::2] for text in texts])}
+    keys = tuple(dict.fromkeys(key for cell in cells.values() for key in cell["values"]))
+    lines = [line for job, cell in cells.items() for line in _lines(keys, cell, jobs.get(job, ()))]
+    table, figure = (plan[key] if isinstance(plan.get(key), dict) else {} for key in ("table", "figure"))
+    sentence, size = (clean(str(plan.get(key, "")), 300) for key in ("sentence", "size"))
+    noted = tuple(_with_notes(lines, keys))
+    return StudyResult(clean(name, 60), sentence, size, keys, noted, table, figure, str(folder))
+
+
+def _cells(plan: Mapping[str, Json]) -> dict[str, dict[str, Any]]:
+    """Job to its cell; what is not of the form is left out."""
+    listed = plan.get("cells")
+    return {
+        cell["job"]: {**cell, "values": _clean_values(list(cell["values"].items()))}
+        for cell in (listed[:_MOST_CELLS] if isinstance(listed, list) else [])
+        if isinstance(cell, dict) and isinstance(cell.get("job"), str) and isinstance(cell.get("values"), dict)
+    }
+
+
+def _clean_values(pairs: Sequence[Sequence[object]]) -> dict[str, str]:
+    """Key to value of a cell; a key called as a column would hide that."""
+    found = {clean(str(key), 80): clean(str(text), 80) for key, text in pairs[:_MOST_KEYS]}
+    return {key: text for key, text in found.items() if key not in (*COLUMNS, "status", "notes")}
+
+
+def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Row]) -> list[Line]:
+    """The lines of a cell: one, but where its runs differ in a setting (another machine, another version)."""
+    values = {key: cell["values"].get(key, "") for key in keys}
+    measured = [row for row in results_of(runs) if row.runs_successful]
+    if measured:
+        return [Line(values, row) for row in measured]
+    ended = [row for row in runs if not row.running]
+    if not ended:
+        shown, reason = clean(str(cell.get("shown", "not run")), 12), clean(str(cell.get("reason", "")), 300)
+        return [Line(values, None, shown, (reason,))]
+    row = next((row for row in ended if row.status == "oom"), ended[-1])
+    return [Line(values, None, "OOM" if row.status == "oom" else clean(row.status, 15), (clean(row.reason, 300),))]
+
+
+def _with_notes(lines: Sequence[Line], keys: Sequence[str]) -> list[Line]:
+    """Each line with its own labels, and with what tells it from the others and follows from no key of the study."""
+    measured = [line.row for line in lines if line.row is not None]
+    shared = shared_labels(measured)
+    words = own_words(measured, *keys) if measured else []
+    own = [[clean(label, 120) for label in labels(row) if label not in shared] for row in measured]
+    notes = iter([(*marks, text) for marks, text in zip(own, words, strict=True)])
+    return [line if line.row is None else replace(line, notes=next(notes)) for line in lines]
+
+
+def sections(runs: pd.DataFrame, prices: Prices | None = None) -> list[Section]:
+    """A section for each study; studies of one title with the folder that tells them apart."""
+    results = studies(runs)
+    found = [study_section(result, prices) for result in results]
+    if len({section.title for section in found}) == len(found):
+        return found
+    base = os.path.commonpath([result.folder for result in results])
+    folders = shortened([clean(os.path.relpath(result.folder, base), 300) for result in results], 60)
+    return [replace(one, title=f"{one.title}, in {folder}") for one, folder in zip(found, folders, strict=True)]
+
+
+def study_section(result: StudyResult, prices: Prices | None = None) -> Section:
+    """A study's sentences and table: its keys, then the columns of which anything was measured."""
+    context = Context(result.measured, prices)
+    table = frame_of(
+        {
+            **line.values,
+            "status": _STATUS.get(line.shown, line.shown),
+            **{name: value(name, line, context) for name in column_names(result.table.get("columns"))},
+            "notes": line.notes,
+        }
+        for line in result.lines
+    )
+    below = (*(_fit_text(name, fit) for name, fit in fits(result)), *_timed_by(result))
+    if len(result.measured) == len(result.lines):
+        table = table.drop(columns="status")
+    shown = without_empty(table, (*result.keys, "notes"))
+    return Section(study_title(result), study_texts(result), shown, below, max(1, len(result.keys)))
+
+
+def study_title(result: StudyResult) -> str:
+    """`Study batch_size: zoo on laptop (synthetic)`."""
+    workload, system, profile = (
+        ", ".join(sorted({clean(getattr(row, name), 40) for row in result.rows} - {""}))
+        for name in ("workload", "system", "profile")
+    )
+    return f"Study {result.name}" + (f": {workload} on {system} ({profile})" if result.rows else "")
+
+
+def study_texts(result: StudyResult) -> tuple[str, ...]:
+    """What stands above the table."""
+    shared = ", ".join(shared_labels(result.rows))
+    devices = "; ".join(sorted({row.device_name for row in result.rows} - {""}))
+    listed = [f"{name}: {clean(text, 300)}." for name, text in (("Labels", shared), ("Devices", devices)) if text]
+    return tuple(text for text in (result.sentence, SMALL if result.size == "ci" else "", *listed) if text)
+
+
+def fits(result: StudyResult) -> list[tuple[str, StepFit]]:
+    """The line step = t0 + c·b of each series over the batch of a device, where the study asks for it."""
+    if not result.table.get("fit"):
+        return []
+
+    def series(line: Line) -> str:
+        return ", ".join(text for key, text in line.values.items() if key not in ("batch", "gpus"))
+
+    found = []
+    for name, members in groupby(sorted(result.measured, key=series), key=series):
+        pairs = [(device_batch(line.row), line.row.step_ms) for line in members if line.row is not None]
+        fit = fit_steps([(batch, ms / 1e3) for batch, ms in pairs if batch and ms])
+        found += [(name, fit)] if fit is not None else []
+    return found
+
+
+def _fit_text(name: str, fit: StepFit) -> str:
+    """`step = 3.2 ± 0.4 ms + 0.051 ± 0.001 ms × samples of a device; no point is further off than 4.0%`."""
+    t0, c = (
+        figure_text(seconds * 1e3) + ("" if error is None else f" ± {figure_text(error * 1e3, 2)}")
+        for seconds, error in ((fit.t0, fit.t0_error), (fit.c, fit.c_error))
+    )
+    text = f"{clean(name, 60)}{': ' if name else ''}step = {t0} ms + {c} ms × samples of a device"
+    if fit.t0_error is None:
+        return f"{text} (two points: no error)"
+    return f"{text}; no point is further off than {100 * fit.largest_deviation:.1f} %"
+
+
+def _timed_by(result: StudyResult) -> tuple[str, ...]:
+    """How steps were timed one by one, where they were."""
+    how = sorted({run.record.step_times_by for row in result.rows for run in row.runs if run.record} - {""})
+    return (f"Each step was timed by itself, by {clean(' or by '.join(how), 120)}.",) if how else ()

@@ -1,0 +1,192 @@
+"""What the columns of a study's table hold, by the name that a study's file gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from suite.results.columns import share_of
+from suite.results.fits import LinkFit, fit_link
+from suite.results.identity import Row
+from suite.results.logs.all_reduce import AllReduce, bus_bandwidth
+from suite.results.logs.events import number
+from suite.results.price import Prices, cost_of
+from suite.results.published import ARTICLE
+from suite.results.scores import place, published_results, ratio
+
+_BYTES_OF_A_GRADIENT = 4  # fp32, as all three frameworks sum them
+_PASSES = {"train": 3, "forward_backward": 3}  # multiply-adds over a forward pass's: backward has two for each
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a study's table: key to value, in order of the study's keys, and what was measured."""
+
+    values: Mapping[str, str]
+    row: Row | None
+    """A result; None: nothing was measured, and `shown` is `OOM`, `–` (not possible), `failed` or `not run`."""
+    shown: str = ""
+    notes: tuple[str, ...] = ()
+    """Why, or its own labels and in what else the line differs from the others."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a column may look at beside its own line: those with figures, in order, and prices."""
+
+    lines: Sequence[Line]
+    prices: Prices | None = None
+
+
+def value(name: str, line: Line, context: Context) -> float | None:
+    """What a column holds for a line; None where it was not measured."""
+    return None if line.row is None else COLUMNS[name](line.row, line, context)
+
+
+def column_names(listed: object) -> list[str]:
+    """The columns that a study lists and that there are, and the cost of what has a price; default: samples/s and ms/step."""
+    listed = listed if isinstance(listed, list) else []
+    names = [name for name in listed if isinstance(name, str) and name in COLUMNS]
+    return list(dict.fromkeys([*(names or ["samples/s", "ms/step"]), "cost", "cost/million"]))
+
+
+def device_batch(row: Row) -> float | None:
+    """Of a step on one device, in the batch's unit."""
+    return row.batch_size_global / row.devices if row.batch_size_global and row.devices else None
+
+
+Column = Callable[[Row, Line, Context], float | None]
+
+
+def _of(name: str, factor: float = 1.0) -> Column:
+    """A column of the result."""
+    return lambda row, line, context: _times(getattr(row, name), factor)
+
+
+def _link(of: Callable[[LinkFit], float | None], factor: float) -> Column:
+    """A figure of the link that all sizes of all-reduces fit."""
+    return lambda row, line, context: _times(of(fit) if (fit := fit_link(row.all_reduces)) else None, factor)
+
+
+def _sums(of: Callable[[AllReduce], float]) -> Column:
+    """Mean over runs of what `of` makes of their all-reduces."""
+    return lambda row, line, context: fmean(map(of, row.all_reduces)) if row.all_reduces else None
+
+
+def _cost(seconds_of: Callable[[Row], float | None]) -> Column:
+    """Devices x hours x price of a device for an hour: as given now, else as the log has it."""
+
+    def column(row: Row, line: Line, context: Context) -> float | None:
+        price = row.price if context.prices is None else context.prices.price(row)
+        seconds = seconds_of(row)
+        return cost_of(price, row.devices, seconds) if price is not None and seconds and row.devices else None
+
+    return column
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else float(value) * factor
+
+
+def _seconds(row: Row) -> Any:
+    """To the target, or of the whole run."""
+    return row.seconds if row.seconds is not None else row.run_seconds
+
+
+def _ms_per_sample(row: Row, line: Line, context: Context) -> float | None:
+    """Of one device. A batch may count tokens: its runs then tell how many samples a step has."""
+    counted = _times(share_of("samples", ["steps"])(row.runs, ""), 1 / (row.devices or 1))
+    batch = device_batch(row) if row.batch_unit in ("", "samples") else counted
+    return row.step_ms / batch if row.step_ms and batch else None
+
+
+def _megapixels(row: Row, line: Line, context: Context) -> float | None:
+    side, rate = number((row.hyperparameters or {}).get("input_image_size")), row.samples_per_second
+    return side * side * rate / 1e6 if side and rate else None
+
+
+def _tflops(row: Row, line: Line, context: Context) -> float | None:
+    adds, rate = row.model_multiply_adds, row.samples_per_second  # two operations each
+    return 2 * adds * rate * _PASSES.get(row.mode, 1) / 1e12 if adds and rate else None
+
+
+def _others(line: Line, context: Context, *keys: str) -> list[Row]:
+    """The results of the lines that are equal in every other key."""
+    rest = [key for key in line.values if key not in keys]
+    return [one.row for one in context.lines if all(one.values[key] == line.values[key] for key in rest)]
+
+
+def _fewest(row: Row, line: Line, context: Context) -> Row:
+    """The line on the fewest devices of the same kind; hyperparameter sets go with device counts."""
+    like = _others(line, context, "gpus", "nodes", "workload.hyperparameter_set")
+    return min((one for one in like if one.device == row.device), key=place, default=row)
+
+
+def _per_device(row: Row, line: Line, context: Context) -> float | None:
+    base = _fewest(row, line, context)
+    return _times(ratio(base, row, False).value, base.devices / row.devices) if base.devices and row.devices else None
+
+
+def _doubling(row: Row, line: Line, context: Context) -> float | None:
+    """t(2b) / 2t(b): above 1 where a sample takes longer in this batch than in half of it."""
+    batch = device_batch(row) or 0.0
+    halves = (one.step_ms for one in _others(line, context, "batch") if device_batch(one) == batch / 2)
+    half = next((ms for ms in halves if ms), None)
+    return row.step_ms / (2 * half) if half and row.step_ms else None
+
+
+def _article_minutes(row: Row, line: Line, context: Context) -> float | None:
+    """Of the DGX-1 scaling article, beside runs that train what it trained."""
+    found = (one for one in published_results() if one.round == ARTICLE and row.profile == "reference")
+    return next((one.seconds / 60 for one in found if (one.workload, one.devices) == (row.workload, row.devices)), None)
+
+
+COLUMNS: Mapping[str, Column] = {
+    "samples/s": _of("samples_per_second"),
+    "megapixels/s": _megapixels,
+    "ms/step": _of("step_ms"),
+    "ms/sample": _ms_per_sample,
+    "ms mean": lambda row, line, context: row.step_ms if row.steps_timed else None,
+    "sd": _of("step_ms_deviation"),
+    "median": _of("step_ms_median"),
+    "p90": _of("step_ms_p90"),
+    "p99": _of("step_ms_p99"),
+    "steps": _of("steps_timed"),
+    "staleness": _of("staleness"),
+    "updates": _of("updates"),
+    "t(2b)/2t(b)": _doubling,
+    "GPU %": _of("gpu_percent"),
+    "memory GB": _of("memory_bytes", 1e-9),
+    "host GB": _of("host_memory_bytes", 1e-9),
+    "W": _of("watts"),
+    "J/sample": lambda row, line, context: share_of("energy_joules", ["samples"])(row.runs, ""),
+    "MB/s data": lambda row, line, context: _times(share_of("data_bytes", ["train_seconds"])(row.runs, ""), 1e-6),
+    "data wait": _of("data_wait_share"),
+    "TFLOP/s": _tflops,
+    "gradient MB": _of("model_parameters", _BYTES_OF_A_GRADIENT / 1e6),
+    "latency µs": _sums(lambda sums: 1e6 * sums.sizes[0].median_seconds),
+    "α µs": _link(lambda fit: fit.alpha_seconds, 1e6),
+    "± α": _link(lambda fit: fit.alpha_error, 1e6),
+    "B GB/s": _link(lambda fit: fit.bytes_per_second, 1e-9),
+    "± B": _link(lambda fit: fit.bandwidth_error, 1e-9),
+    "bus GB/s": _sums(
+        lambda sums: max(bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices) for one in sums.sizes) / 1e9
+    ),
+    "fit off by %": _link(lambda fit: fit.largest_deviation, 100.0),
+    "learning rate": _of("learning_rate"),
+    "quality": _of("quality"),
+    "eval loss": _of("eval_loss"),
+    "seconds": lambda row, line, context: _seconds(row),
+    "minutes": lambda row, line, context: _times(_seconds(row), 1 / 60),
+    "epochs": _of("epochs"),
+    "minutes/epoch": _of("seconds_per_epoch", 1 / 60),
+    "speedup": lambda row, line, context: ratio(_fewest(row, line, context), row, False).value,
+    "per device": _per_device,
+    "over first": lambda row, line, context: ratio(context.lines[0].row, row, False).value,
+    "article minutes": _article_minutes,
+    "cost": _cost(_seconds),
+    "cost/million": _cost(lambda row: 1e6 / row.samples_per_second if row.samples_per_second else None),
+}
+"""Name of a column to its value; None where it was not measured."""
