@@ -193,9 +193,8 @@ def _opening_labels(times: Sequence[float], openings: Sequence[Event]) -> list[f
 
 def _begun_epochs(signs: _Signs, evaluations: Sequence[Evaluation], remarks: Remarks) -> float | None:
     """The epochs started, if the labels of the evaluations agree with them, or there are none; else None."""
-    unrecorded = _unrecorded_first_epochs(evaluations, remarks)
-    begun = signs.begun[-1] + unrecorded
-    if not begun:
+    begun = signs.begun[-1]
+    if not begun or (signs.labels and signs.labels[0] < 0 == signs.begun[0]):  # the first epoch has no start
         return None
     if not _has_labels(evaluations):
         if len(set(signs.begun)) == len(signs.begun):
@@ -257,20 +256,6 @@ def _epochs_of_equal_blocks(signs: _Signs, line: int, remarks: Remarks) -> float
     return size * len(times)
 
 
-def _unrecorded_first_epochs(evaluations: Sequence[Evaluation], remarks: Remarks) -> int:
-    """1 if the first epoch has no record: an evaluation labelled -1, about one epoch's time after run_start; else 0."""
-    times = [evaluation.seconds for evaluation in evaluations]
-    if len(times) < 3 or evaluations[0].epoch != -1 or evaluations[0].epochs_begun:
-        return 0
-    typical = statistics.median(late - early for early, late in itertools.pairwise(times))
-    if times[0] < typical / 2:  # an evaluation of the untrained model
-        return 0
-    remarks.add(
-        evaluations[0].line, "epochs are labelled from -1 and the first has no train_epoch record: it is counted"
-    )
-    return 1
-
-
 # --- what to add to a label ---------------------------------------------------------------------------------------------
 
 
@@ -289,15 +274,11 @@ def _offset(signs: _Signs, log_format: str, line: int, remarks: Remarks) -> int 
                 0  # the untrained model was evaluated too, before the first epoch or with all others after the last
             )
         if offset:
-            remarks.add(line, f"epochs are labelled from {first:g}: counted as {_more(offset)}")
+            remarks.add(line, f"epochs are labelled from {first:g}: counted as {offset} more")
         return offset
     if log_format not in _FORMATS_OF_ANY_BASE and signs.first_start != 0:
         return 0
     return _offset_of_positive_labels(signs, trained, log_format not in _FORMATS_OF_ANY_BASE, line, remarks)
-
-
-def _more(offset: int) -> str:
-    return "one more" if offset == 1 else f"{offset} more"
 
 
 def _offset_of_positive_labels(

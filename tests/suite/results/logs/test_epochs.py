@@ -110,20 +110,6 @@ def test_old_log_without_labels_counts_starts_only_if_they_keep_pace(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "epochs"),
-    [
-        ({"accuracy": range(15)}, 15),
-        ({"accuracy": range(15), "starts": range(15)}, 15),
-        ({"accuracy": [1, 2, 3]}, 3),
-        ({"accuracy": [1, 2, 3], "starts": [1, 2, 3, 4]}, 3),
-        ({"accuracy": [1, 2, 3], "starts": [0, 1, 2]}, 3),
-    ],
-)
-def test_v06_labels_from_0_and_from_1(tmp_path, options, epochs):
-    assert reading_of(tmp_path, new_log(**options)).record.epochs_to_target == epochs
-
-
-@pytest.mark.parametrize(
     ("accuracy", "opened", "epochs"),
     [
         ([1, 2, 2], [1, 2, 3], 3),
@@ -140,28 +126,6 @@ def test_two_labels_of_one_evaluation(tmp_path, accuracy, opened, epochs):
     assert reading.record.status == "success"
     assert reading.record.epochs_to_target == epochs
     assert ("label" in said(reading)) == (accuracy != opened)
-
-
-def test_several_evaluations_in_one_epoch_repeat_its_label(tmp_path):
-    reading = reading_of(tmp_path, new_log([1, 1, 2, 2], opened=[1, 1, 2, 2]))
-    assert reading.record.epochs_to_target == 2
-    old = old_log([0, 0, 1, 1], [(20, 0), (122.5, 1)], 1)
-    assert reading_of(tmp_path, old).record.epochs_to_target == 2
-
-
-def test_blocks_of_one_epoch_settle_labels_that_repeat(tmp_path):
-    reading = reading_of(tmp_path, new_log([1, 2, 2], blocks=[1, 2, 3]))
-    assert reading.record.epochs_to_target == 3
-    assert "the epochs started are counted" in said(reading)
-
-
-@pytest.mark.parametrize("benchmark", ["maskrcnn", "mask_rcnn", "mask"])
-def test_pair_of_box_and_mask(tmp_path, benchmark):
-    lines = new_log(range(15), benchmark=benchmark, good=[0.378, 0.342], poor=[0.2, 0.2])
-    record = reading_of(tmp_path, lines).record
-    assert record.targets == {"BBOX": 0.377, "SEGM": 0.339}
-    assert record.quality == {"BBOX": 0.378, "SEGM": 0.342}
-    assert (record.status, record.epochs_to_target) == ("success", 15)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +192,13 @@ def blocks_of(evaluations, size, first=0):
         (modern_log(ROUNDED, [(0.0, 1, 1), *[(time, label + 1, 1) for time, label in ROUNDED[:-1]]]), 38, ""),
         (modern_log(AFTER, [(25.0, 1, 44)], [(25.0 + 49 * epoch, epoch + 1) for epoch in range(44)]), 44, ""),
         (modern_log([(1, 1), (2, 2), (2.5, 5), (3, 3), (4, 4), (5, 6)]), 6, "not in the order of their labels"),
+        (new_log(accuracy=range(15)), 15, "labelled from 0"),
+        (new_log(accuracy=range(15), starts=range(15)), 15, "labelled from 0"),
+        (new_log(accuracy=[1, 2, 3], starts=[1, 2, 3, 4]), 3, ""),
+        (new_log(accuracy=[1, 2, 3], starts=[0, 1, 2]), 3, "labelled from 1"),
+        (new_log([1, 1, 2, 2], opened=[1, 1, 2, 2]), 2, ""),
+        (old_log([0, 0, 1, 1], [(20, 0), (122.5, 1)], 1), 2, ""),
+        (new_log([1, 2, 2], blocks=[1, 2, 3]), 3, "the epochs started are counted"),
         (modern_log([(1, 1), (2, 2), (2.5, 6), (3, 3), (5, 7)]), None, "contradict each other"),
         (modern_log([(-90.0, 3), *[(4.0 * label, label) for label in (4, 8, 12)]]), 12, "before run_start is not used"),
     ],

@@ -34,11 +34,6 @@ def test_a_device_without_a_value_leaves_a_gap_and_no_energy(tmp_path):
     assert found.energy_joules is None
 
 
-def test_no_file_or_nothing_in_it_is_none(tmp_path):
-    assert telemetry(tmp_path) is None
-    assert lines(tmp_path, {"sensors": {}}, [1], "text", 3, None) is None
-
-
 def of_machines(folder, **rows):
     """Telemetry of a run on several machines: name to rows; None: the machine left no file."""
     (folder / "run.json").write_text(json.dumps({"hosts": [{"name": name} for name in rows]}))
@@ -89,21 +84,17 @@ def test_a_name_of_a_machine_leads_out_of_no_folder(tmp_path):
     assert machine_folders(tmp_path) == [tmp_path / "etc", tmp_path / "b"]
 
 
-def test_a_file_that_is_too_long_is_not_read(tmp_path, monkeypatch):
+def test_a_file_that_is_missing_too_long_or_of_another_form_is_not_read(tmp_path, monkeypatch):
+    assert telemetry(tmp_path) is lines(tmp_path, {"sensors": {}}, [1], "text", 3, None) is None
     assert lines(tmp_path, {"seconds": 1, "cpu_percent": 1}) is not None
     monkeypatch.setattr("suite.results.logs.recorded_telemetry.MAX_BYTES", 10)
     assert telemetry(tmp_path) is None
     (tmp_path / "run.json").write_text(json.dumps({"a": "x" * 100}))
     assert json_object(tmp_path / "run.json", limit_bytes=50) == {}
     assert json_object(tmp_path / "run.json") == {"a": "x" * 100}
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b"1", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000])
-def test_what_is_no_object_is_empty(tmp_path, content):
-    (tmp_path / "run.json").write_bytes(content)
-    assert json_object(tmp_path / "run.json") == {}
-    assert json_object(tmp_path) == {}
-    assert json_object(tmp_path / "none.json") == {}
+    for content in (b"", b"[]", b"1", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000):
+        (tmp_path / "run.json").write_bytes(content)
+        assert json_object(tmp_path / "run.json") == json_object(tmp_path / "none.json") == {}
 
 
 JSON = st.recursive(
