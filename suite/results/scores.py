@@ -13,10 +13,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from suite.common.registry import not_allowed
 from suite.results.columns import COLUMNS, frame, known, rows
-from suite.results.identity import FIELDS, HYPERPARAMETERS, Row, differences, hyperparameters_text, key
+from suite.results.identity import FIELDS, HYPERPARAMETERS, Row, differences, hyperparameters_text, key, own_words
 from suite.results.logs.record import RunSettings
+from suite.results.names import workload_name
 from suite.results.published import published_folders, published_rows
+from suite.results.table import table
 from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean, devices_text, placed_text
 from workloads.api import field_names
@@ -258,6 +261,28 @@ def shared_labels(results: Iterable[Row]) -> list[str]:
     """The labels that all of several results have."""
     every = [set(labels(row)) for row in results]
     return sorted(set.intersection(*every)) if every else []
+
+
+def titles(groups: Sequence[Sequence[Row]], *aside: str) -> list[str]:
+    """`ncf in pytorch on local (demo, cpu)` for each group of results, with what tells it from others that would be called so.
+
+    `aside`: what may differ within a group."""
+    plain = [_title(group) for group in groups]
+    alike = {one: [group[0] for group, name in zip(groups, plain, strict=True) if name == one] for one in plain}
+    words = {one: iter(own_words(members, *aside)) for one, members in alike.items()}
+    return [", ".join(filter(None, (one, next(words[one])))) for one in plain]
+
+
+def _title(group: Sequence[Row]) -> str:
+    first = group[0]
+    systems = {row.system or row.device_name for row in group}
+    where = next(iter(systems)) if len(systems) == 1 else f"several systems with {first.device_name}"
+    whose = f" by {first.submitter} ({first.round})" if first.submitter else ""
+    tags = [tag for tag in dict.fromkeys((first.profile, *merged_labels(group))) if tag not in ("", "reference")]
+    name = (
+        f"{first.workload}{whose}{f' in {first.framework}' if first.framework else ''}{f' on {where}' if where else ''}"
+    )
+    return clean(name, 120) + (f" ({clean(', '.join(tags), 120)})" if tags else "")
 
 
 def figure(row: Row) -> float | None:
@@ -582,6 +607,37 @@ def find_published(name: str, option: str = "--to") -> list[Row]:
     raise ValueError(
         f"{option} {name}: no such published result; nearest: {', '.join(offered[:3])} (all of them: suite published list)"
     )
+
+
+def measured(
+    paths: Sequence[str | Path], published: Sequence[str] = (), workload: str | None = None, command: str = "report"
+) -> list[Row]:
+    """The results below `paths` and the published ones of these names, of one workload or of all, for `suite COMMAND`.
+
+    Raises ValueError (one line) where nothing is given, no run below `paths` succeeded, or none is of the workload.
+    """
+    if not paths and not published:
+        raise ValueError(f"give a folder with runs (suite {command} logs/) or --published dgx1-article")
+    found = _succeeded(paths) if paths else []
+    for name in published:
+        found += find_published(name, "--published")
+    chosen = [row for row in found if workload is None or row.workload == workload_name(workload)]
+    if not chosen:
+        raise not_allowed("--workload", (workload or "")[:40], {row.workload for row in found})
+    return chosen
+
+
+def _succeeded(paths: Sequence[str | Path]) -> list[Row]:
+    runs = table(paths)
+    found, folders = [row for row in result_rows(runs) if row.runs], " ".join(map(str, paths))
+    if any(not row.all_reduces for row in found):
+        return found
+    if found:
+        raise ValueError(f"{folders}: all-reduces alone, and nothing that trains; give the folder of such runs too")
+    going = int(runs["running"].sum())
+    counts = [f"{len(runs) - going} of {len(runs)} did not"] if len(runs) > going else []
+    counts += [f"{going} of {len(runs)} {'has' if going == 1 else 'have'} not ended"] if going else []
+    raise ValueError(f"{folders}: no run succeeded ({', '.join(counts)}); the reasons: suite report {paths[0]}")
 
 
 def _matches_name(known: str, parts: Sequence[str]) -> bool:

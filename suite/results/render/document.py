@@ -8,7 +8,7 @@ import json
 from suite.results.render.markdown import markdown_table, wrapped
 from suite.results.render.tables import text_table
 from suite.results.table import shareable
-from suite.results.text import csv_cell, markdown_escape
+from suite.results.text import clean, csv_cell, markdown_escape
 from suite.results.views.section import NOT_VERIFIED, Section, View
 
 FORMATS = ("markdown", "csv", "json", "parquet")
@@ -48,5 +48,6 @@ def section_markdown(section: Section) -> str:
         header = [markdown_escape(name) for name in table.header]
         footnotes = "\n".join(map(markdown_escape, table.footnotes))
         parts += [markdown_table(header, body, table.right_aligned, section.keys), footnotes]
+    parts.append("\n".join(f"    {clean(command, 4000)}" for command in section.commands))
     parts.append("\n".join(f"- {markdown_escape(text)}" for text in section.below if text))
     return "\n\n".join(part for part in parts if part)

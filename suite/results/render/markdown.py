@@ -38,12 +38,12 @@ def markdown_table(
 
 
 def wrapped(document: str) -> str:
-    """The document with lines of text of at most WIDTH characters; headings and table rows stay as they are."""
+    """The document with lines of text of at most WIDTH characters; headings, table rows and commands stay as they are."""
     return "\n".join(part for line in document.split("\n") for part in _wrapped_line(line))
 
 
 def _wrapped_line(line: str) -> list[str]:
-    if len(line) <= WIDTH or line.startswith(("|", "#")):
+    if len(line) <= WIDTH or line.startswith(("|", "#", "    ")):
         return [line]
     indent = "  " if line.startswith("- ") else ""
     first, *others = textwrap.wrap(

@@ -21,8 +21,10 @@ class Section:
     """Paragraphs before the table."""
     table: pd.DataFrame | None = None
     """Columns as suite.results.render.tables shows them; a column `notes` (tuples of texts) becomes footnotes."""
+    commands: tuple[str, ...] = ()
+    """What to type, after the table: shown as it is, never broken over lines. Texts of logs in it must be quoted."""
     below: tuple[str, ...] = ()
-    """Bullets after it."""
+    """Bullets at the end."""
     keys: int = 1
     """So many first columns name a row: a table that is too wide repeats them."""
 
