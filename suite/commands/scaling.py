@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from suite.commands.arguments import add_measured, add_price, counts
-
-if TYPE_CHECKING:
-    from suite.results.predict.points import Forecast, Wanted
+from suite.commands.arguments import add_format, add_measured, add_price, check_output, counts, measured, prices, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--gradient-mb", type=_positive, metavar="MB", help="gradients of a model that is not the reference's"
     )
     add_price(parser)
-    parser.add_argument("--format", choices=("text", "csv"), default="text", help="text (default) or csv")
+    add_format(parser)
     parser.add_argument(
         "--figures", type=Path, metavar="FOLDER", help="time and efficiency over devices as SVG and PNG in a new folder"
     )
@@ -60,59 +55,44 @@ def _positive(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     """Print predictions, 0; or the validation, 1 if a bar is not met. Raises ValueError (one line) for a user's mistake."""
+    check_output(args)
     if args.validate:
         if args.paths or args.published or args.devices:
             raise ValueError(
                 "--validate is about the shipped published rows: give no DIR, --published or --devices with it"
             )
-        return _validate()
+        return _validate(args)
     if args.devices is None:
         raise ValueError("give the device counts to predict: --devices 16,64,512 (or --validate)")
-    from suite.results.predict.forecast_text import forecasts_csv, forecasts_text
+    from suite.results.predict.systems import find_system, measured_links
+    from suite.results.views.scaling import Wanted, forecasts, view
+    from workloads.api import GradientTraffic
 
-    made = _forecasts(args)
+    system = None if args.system is None else find_system(args.system)
+    gradients = None if args.gradient_mb is None else GradientTraffic(args.gradient_mb * 1e6)
+    found = measured(args, "scaling")
+    wanted = Wanted(
+        args.devices,
+        args.batch_per_device,
+        args.batch_global,
+        system,
+        gradients,
+        prices(args),
+        tuple(measured_links(found)),
+    )
+    made = forecasts(found, wanted)
     if args.figures is not None:
-        from suite.results.html.scaling_curves import write_forecast_figures  # matplotlib: only here
+        from suite.results.render.html.scaling import write_forecast_figures  # matplotlib: only here
 
         write_forecast_figures(made, args.figures)
-    print({"text": forecasts_text, "csv": forecasts_csv}[args.format](made), end="")
+    write(view(made), args)
     return 0
 
 
-def _validate() -> int:
+def _validate(args: argparse.Namespace) -> int:
     from suite.results.predict.validate import validate
-    from suite.results.predict.validation_text import validation_text
+    from suite.results.views.scaling import validation
 
-    validation = validate()
-    print(validation_text(validation), end="")
-    return 0 if all(bar.met for bar in validation.bars) else 1
-
-
-def _forecasts(args: argparse.Namespace) -> list[Forecast]:
-    """What is asked for, of all runs and published results that are given."""
-    from suite.results.predict.forecast import forecasts
-    from suite.results.predict.links import measured_links
-    from suite.results.published.other_logs import measurements_of, rows_below
-
-    table = rows_below(args.paths) if args.paths else []
-    items = measurements_of(args.paths, args.published, "scaling", args.workload, table)
-    wanted = replace(_wanted(args), links=tuple(measured_links(table)))
-    if wanted.prices is not None:
-        wanted.prices.refuse_unknown_names(items)
-    return forecasts(items, wanted)
-
-
-def _wanted(args: argparse.Namespace) -> Wanted:
-    from suite.results.predict.points import Wanted
-    from suite.results.predict.systems import find_system
-    from suite.results.score.price import parse_prices
-    from workloads.api import GradientTraffic
-
-    return Wanted(
-        devices=args.devices,
-        batch_per_device=args.batch_per_device,
-        batch_global=args.batch_global,
-        system=None if args.system is None else find_system(args.system),
-        prices=None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour),
-        gradients=None if args.gradient_mb is None else GradientTraffic(args.gradient_mb * 1e6),
-    )
+    found = validate()
+    write(validation(found), args)
+    return 0 if all(bar.met for bar in found.bars) else 1

@@ -6,49 +6,29 @@ import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from suite.results.score.measurement import Measurement
+from suite.results.identity import Row
 from suite.results.targets import OFFICIAL_TARGETS, metric_name
 
+RCP = "RCP"
 _RCP_ROUND = "training_1.1.0"
 """mlperf-logging's points of round v1.1: later rounds have another SSD, and the same ResNet-50 and Mask R-CNN."""
 _RCP_NAMES: Mapping[str, str] = {"resnet50": "resnet", "ssd": "ssd", "maskrcnn": "maskrcnn"}
 
 
-@dataclass(frozen=True)
-class Epochs:
-    """Epochs to target and where they come from."""
+def epochs_at(batch: float, results: Sequence[Row]) -> tuple[float | None, str]:
+    """(epochs to target at a global batch in the unit of `results`, where they come from).
 
-    value: float | None
-    source: str
-
-    @property
-    def text(self) -> str:
-        """`40.2 (RCP)`, `unknown`."""
-        return "unknown" if self.value is None else f"{self.value:.4g} ({self.source})"
-
-
-UNKNOWN = Epochs(None, "")
-
-
-def epochs_at(batch: float, items: Sequence[Measurement]) -> Epochs:
-    """Epochs to target at a global batch, in the unit of `items` (one workload, one target): measured at this batch or on both
-    sides of it, else from RCPs if the target is theirs, else unknown. Nothing is extrapolated."""
-    measured = [
-        (float(item.batch_size_global), item.score.epochs)
-        for item in items
-        if item.batch_size_global and item.score.epochs
-    ]
+    Measured at this batch or on both sides of it, else from RCPs if the target is theirs, else unknown. Never extrapolated.
+    """
+    measured = [(float(row.batch_size_global), row.epochs) for row in results if row.batch_size_global and row.epochs]
     found = _between(batch, measured)
     if found is not None:
-        return Epochs(found, "measured" if any(size == batch for size, _ in measured) else "between measured batches")
-    if items and _has_official_target(items[0]):
-        found = _between(batch, reference_points(items[0].workload))
-        if found is not None:
-            return Epochs(found, "RCP")
-    return UNKNOWN
+        return found, "measured" if any(size == batch for size, _ in measured) else "between measured batches"
+    if results and _has_official_target(results[0]):
+        found = _between(batch, reference_points(results[0].workload))
+    return found, RCP if found is not None else ""
 
 
 @functools.cache
@@ -60,16 +40,15 @@ def reference_points(workload: str) -> tuple[tuple[float, float], ...]:
     import mlperf_logging.rcp_checker as checker
 
     path = Path(checker.__path__[0]) / _RCP_ROUND / f"rcps_{name}.json"
-    points = json.loads(path.read_text(encoding="utf-8"))
     gathered: dict[float, list[float]] = {}
-    for point in points.values():
+    for point in json.loads(path.read_text(encoding="utf-8")).values():
         gathered.setdefault(float(point["BS"]), []).extend(map(float, point["Epochs to converge"]))
     return tuple(sorted((batch, math.fsum(epochs) / len(epochs)) for batch, epochs in gathered.items()))
 
 
-def _has_official_target(item: Measurement) -> bool:
-    wanted = OFFICIAL_TARGETS["MLLOG"].get(_RCP_NAMES.get(item.workload, ""), {})
-    named = {metric_name(metric, item.workload): value for metric, value in item.targets.items()}
+def _has_official_target(row: Row) -> bool:
+    wanted = OFFICIAL_TARGETS["MLLOG"].get(_RCP_NAMES.get(row.workload, ""), {})
+    named = {metric_name(metric, row.workload): value for metric, value in row.targets.items()}
     shared = wanted.keys() & named.keys()
     return bool(shared) and all(math.isclose(wanted[metric], named[metric]) for metric in shared)
 

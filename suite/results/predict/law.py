@@ -35,7 +35,7 @@ FREEDOM = 3.0
 """Degrees of freedom of the t distribution of a family's scale."""
 LEVEL = 0.90
 """Share of rows that an interval is meant to hold."""
-INTERVAL_FACTOR = 2.05
+INTERVAL_FACTOR = 1.73
 """Half width of an interval in `Predicted.spread`: held LEVEL of the held-out rows (suite.results.predict.validate)."""
 
 
@@ -112,12 +112,13 @@ class Fit:
         best = int(self._total.argmax())
         return float(self.grid.b_half[best]), float(self.grid.exponent[best])
 
-    def predict(self, known: Sequence[Observation], wanted: Observation, without: Family = ()) -> Predicted:
+    def predict(self, known: Sequence[Observation], wanted: Observation, without: Iterable[Family] = ()) -> Predicted:
         """`wanted` from the `known` rows of its family, whose rows all must have times; its own time is not looked at.
 
-        `without` is a family of the fit to forget: the one that `wanted` belongs to, in a validation. `known` counts anew.
+        `without`: families of the fit to forget, in a validation the one that `wanted` belongs to. `known` counts anew.
         """
-        scores = self._total - self._by_family.get(without, 0.0) + self.log_likelihood(known)
+        forgotten = sum(self._by_family.get(family, 0.0) for family in without)
+        scores = self._total - forgotten + self.log_likelihood(known)
         weights = np.exp(scores - scores.max())
         weights /= weights.sum()
         mixing, variance = _kriging(known, wanted, self.noise.drift)

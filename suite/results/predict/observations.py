@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from suite.results.published.csv_files import ARTICLE, SHIPPED, PublishedResult, load_published_results
-from suite.results.score.measurement import Measurement
+from suite.results.identity import Row, key
+from suite.results.names import accelerator_name
+from suite.results.published import ARTICLE, SHIPPED
+from suite.results.scores import published_results
 
 WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
 """Workloads with published rows on several device counts (NCF was submitted on one node alone)."""
@@ -36,10 +38,10 @@ class Observation:
     """Samples (sentences) a device and step."""
     seconds_per_epoch: float
     """Evaluation included."""
-    samples_per_second: float | None = None
-    """Training alone, of all devices; None where it was not logged."""
     round: str = ""
     name: str = ""
+    submitter: str = ""
+    accelerator: str = ""
 
     @property
     def device_seconds(self) -> float:
@@ -48,99 +50,92 @@ class Observation:
 
 
 Family = tuple[Observation, ...]
-"""Observations of one workload, submitter, round and accelerator, in order of devices."""
+"""Observations of results that differ in devices and batch alone, in order of devices."""
 
 
-@dataclass(frozen=True)
-class PublishedFamilies:
-    """The published rows that the law is fitted to, and what was left out."""
-
-    families: tuple[Family, ...]
-    left_out: tuple[tuple[str, int], ...]
-    """(reason, rows)."""
-
-    @property
-    def rows(self) -> int:
-        """Rows over all families."""
-        return sum(map(len, self.families))
+def family_key(row: Row) -> tuple[object, ...]:
+    """Equal in results that one prediction may rest on: the same experiment but for devices and batch."""
+    return key(row, "gpus", "batch")
 
 
-def observation(item: Measurement, name: str = "") -> Observation | None:
-    """A measurement as an observation; None where time per epoch or batch is not known."""
-    per_epoch, batch = item.score.seconds_per_epoch, item.batch_size_global
-    if not per_epoch or not batch or item.devices < 1:
+def samples_per_batch_unit(row: Row) -> float | None:
+    """Samples in one unit of the batch: 1, or sentence pairs a token as the runs had them; None where no log tells."""
+    if row.batch_unit in ("", "samples"):
+        return 1.0
+    units = (row.steps or 0) * (row.batch_size_global or 0)
+    return row.samples / units if row.samples and units else None
+
+
+def observation(row: Row) -> Observation | None:
+    """A result as an observation; None where time per epoch, batch or devices are not known."""
+    if not row.seconds_per_epoch or not row.batch_size_global or not row.devices:
         return None
-    each = item.samples_per_batch_unit or (1 / TOKENS_PER_SENTENCE if item.batch_unit.startswith("tokens") else 1.0)
+    each = samples_per_batch_unit(row) or (1 / TOKENS_PER_SENTENCE if row.batch_unit.startswith("token") else 1.0)
     return Observation(
-        workload=item.workload,
-        devices=item.devices,
-        batch_per_device=batch * each / item.devices,
-        seconds_per_epoch=per_epoch,
-        samples_per_second=item.score.samples_per_second,
-        round=item.origin,
-        name=name or item.series,
+        workload=row.workload,
+        devices=row.devices,
+        batch_per_device=row.batch_size_global * each / row.devices,
+        seconds_per_epoch=row.seconds_per_epoch,
+        round=row.round,
+        name=row.run,
+        submitter=row.submitter,
+        accelerator=accelerator_name(row.device_name or row.device),
     )
 
 
-def published_families(results: Iterable[PublishedResult] | None = None) -> PublishedFamilies:
-    """Families of two or more device counts among the published rows of the closed division on NVIDIA's GPUs.
+def published_families(results: Iterable[Row] | None = None) -> tuple[tuple[Family, ...], dict[str, int]]:
+    """(families of two or more device counts among published rows, reason to rows left out).
 
-    Shipped rows alone, unless `results` are given: a user's own must not move the constants and the validation.
-    Of several entries with the same round, submitter, workload, accelerator and device count the fastest epoch counts.
-    Logs submitted again in a later round count once, and Mask R-CNN with fewer images than devices not at all: there a part
-    of the devices does not train.
+    Rows of the closed division on NVIDIA's GPUs. Shipped rows alone, unless `results` are given: a user's own must not move the
+    constants and the validation. Of several entries of a family on as many devices the fastest epoch counts. Logs submitted
+    again in a later round count once.
     """
     left_out: Counter[str] = Counter()
-    fastest: dict[tuple[object, ...], Observation] = {}
-    for result in load_published_results([SHIPPED]) if results is None else results:
-        item = result.measurement
-        if item.workload not in WORKLOADS:
+    grouped: dict[object, dict[int, Observation]] = {}
+    for row in published_results((SHIPPED,)) if results is None else results:
+        if row.workload not in WORKLOADS:
             continue
-        reason = _reason_to_leave_out(result)
-        seen = observation(item, result.name)
+        seen = observation(row)
+        reason = outside_of_the_law(row) or _reason_to_leave_out(row)
         if reason or seen is None:
             left_out[reason or "batch or time per epoch not known"] += 1
             continue
-        key: tuple[object, ...] = (item.origin, item.submitter, item.workload, item.hardware, item.devices)
-        other = fastest.get(key)
-        left_out["slower than another entry on as many devices"] += other is not None
-        fastest[key] = seen if other is None else min(seen, other, key=lambda row: row.seconds_per_epoch)
-    grouped: dict[tuple[object, ...], list[Observation]] = {}
-    for key, row in fastest.items():
-        grouped.setdefault(key[:-1], []).append(row)
-    families = [tuple(sorted(rows, key=lambda row: row.devices)) for rows in grouped.values() if len(rows) > 1]
-    left_out["the only device count of its family"] += sum(len(rows) == 1 for rows in grouped.values())
-    return PublishedFamilies(tuple(families), tuple((why, count) for why, count in left_out.items() if count))
+        family = grouped.setdefault(family_key(row), {})
+        left_out["slower than another entry on as many devices"] += seen.devices in family
+        other = family.get(seen.devices, seen)
+        family[seen.devices] = min(seen, other, key=lambda one: one.seconds_per_epoch)
+    families = tuple(tuple(found[devices] for devices in sorted(found)) for found in grouped.values() if len(found) > 1)
+    left_out["the only device count of its family"] = sum(len(found) == 1 for found in grouped.values())
+    return families, {why: count for why, count in left_out.items() if count}
 
 
-def outside_of_the_law(item: Measurement) -> str:
-    """Why the law says nothing of a measurement, whatever its figures; empty if it does.
+def outside_of_the_law(row: Row) -> str:
+    """Why the law says nothing of a result, whatever its figures; empty if it does.
 
     Our own GPUs are all NVIDIA's, and of our own runs the division says only which hyperparameters they had.
     """
-    if item.origin == "ours":
+    if row.profile:
         return ""
-    if item.in_open_division:
+    if "open" in row.division:
         return "open division"
-    if not _NVIDIAS.search(item.hardware):
-        return "no NVIDIA GPU"
-    return ""
+    return "" if _NVIDIAS.search(row.device_name or row.device) else "no NVIDIA GPU"
 
 
-def _reason_to_leave_out(result: PublishedResult) -> str:
-    """Why a published row is not fitted; empty for one that is."""
-    item = result.measurement
-    outside = outside_of_the_law(item)
-    if outside:
-        return outside
-    if _REPEATED in item.note or _REPEATED in result.row.get("note", ""):
+def _reason_to_leave_out(row: Row) -> str:
+    """Why a published row is not fitted. With fewer images than devices a part of the devices does not train."""
+    if _REPEATED in (row.note or ""):
         return "logs of an earlier round again"
-    if item.workload == "maskrcnn" and (item.batch_size_global or item.devices) < item.devices:
+    if row.workload == "maskrcnn" and (row.batch_size_global or row.devices or 0) < (row.devices or 0):
         return "Mask R-CNN with fewer images than devices"
     return ""
 
 
-def of_rounds(families: Sequence[Family], rounds: Iterable[str]) -> list[Family]:
+def of_workload(families: Iterable[Family], workload: str) -> list[Family]:
+    """The families of a workload."""
+    return [family for family in families if family[0].workload == workload]
+
+
+def of_rounds(families: Iterable[Family], rounds: Iterable[str]) -> list[Family]:
     """The families of these rounds."""
     wanted = set(rounds)
     return [family for family in families if family[0].round in wanted]

@@ -1,15 +1,21 @@
-"""Interconnects: bandwidth and latency inside and between nodes, and what an all-reduce or a parameter server takes on them."""
+"""Interconnects: bandwidth and latency inside and between nodes, and what an all-reduce or a parameter server takes on them.
+
+`systems.yaml` and a user's file describe systems; `study=allreduce` measures links, which take the place of described ones.
+"""
 
 from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
 
+from suite.results.fits import LinkFit, fit_link
+from suite.results.identity import Row
+from suite.results.scores import merged_labels
 from workloads.api import GradientTraffic
 
 _SHIPPED = Path(__file__).with_name("systems.yaml")
@@ -184,3 +190,74 @@ def _number(
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1e9:
         raise ValueError(f"{name}: {key} is {str(value)[:20]}; give a number from {least:g} on")
     return float(value)
+
+
+# --- measured links -----------------------------------------------------------------------------------------------------
+
+_GRADIENTS_IN = "fp32"
+"""The precision in which all three frameworks sum gradients."""
+
+
+@dataclass(frozen=True)
+class MeasuredLink:
+    """Latency and bandwidth between devices of one kind, in one framework."""
+
+    place: tuple[str, ...]
+    """Framework, system, kind of device."""
+    asked: str
+    """`link` of the runs: `auto`, `no_p2p`, `network`."""
+    several_machines: bool
+    on_cpu: bool
+    """The cores that compute carry the bytes too, so nothing travels beside a backward pass."""
+    devices: tuple[int, ...]
+    labels: tuple[str, ...]
+    fit: LinkFit
+
+    @property
+    def text(self) -> str:
+        """`all-reduces measured on 2 devices: α 41 µs, B 1.9 GB/s`."""
+        counts = ", ".join(map(str, self.devices))
+        figures = f"α {self.fit.alpha_seconds * 1e6:.3g} µs, B {self.fit.bytes_per_second / _GB:.3g} GB/s"
+        return f"all-reduces measured on {counts} devices: {figures}"
+
+
+def _place(row: Row) -> tuple[str, ...]:
+    return row.framework, row.system, row.device_name or row.device
+
+
+def measured_links(results: Iterable[Row]) -> list[MeasuredLink]:
+    """A link for each framework, system, kind of device and way that all-reduces in fp32 were timed on."""
+    groups: dict[tuple[object, ...], list[Row]] = {}
+    for row in results:
+        if row.all_reduces and row.precision == _GRADIENTS_IN and row.devices is not None:
+            groups.setdefault((_place(row), row.link, (row.nodes or 1) > 1), []).append(row)
+    return [link for members in groups.values() for link in _measured_link(members)]
+
+
+def _measured_link(members: Sequence[Row]) -> list[MeasuredLink]:
+    first, fit = members[0], fit_link(sums for row in members for sums in row.all_reduces)
+    if fit is None:
+        return []
+    counts = tuple(sorted({row.devices for row in members}))
+    several, on_cpu = (first.nodes or 1) > 1, first.device == "cpu"
+    return [MeasuredLink(_place(first), first.link, several, on_cpu, counts, merged_labels(members), fit)]
+
+
+def link_of(row: Row, links: Iterable[MeasuredLink]) -> MeasuredLink | None:
+    """The link between the devices of a result; of several the one within a machine, then the one nobody asked for."""
+    same = [link for link in links if link.place == _place(row)]
+    return min(same, key=lambda link: (link.several_machines, link.asked != "auto"), default=None)
+
+
+def with_link(system: System | None, link: MeasuredLink) -> System:
+    """A system with the measured link in place of its own: between its nodes if several machines were measured, else in a node.
+
+    Without a system: as many devices as wanted on one such link, which nobody measured beyond `link.devices`.
+    """
+    measured = Link(link.fit.bytes_per_second, link.fit.alpha_seconds, source=link.text)
+    if system is None:
+        return System("measured", link.text, 1_000_000, measured, None)
+    title = f"{system.title}; {link.text}"
+    if link.several_machines:
+        return replace(system, title=title, between=measured)
+    return replace(system, title=title, inside=measured)

@@ -1,16 +1,14 @@
 """How far the law predicts published rows that it has not seen: `suite scaling --validate`.
 
-Each row is predicted twice without its time: from the other rows of its family (leave one row out), and from the family's
-smallest row alone with constants that never saw the family. Linear scaling and a power law are held against the same rows in
-the same way.
+No row's own time is used in its prediction. Linear scaling (perfect: time falls as devices are added) and a power law are held
+against the same rows in the same way.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,76 +18,33 @@ from suite.results.predict.observations import (
     WORKLOADS,
     Family,
     Observation,
-    PublishedFamilies,
     of_rounds,
+    of_workload,
     published_families,
 )
+from suite.results.views.section import frame_of
 
-FAR = 8
-"""From so many times the devices of the smallest row on, a prediction is counted as far."""
-LAWS: Mapping[str, Grid] = {"law": LAW, "linear": LINEAR, "power": POWER}
+if TYPE_CHECKING:
+    import pandas as pd
 
-
-class Protocol(str, Enum):
-    """What a held-out row is predicted from."""
-
-    ROW = "leave one row out"
-    SMALLEST = "from the smallest row of an unseen family"
-    FAR = f"the same, at {FAR} times the devices or more"
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """A row and its prediction, made without its time."""
-
-    row: Observation
-    smallest: Observation
-    """The row of its family with the fewest devices."""
-    from_smallest: bool
-    centre: float
-    """Predicted log of device-seconds per epoch."""
-    spread: float
-
-    @property
-    def error(self) -> float:
-        """Predicted over measured, less 1."""
-        return math.exp(self.centre) / self.row.device_seconds - 1.0
-
-    @property
-    def width(self) -> float:
-        """Distance in log time, in units of the predicted spread."""
-        return abs(self.centre - math.log(self.row.device_seconds)) / self.spread
-
-    def under(self, protocol: Protocol) -> bool:
-        """True if it counts under this protocol."""
-        if protocol is Protocol.FAR:
-            return self.from_smallest and self.row.devices >= FAR * self.smallest.devices
-        return self.from_smallest == (protocol is Protocol.SMALLEST)
+NEAR, FAR = 4, 8
+"""Below NEAR times the devices of the smallest row a prediction is counted as near, from FAR times on as far."""
+LAWS: Mapping[str, Grid] = {"law": LAW, "power": POWER, "linear": LINEAR}
+OTHERS, SMALLEST, NEW = "others", "smallest", "new machine"
+"""What a row is predicted from: the other rows of its family; its smallest row, with constants that never saw the family; the
+same, with constants that saw no family of this accelerator and none of this submitter."""
+PROTOCOLS: Mapping[str, tuple[str, float, float]] = {
+    "one row left out of its family": (OTHERS, 0, np.inf),
+    "from the smallest row of an unseen family": (SMALLEST, 0, np.inf),
+    f"the same, below {NEAR} times its devices": (SMALLEST, 0, NEAR),
+    f"the same, {FAR} times its devices or more": (SMALLEST, FAR, np.inf),
+    "from the smallest row on a new machine": (NEW, 0, np.inf),
+    f"the same, {FAR} times its devices or more, on a new machine": (NEW, FAR, np.inf),
+}
+"""Name to (what a row is predicted from, least and most times the devices of its family's smallest row)."""
 
 
-@dataclass(frozen=True)
-class Errors:
-    """Absolute errors of several held-out rows, as fractions."""
-
-    rows: int
-    median: float
-    mean: float
-    p90: float
-    within_10: float
-    within_25: float
-
-    @classmethod
-    def of(cls, held: Sequence[HeldOut]) -> Errors:
-        """Of at least one row."""
-        errors = np.abs([item.error for item in held])
-        figures = (
-            np.median(errors),
-            np.mean(errors),
-            np.quantile(errors, 0.9),
-            np.mean(errors <= 0.1),
-            np.mean(errors <= 0.25),
-        )
-        return cls(len(held), *(float(figure) for figure in figures))
+_RATIO = "median error over that of the {} rule, worst workload"
 
 
 @dataclass(frozen=True)
@@ -109,121 +64,123 @@ class Bar:
 
 @dataclass(frozen=True)
 class Validation:
-    """All figures of the validation."""
+    """All figures of the validation; tables of `held_out`."""
 
-    published: PublishedFamilies
-    held: Mapping[str, Sequence[HeldOut]]
-    """Law to all rows held out, under each protocol that they count for."""
-    later: Sequence[HeldOut]
+    families: Sequence[Family]
+    left_out: Mapping[str, int]
+    held: pd.DataFrame
+    later: pd.DataFrame
     """Rows of rounds after CONSTANTS_UP_TO; b_half and p fitted to rounds up to it."""
-    training_only: Sequence[HeldOut]
-    """The law on logged training rates, without evaluation."""
     constants: Mapping[str, tuple[float, float]]
     """Workload to its most likely (b_half, p)."""
-    coverage: Mapping[Protocol, float]
-    """Share of held-out rows inside the interval; its width calibrated on other families."""
-    factor: float
-    """Width of the interval in spreads that holds LEVEL of all held-out rows."""
-
-    def errors(self, law: str, protocol: Protocol, workload: str = "") -> Errors:
-        """Errors of a law under a protocol, of one workload or of all."""
-        return Errors.of(select(self.held[law], protocol, workload))
 
     @property
     def bars(self) -> list[Bar]:
-        """The limits: those of errors, of intervals, and that no simpler law is better in any workload."""
-        row, small, far = (self.errors("law", protocol) for protocol in Protocol)
-        bars = [
-            Bar("leave one row out: median error", row.median, 0.0, 0.045),
-            Bar("leave one row out: 90th percentile", row.p90, 0.0, 0.18),
-            Bar("from the smallest row: median error", small.median, 0.0, 0.06),
-            Bar("from the smallest row: 90th percentile", small.p90, 0.0, 0.22),
-            Bar(f"from the smallest row, {FAR} times the devices or more: median error", far.median, 0.0, 0.09),
-        ]
-        bars += [
-            Bar(f"interval holds, {protocol.value}", self.coverage[protocol], 0.88, 0.92) for protocol in _INTERVALS
-        ]
-        return bars + [
-            Bar(f"median error over that of the {law} rule, worst workload", self._worst_ratio(law), 0.0, 1.0)
-            for law in ("linear", "power")
-        ]
+        """The limits: those of errors, of intervals, and that no simpler rule is better in any workload."""
+        row, small, _near, far, *_rest = PROTOCOLS
+        medians, p90s = ((row, 0.045), (small, 0.06), (far, 0.09)), ((row, 0.18), (small, 0.22))
+        bars = [Bar(f"{name}: median error", self.error(name, "median_error"), 0.0, most) for name, most in medians]
+        bars += [Bar(f"{name}: 90th percentile", self.error(name, "p90_error"), 0.0, most) for name, most in p90s]
+        bars += [Bar(f"{name}: share inside the interval", self.coverage(name), 0.88, 0.92) for name in (row, small)]
+        return bars + [Bar(_RATIO.format(law), self._worst(law), 0.0, 1.0) for law in ("power", "linear")]
 
-    def _worst_ratio(self, law: str) -> float:
+    def error(self, protocol: str, figure: str) -> float:
+        """A figure of the law's `errors`."""
+        return float(errors(under(self.held, protocol))[figure])
+
+    def _worst(self, law: str) -> float:
+        """The largest ratio of the law's median error to that of a simpler rule."""
         return max(
-            self.errors("law", protocol, workload).median / self.errors(law, protocol, workload).median
-            for workload in self.constants
-            for protocol in _INTERVALS
+            float(errors(under(rows, name))["median_error"] / errors(under(rows, name, law))["median_error"])
+            for _, rows in self.held.groupby("workload")
+            for name in list(PROTOCOLS)[:2]
         )
 
+    @property
+    def factor(self) -> float:
+        """Width of the interval, in spreads, that holds LEVEL of the rows predicted from others or the smallest."""
+        return float(_calibrating(self.held)["width"].quantile(LEVEL))
 
-_INTERVALS = (Protocol.ROW, Protocol.SMALLEST)
+    def coverage(self, protocol: str) -> float:
+        """Share of rows inside an interval whose width is what held LEVEL of the rows of all other families."""
+        rows, known = under(self.held, protocol), _calibrating(self.held)
+        inside = [
+            own["width"] <= known.loc[known["family"] != family, "width"].quantile(LEVEL)
+            for family, own in rows.groupby("family")
+        ]
+        return float(np.concatenate(inside).mean())
 
 
-def select(held: Sequence[HeldOut], protocol: Protocol, workload: str = "") -> list[HeldOut]:
-    """The rows that count under a protocol, of one workload or of all."""
-    return [item for item in held if item.under(protocol) and workload in ("", item.row.workload)]
+def _calibrating(held: pd.DataFrame) -> pd.DataFrame:
+    return held[(held["law"] == "law") & (held["predicted_from"] != NEW)]
 
 
-def validate(published: PublishedFamilies | None = None) -> Validation:
+def under(held: pd.DataFrame, protocol: str, law: str = "law") -> pd.DataFrame:
+    """The rows of a law that count under one of PROTOCOLS."""
+    source, least, most = PROTOCOLS[protocol]
+    times = held["times_devices"]
+    return held[(held["law"] == law) & (held["predicted_from"] == source) & (times >= least) & (times < most)]
+
+
+def errors(rows: pd.DataFrame) -> dict[str, Any]:
+    """Absolute errors of rows held out, as fractions, and their signed mean."""
+    found = rows["error"].abs()
+    return {
+        "rows": len(rows),
+        "median_error": float(found.median()),
+        "p90_error": float(found.quantile(0.9)),
+        "within_25_share": float((found <= 0.25).mean()),
+        "mean_signed_error": float(rows["error"].mean()),
+    }
+
+
+def validate(found: tuple[Sequence[Family], Mapping[str, int]] | None = None) -> Validation:
     """Predict each published row without its time and compare. Takes about two seconds of one core."""
-    rows = published_families() if published is None else published
-    held = {name: held_out(rows.families, grid) for name, grid in LAWS.items()}
-    later = [family for family in rows.families if family[0].round not in CONSTANTS_UP_TO]
-    fits = {name: Fit(of_workload(rows.families, name)) for name in WORKLOADS if of_workload(rows.families, name)}
-    widths = [item.width for item in held["law"]]
+    families, left_out = found or published_families()
+    later = [family for family in families if family[0].round not in CONSTANTS_UP_TO]
+    fits = {name: Fit(of_workload(families, name)) for name in WORKLOADS if of_workload(families, name)}
     return Validation(
-        published=rows,
-        held=held,
-        later=held_out(later, LAW, of_rounds(rows.families, CONSTANTS_UP_TO)),
-        training_only=held_out(_training_only(rows.families), LAW),
+        families=families,
+        left_out=left_out,
+        held=held_out(families, families, LAWS),
+        later=held_out(later, of_rounds(families, CONSTANTS_UP_TO), LAWS),
         constants={name: fit.constants for name, fit in fits.items()},
-        coverage={protocol: _coverage(held["law"], protocol) for protocol in _INTERVALS},
-        factor=float(np.quantile(widths, LEVEL)),
     )
 
 
-def held_out(families: Sequence[Family], grid: Grid, fitted: Sequence[Family] | None = None) -> list[HeldOut]:
-    """Each row predicted from the others of its family, and, but for the smallest, from the smallest alone.
-
-    The shared constants come from `fitted` (None: from `families`), always without the row's own family.
-    """
-    held = []
-    for workload in dict.fromkeys(family[0].workload for family in families):
-        fit = Fit(of_workload(families if fitted is None else fitted, workload), grid)
-        for family in of_workload(families, workload):
-            for row in family:
-                others = tuple(other for other in family if other is not row)
-                known = [(others, False)] if row is family[0] else [(others, False), (family[:1], True)]
-                for rows, from_smallest in known:
-                    one = fit.predict(rows, row, without=family)
-                    held.append(HeldOut(row, family[0], from_smallest, one.centre, one.spread))
-    return held
+def held_out(families: Sequence[Family], fitted: Sequence[Family], laws: Mapping[str, Grid]) -> pd.DataFrame:
+    """A row for each law, row of `families` and what it is predicted from; the shared constants come from `fitted`."""
+    return frame_of(
+        {"law": law, **values}
+        for law, grid in laws.items()
+        for workload in WORKLOADS
+        for values in _held_out(of_workload(families, workload), of_workload(fitted, workload), grid)
+    )
 
 
-def of_workload(families: Sequence[Family], workload: str) -> list[Family]:
-    """The families of a workload."""
-    return [family for family in families if family[0].workload == workload]
+def _held_out(families: Sequence[Family], fitted: Sequence[Family], grid: Grid) -> Iterator[dict[str, Any]]:
+    fit = Fit(fitted, grid)
+    for family in families:
+        akin = [one for one in fitted if one == family or _akin(one[0], family[0])]
+        for row in family:
+            others = tuple(other for other in family if other is not row)
+            ways = [(OTHERS, others, [family]), (SMALLEST, family[:1], [family]), (NEW, family[:1], akin)]
+            for source, known, without in ways if row is not family[0] else ways[:1]:
+                one = fit.predict(known, row, without)
+                distance = one.centre - np.log(row.device_seconds)
+                yield {
+                    "predicted_from": source,
+                    "workload": row.workload,
+                    "round": row.round,
+                    "run": row.name,
+                    "family": family[0].name + row.workload,
+                    "devices": row.devices,
+                    "times_devices": row.devices / family[0].devices,
+                    "batch_per_device": row.batch_per_device,
+                    "error": float(np.expm1(distance)),
+                    "width": float(abs(distance) / one.spread),
+                }
 
 
-def _training_only(families: Sequence[Family]) -> list[Family]:
-    """The families with logged rates alone: device-seconds a sample in place of time per epoch."""
-    logged = [[row for row in family if row.samples_per_second] for family in families]
-    timed = [
-        tuple(replace(row, seconds_per_epoch=1.0 / row.samples_per_second) for row in rows if row.samples_per_second)
-        for rows in logged
-    ]
-    return [family for family in timed if len(family) > 1]
-
-
-def _coverage(held: Sequence[HeldOut], protocol: Protocol) -> float:
-    """Share of rows inside an interval whose width is what held LEVEL of the rows of all other families."""
-    inside = []
-    for family in {(item.row.workload, item.smallest) for item in held}:
-        own = _of_family(family)
-        factor = float(np.quantile([item.width for item in held if not own(item)], LEVEL))
-        inside += [item.width <= factor for item in select(held, protocol) if own(item)]
-    return sum(inside) / len(inside)
-
-
-def _of_family(family: tuple[str, Observation]) -> Callable[[HeldOut], bool]:
-    return lambda item: (item.row.workload, item.smallest) == family
+def _akin(one: Observation, other: Observation) -> bool:
+    return one.accelerator == other.accelerator or one.submitter == other.submitter

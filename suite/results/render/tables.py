@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import rows
 from suite.results.identity import label
-from suite.results.text import bytes_text, clean, figure_text, time_text
+from suite.results.text import bytes_text, clean, figure_text, percent_text, time_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,11 +27,6 @@ def rate_text(value: float) -> str:
 def cost_text(cost: float) -> str:
     """A cost with two decimals, small ones with three significant digits."""
     return f"{cost:,.2f}" if cost >= 1 else f"{cost:.3g}"
-
-
-def percent_text(share: float) -> str:
-    """A share as percent with two digits, `1.3 %`; what is below a tenth of a percent as `below 0.1 %`."""
-    return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %"
 
 
 def epochs_text(value: float) -> str:
@@ -66,6 +61,7 @@ HEADINGS: Mapping[str, str] = {
     "efficiency": "× efficiency",
 }
 """Column to its heading; any other is called by its words (suite.results.identity.label)."""
+_OF_A_MATRIX = ("seconds", "samples_per_second", "speedup", "cost")
 _BY_NAME: Mapping[str, Callable[[Any], str]] = {
     "cost": cost_text,
     "epochs": epochs_text,
@@ -113,6 +109,7 @@ def cell_text(name: str, value: Any) -> str:
         return clean(value, _LONGEST_CELL) or EMPTY
     if isinstance(value, (tuple, list)):
         return clean("; ".join(map(str, value)), _LONGEST_CELL)
+    name = name.rpartition(", ")[2]
     if name in _BY_NAME:
         return _BY_NAME[name](value)
     for ending, text in _BY_ENDING.items():
@@ -122,7 +119,10 @@ def cell_text(name: str, value: Any) -> str:
 
 
 def heading(name: str) -> str:
-    """What a column is called."""
+    """What a column is called; of `8 devices, seconds`, a column of a matrix, what stands before its unit."""
+    place, _, unit = name.rpartition(", ")
+    if place and unit in _OF_A_MATRIX:
+        return clean(place)
     return HEADINGS.get(name, label(name))
 
 
