@@ -11,7 +11,7 @@ import itertools
 import math
 import statistics
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from suite.results.logs.events import Event, Remarks, number
@@ -45,6 +45,8 @@ class _Signs:
     """`epoch_start`; where there are none `block_start`. In order of time, also those after the run."""
     blocks: tuple[Event, ...]
     """`block_start` up to the last evaluation, in order of time."""
+    opened_ms: Mapping[float, float]
+    """Label of an `eval_start` to its time."""
     first_training_ms: float | None
     """When the training loop, or else the run, began."""
     last_of_run: bool
@@ -103,6 +105,7 @@ def _signs(reached: int, events: Sequence[Event], evaluations: Sequence[Evaluati
         times=times,
         starts=tuple(event for event in by_time if event.key == start_key),
         blocks=tuple(event for event in by_time if event.key == "block_start" and event.time_ms < times[-1]),
+        opened_ms={label: one.time_ms for one in openings if (label := _opening_label(one)) is not None},
         first_training_ms=loop.time_ms if loop is not None else None,
         last_of_run=len(upto) == len(evaluations),
         agreed=agreed,
@@ -310,9 +313,12 @@ def _offset_by_starts(signs: _Signs) -> int | None:
     first = signs.first_start
     if first is None:
         return None
-    begun = signs.begun if any(signs.begun) else ()
-    following = []
     starts_ms = [event.time_ms for event in signs.starts]
+    begun = signs.begun if any(signs.begun) else ()
+    if begun and signs.opened_ms.keys() >= set(signs.labels):  # the next epoch may start while the model is evaluated
+        first_ms = sorted({_start_label(event): event.time_ms for event in reversed(signs.starts)}.values())
+        begun = tuple(bisect_right(first_ms, signs.opened_ms[label]) for label in signs.labels)
+    following = []
     for time in signs.times[:-1]:
         place = bisect_left(starts_ms, time)
         label = _start_label(signs.starts[place]) if place < len(starts_ms) else None

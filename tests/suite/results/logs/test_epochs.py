@@ -38,7 +38,9 @@ def mll(seconds, key, value=None, **metadata):
     return f":::MLL {START + seconds:.6f} {key}: " + json.dumps({"value": value, "metadata": metadata})
 
 
-def new_log(accuracy, starts=(), blocks=(), benchmark="resnet", good=0.76, poor=0.1, stops=None, opened=None):
+def new_log(
+    accuracy, starts=(), blocks=(), benchmark="resnet", good=0.76, poor=0.1, stops=None, opened=None, opened_early=2.0
+):
     """A v0.6 log with an evaluation every 100 s, labelled by `accuracy` and, on `eval_start`, by `opened`."""
     lines = [mll(-1, "submission_benchmark", benchmark), mll(0, "run_start")]
     lines += [mll(EPOCH * index + 1, "epoch_start", epoch_num=label) for index, label in enumerate(starts)]
@@ -177,6 +179,14 @@ ROUNDED = [(190.5 + 184.2 * index, label) for index, label in enumerate((3, 6, *
 AFTER = [(2212.1 + index, label) for index, label in enumerate(range(0, 45, 4))]
 """Graphcore's ipu-pod16 of v1.0: checkpoints from 0, the untrained model, to 44 after the training."""
 
+OVERLAPPING = [
+    *modern_log(
+        [(110.0 * label, label) for label in (1, 2, 3)], starts=[(100.0 * label + 1, label) for label in range(4)]
+    ),
+    *[mllog(100.0 * label, "eval_start", epoch_num=label) for label in (1, 2, 3)],
+]
+"""NVIDIA's RetinaNet: an evaluation, labelled from 1, ends after the next epoch, labelled from 0, has started."""
+
 
 def blocks_of(evaluations, size, first=0):
     ends = [time for time, _ in evaluations[:-1]]
@@ -192,6 +202,7 @@ def blocks_of(evaluations, size, first=0):
         (modern_log(ROUNDED, [(0.0, 1, 1), *[(time, label + 1, 1) for time, label in ROUNDED[:-1]]]), 38, ""),
         (modern_log(AFTER, [(25.0, 1, 44)], [(25.0 + 49 * epoch, epoch + 1) for epoch in range(44)]), 44, ""),
         (modern_log([(1, 1), (2, 2), (2.5, 5), (3, 3), (4, 4), (5, 6)]), 6, "not in the order of their labels"),
+        (OVERLAPPING, 3, "labelled from 1"),
         (new_log(accuracy=range(15)), 15, "labelled from 0"),
         (new_log(accuracy=range(15), starts=range(15)), 15, "labelled from 0"),
         (new_log(accuracy=[1, 2, 3], starts=[1, 2, 3, 4]), 3, ""),

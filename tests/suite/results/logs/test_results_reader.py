@@ -245,28 +245,6 @@ def test_python_notation_is_read_by_tokens_and_said(tmp_path):
     assert all("not JSON: single quotes" in text for text in texts(reading))
 
 
-GARBAGE = st.one_of(
-    st.binary(max_size=60).map(lambda raw: raw.replace(b":::ML", b"").replace(b"MLPerf: ", b"").replace(b"\0", b"")),
-    st.sampled_from(
-        [b":::MLLOG {", b":::MLL x", b":::MLPv0.5.0", b":::MLLOG []", b"MLPerf: ncf [0", b"\r", b":::MLLOG"]
-    ),
-)
-
-
-@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.integers(0, 40), GARBAGE), max_size=20))
-def test_garbage_between_the_lines_gives_the_same_record(tmp_path, garbage):
-    lines = [text.encode() for text in demo_log()]
-    plain = read_lines(tmp_path, b"\n".join(lines))
-    for place, raw in garbage:
-        lines.insert(place, raw)
-    reading = read_lines(tmp_path, b"\n".join(lines))
-    for name in ("seconds", "status", "epochs_to_target", "quality", "targets", "seed", "settings", "hyperparameters"):
-        assert getattr(reading.record, name) == getattr(plain.record, name)
-    assert [one.quality for one in reading.record.evaluations] == [one.quality for one in plain.record.evaluations]
-    assert [one.samples for one in reading.record.throughput] == [one.samples for one in plain.record.throughput]
-
-
 @examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.floats(0, 1))
 def test_a_log_cut_anywhere_reads_as_a_prefix_of_itself(tmp_path, share):
