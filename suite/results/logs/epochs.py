@@ -273,9 +273,8 @@ def _offset(signs: _Signs, log_format: str, line: int, remarks: Remarks) -> int 
         offset = round(fitting[0] - first)
         after_all = signs.begun[0] == signs.begun[-1] >= signs.labels[-1] and signs.first_start == 1
         if len(signs.labels) > 1 and (signs.begun == signs.labels or after_all):
-            offset = (
-                0  # the untrained model was evaluated too, before the first epoch or with all others after the last
-            )
+            offset = 0  # the untrained model too, before the first epoch or with all others after the last
+            remarks.add(line, "evaluations are labelled with the epochs trained, from 0 for the untrained model")
         if offset:
             remarks.add(line, f"epochs are labelled from {first:g}: counted as {offset} more")
         return offset

@@ -200,7 +200,11 @@ def blocks_of(evaluations, size, first=0):
         (modern_log(ROUNDED, [(0.0, 0, 3), *blocks_of(ROUNDED, 4)[1:]]), 38, ""),
         (modern_log([(140.0, 3), *ROUNDED[1:]], blocks_of(ROUNDED, 4)), 38, ""),
         (modern_log(ROUNDED, [(0.0, 1, 1), *[(time, label + 1, 1) for time, label in ROUNDED[:-1]]]), 38, ""),
-        (modern_log(AFTER, [(25.0, 1, 44)], [(25.0 + 49 * epoch, epoch + 1) for epoch in range(44)]), 44, ""),
+        (
+            modern_log(AFTER, [(25.0, 1, 44)], [(25.0 + 49 * epoch, epoch + 1) for epoch in range(44)]),
+            44,
+            "0 for the untrained model",
+        ),
         (modern_log([(1, 1), (2, 2), (2.5, 5), (3, 3), (4, 4), (5, 6)]), 6, "not in the order of their labels"),
         (OVERLAPPING, 3, "labelled from 1"),
         (new_log(accuracy=range(15)), 15, "labelled from 0"),
