@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from suite.commands.arguments import add_measured, add_price
+from suite.commands.arguments import add_format, add_measured, add_price, check_output, prices, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +15,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--deadline", metavar="TIME", help="2h, 90m, 3600s: the cheapest device count that meets it")
     add_price(parser)
-    parser.add_argument("--format", choices=("text", "csv", "json"), default="text", help="text (default), csv or json")
+    add_format(parser)
 
 
 def _count(text: str) -> int:
@@ -26,16 +26,14 @@ def _count(text: str) -> int:
 
 def run(args: argparse.Namespace) -> int:
     """Print the advice; 0. Raises ValueError if there are no measurements."""
-    from suite.results.advise.advise import advise, parse_deadline
-    from suite.results.advise.render import advice_csv, advice_json, advice_text
-    from suite.results.published.other_logs import measurements_of
-    from suite.results.score.price import parse_prices
+    from suite.results.scores import measured
+    from suite.results.views.advise import advise, parse_deadline
 
-    prices = None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
+    check_output(args)
+    wanted = prices(args)
     deadline = None if args.deadline is None else parse_deadline(args.deadline)
-    items = measurements_of(args.paths, args.published, "advise", args.workload)
-    if prices is not None:
-        prices.refuse_unknown_names(items)
-    advice = advise(items, args.devices, deadline, prices)
-    print({"text": advice_text, "csv": advice_csv, "json": advice_json}[args.format](advice), end="")
+    results = measured(args.paths, args.published, args.workload, "advise")
+    if wanted is not None:
+        wanted.refuse_unknown_names(results)
+    write(advise(results, args.devices, deadline, wanted), args)
     return 0

@@ -45,6 +45,10 @@ SAME_EPOCHS = 0.005
 """Numbers of epochs whose ratio is nearer to 1 than this are called unchanged."""
 _ROUNDING = 1e-6
 """A ratio below 1 by no more than this is not called slower."""
+SIGNIFICANCE = 0.05
+"""A difference whose p value is below this is more than run-to-run variation."""
+_ASSIGNMENTS = 100_000
+"""Of the runs to two results: up to so many all are counted, else so many are drawn."""
 BUSY, QUIET = "busy machine", "not busy"
 SCORE_COLUMNS: Mapping[str, str] = {
     "runs_successful": "Runs that did what was asked",
@@ -267,13 +271,14 @@ def titles(groups: Sequence[Sequence[Row]], *aside: str) -> list[str]:
     """`ncf in pytorch on local (demo, cpu)` for each group of results, with what tells it from others that would be called so.
 
     `aside`: what may differ within a group."""
-    plain = [_title(group) for group in groups]
+    plain = [title(group) for group in groups]
     alike = {one: [group[0] for group, name in zip(groups, plain, strict=True) if name == one] for one in plain}
     words = {one: iter(own_words(members, *aside)) for one, members in alike.items()}
     return [", ".join(filter(None, (one, next(words[one])))) for one in plain]
 
 
-def _title(group: Sequence[Row]) -> str:
+def title(group: Sequence[Row]) -> str:
+    """What a group of results is called, with its labels: `ncf in pytorch on local (demo, cpu)`."""
     first = group[0]
     systems = {row.system or row.device_name for row in group}
     where = next(iter(systems)) if len(systems) == 1 else f"several systems with {first.device_name}"
@@ -329,6 +334,21 @@ class Ratio:
     def interval(self) -> Interval | None:
         """Of `value`."""
         return self.intervals[0 if self.total is not None else 1]
+
+    @property
+    def interval_words(self) -> str:
+        """`95 % interval 1.18 to 1.31`; empty without one."""
+        one = self.interval
+        return (
+            ""
+            if one is None
+            else f"{one.level:.0%} interval {ratio_text(one.low)} to {ratio_text(one.high)}".replace("%", " %")
+        )
+
+    @property
+    def rate(self) -> float | None:
+        """Ratio of samples per second, to a target or not."""
+        return _over(self.after.samples_per_second, self.before.samples_per_second)
 
     @property
     def scaling_efficiency(self) -> float | None:
@@ -565,6 +585,32 @@ def _intervals(
             return interval(total), None, None
         efficiency = before["epochs"] / after["epochs"]
         return interval(total), interval(total / efficiency), interval(efficiency)
+
+
+def permutation_test(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[float, float] | None:
+    """(p, the smallest p that so many runs can give) of the difference of two means; None where a value is not known, or
+    of a single run.
+
+    Two-sided: p is twice the smaller tail. If both came from one distribution, every assignment of the runs to the two would
+    be as likely as the observed one (Ernst, Permutation Methods, Statistical Science 19 (2004), 676-685).
+    """
+    values = [
+        [float(f"{value:.9g}") for value in side if value is not None] for side in (one, other)
+    ]  # tables are rounded
+    if [len(one), len(other)] != list(map(len, values)) or min(map(len, values)) < 2:
+        return None
+    if not all(map(math.isfinite, itertools.chain(*values))):
+        return None
+    import numpy as np
+    from scipy import stats  # half a second
+
+    def first_sum(first: Any, _: Any, axis: int) -> Any:
+        return first.sum(axis=axis)  # grows with the difference of the means, and its rounding is small beside it
+
+    random = np.random.default_rng(SEED)
+    options = {"vectorized": True, "n_resamples": _ASSIGNMENTS, "batch": 10_000, "random_state": random}
+    possible = min(math.comb(len(one) + len(other), len(one)), _ASSIGNMENTS + 1)
+    return float(stats.permutation_test(values, first_sum, **options).pvalue), min(1.0, 2 / possible)
 
 
 # --- published results --------------------------------------------------------------------------------------------------

@@ -58,6 +58,29 @@ def figure_text(value: float, digits: int = 3) -> str:
     return f"{value:,.0f}" if "e+" in text else text
 
 
+def percent_text(share: float) -> str:
+    """A share as percent with two digits, `1.3 %`; what is below a tenth of a percent as `below 0.1 %`."""
+    return "below 0.1 %" if 0 < share < 0.001 else f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
+
+
+def rate_text(value: float) -> str:
+    """A rate with three significant digits, above 100 without decimals."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def cost_text(cost: float) -> str:
+    """A cost with two decimals, small ones with three significant digits."""
+    return f"{cost:,.2f}" if cost >= 1 else f"{cost:.3g}"
+
+
+def energy_text(joules: float) -> str:
+    """Joules as `3.4 kWh`, `52.1 Wh` or `820 J`."""
+    for unit, size in (("kWh", 3.6e6), ("Wh", 3600.0)):
+        if joules >= size:
+            return f"{joules / size:,.1f} {unit}"
+    return f"{joules:.3g} J"
+
+
 def bytes_text(size: float) -> str:
     """A size in powers of 1,024: `4 KiB`, `1 GiB`, `1.5 MiB`."""
     for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):

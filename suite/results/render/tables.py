@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import rows
 from suite.results.identity import label
-from suite.results.text import bytes_text, clean, figure_text, percent_text, time_text
+from suite.results.text import (
+    bytes_text,
+    clean,
+    cost_text,
+    energy_text,
+    figure_text,
+    percent_text,
+    rate_text,
+    time_text,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,16 +26,6 @@ EMPTY = "–"
 """A cell without content."""
 NOTES = "notes"
 _LONGEST_CELL = 400
-
-
-def rate_text(value: float) -> str:
-    """A rate with three significant digits, above 100 without decimals."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def cost_text(cost: float) -> str:
-    """A cost with two decimals, small ones with three significant digits."""
-    return f"{cost:,.2f}" if cost >= 1 else f"{cost:.3g}"
 
 
 def epochs_text(value: float) -> str:
@@ -42,7 +41,11 @@ HEADINGS: Mapping[str, str] = {
     "seconds_maximum": "slowest",
     "seconds_standard_deviation": "deviation",
     "jobs_per_hour": "jobs/h",
+    "train_seconds": "one job",
     "device_hours": "device-hours/job",
+    "device_hours_per_job": "device-hours/job",
+    "energy_joules_per_job": "energy/job",
+    "cost_per_job": "cost/job",
     "energy_joules": "energy/job",
     "data_wait_share": "waiting for data",
     "evaluation_share": "evaluating",
@@ -72,7 +75,9 @@ _BY_NAME: Mapping[str, Callable[[Any], str]] = {
     "efficiency": lambda value: f"{value:.2f}",
     "ratio": lambda value: f"{value:.3f}",
     "scaling_efficiency": lambda value: f"{value:.2f}",
-    "energy_joules": lambda value: energy_text(value),
+    "energy_joules": energy_text,
+    "cost_per_job": cost_text,
+    "energy_joules_per_job": energy_text,
 }
 _BY_ENDING: Mapping[str, Callable[[Any], str]] = {
     "seconds": time_text,
@@ -89,14 +94,6 @@ _BY_ENDING: Mapping[str, Callable[[Any], str]] = {
     "signed_error": lambda value: f"{100 * value:+.1f} %",
     "_error": lambda value: f"{100 * value:.1f} %",
 }
-
-
-def energy_text(joules: float) -> str:
-    """Joules as `3.4 kWh`, `52.1 Wh` or `820 J`."""
-    for unit, size in (("kWh", 3.6e6), ("Wh", 3600.0)):
-        if joules >= size:
-            return f"{joules / size:,.1f} {unit}"
-    return f"{joules:.3g} J"
 
 
 def cell_text(name: str, value: Any) -> str:

@@ -1,1 +1,0 @@
-"""`suite advise` (on how many devices to run) and `suite tables` (the scaling article's tables)."""
