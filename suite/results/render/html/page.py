@@ -1,0 +1,345 @@
+"""Writes results as one HTML file: the sections of a view with figures. No script, no external resource, all text escaped."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from markupsafe import Markup
+
+from suite import __version__
+from suite.results.columns import rows
+from suite.results.identity import Row, differences, label, value_text
+from suite.results.predict.systems import measured_links
+from suite.results.price import Prices
+from suite.results.render.document import document
+from suite.results.render.html import plots
+from suite.results.render.html.curves import table_charts
+from suite.results.render.html.figures import draw, inline_svg, matplotlib_settings, refuse_full, write_figures
+from suite.results.render.html.runs import run_views
+from suite.results.render.html.scaling import forecast_charts, scaling_charts, workload_charts
+from suite.results.render.html.studies import all_reduce_charts, study_charts
+from suite.results.render.tables import text_table
+from suite.results.scores import Ratio, figure, labels, pairs, result_rows
+from suite.results.targets import targets_text
+from suite.results.text import clean
+from suite.results.views import report, scaling, study
+from suite.results.views.all_reduce import TITLE as ALL_REDUCE
+from suite.results.views.overview import published_overview
+from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_DRAWN_TABLES = 20
+"""Tables with figures: each takes about a second and 100 kB."""
+MAX_DATA_BYTES = 2 << 20
+"""Largest table that the page carries as CSV: browsers refuse longer links, and the page shall open at once."""
+MAX_PAIRS = 60
+"""Most rows of a table of speedups."""
+_MAX_INTERVALS = 40
+"""Tables with more rows get no intervals: each pair takes milliseconds, and pairs grow with the square of the rows."""
+_MAX_ROWS = 2_000
+"""Rows of one table."""
+_FOOTNOTES = ("profile", "targets", "clock", "precision", "device_name", "framework", "stop", "mode", "round")
+"""Differences from a published result that are named."""
+_YEAR_3000_MS = 32_503_680_000_000.0
+Figures = list[dict[str, Any]]
+
+
+@dataclass
+class _Drawn:
+    """Draws the figures of a page, and keeps their charts for the files."""
+
+    charts: list[plots.AnyChart]
+
+    def figures(self, charts: Sequence[plots.AnyChart]) -> Figures:
+        """The charts as figures of the page."""
+        made = []
+        with matplotlib_settings():
+            for chart in charts:
+                self.charts.append(chart)
+                svg = inline_svg(draw(chart, on_page=True), f"f{len(self.charts)}", chart.title)
+                made.append({"svg": Markup(svg), "caption": chart.note})
+        return made
+
+
+def write_html(
+    runs: pd.DataFrame,
+    out: Path,
+    published: Sequence[Row] = (),
+    figures: Path | None = None,
+    prices: Prices | None = None,
+    predicted: Sequence[int] = (),
+) -> None:
+    """The report on the runs as the new file `out`; its figures also as SVG and PNG in the folder `figures`.
+
+    `published`: results to show beside; `prices`: what each result costs; `predicted`: what so many devices would bring.
+    Raises ValueError, before anything is written, for an `out` that exists, or a folder that is not empty.
+    """
+    refuse_unwritable(out, figures)
+    drawn = _Drawn([])
+    page = _page(runs, published, prices, predicted, drawn)
+    if figures is not None:
+        write_figures(drawn.charts, figures)
+    _write(out, page)
+
+
+def write_published_html(results: Sequence[Row], out: Path, prices: Prices | None = None) -> None:
+    """Published results as the new file `out`: kinds of accelerator first, a figure for each workload, every system.
+
+    Raises ValueError as `write_html`.
+    """
+    refuse_unwritable(out)
+    found = _blocks([*published_overview(results, prices), _every(results, prices)])
+    figures = _Drawn([]).figures(workload_charts(results))
+    found.insert(min(1, len(found)), _block(Section("Time to target over accelerators"), "points", figures))
+    rounds, submitters = sorted({row.round for row in results}), len({row.submitter for row in results})
+    about = [_count(len(results), "result"), ", ".join(rounds), _count(submitters, "submitter")]
+    _write(out, _render(title="Published results", about=about, blocks=found))
+
+
+def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
+    """Raises ValueError for a page that exists or has no folder, or a folder of figures that is not empty."""
+    if out.exists() or out.is_symlink():
+        raise ValueError(f"--html {out} exists already, and nothing is overwritten; give another name")
+    if not out.absolute().parent.is_dir():
+        raise ValueError(
+            f"--html {out}: the folder {out.absolute().parent} does not exist; make it or give another place"
+        )
+    if figures is not None:
+        refuse_full(figures)
+
+
+def _write(out: Path, page: str) -> None:
+    """The whole file or none: half a page would look like a complete report."""
+    try:
+        with open(out, "x", encoding="utf-8") as stream:
+            try:
+                stream.write(page)
+                stream.flush()
+            except OSError:
+                out.unlink()
+                raise
+    except OSError as error:
+        raise ValueError(f"{error.filename or out} cannot be written ({error.strerror}); give another place") from error
+
+
+def _render(**context: Any) -> str:
+    """The page, which escapes everything it is given."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["line"] = lambda text: clean(str(text), 4000)
+    usual = {"top": [], "cards": [], "runs": [], "runs_left_out": 0, "download": None, "undrawn": 0}
+    page = environment.get_template("page.html.j2")
+    return page.render(usual | context, version=__version__, not_verified=NOT_VERIFIED)
+
+
+# --- the page of runs ---------------------------------------------------------------------------------------------------
+
+
+def _page(
+    runs: pd.DataFrame, beside: Sequence[Row], prices: Prices | None, predicted: Sequence[int], drawn: _Drawn
+) -> str:
+    view, results, found = report.report(runs, prices), result_rows(runs), list(rows(runs))
+    trained = [row for row in results if not row.all_reduces]
+    slots = plots.framework_slots(row.framework for row in results)
+    shared = {row.workload for row in trained} & {row.workload for row in beside}
+    theirs = [row for row in beside if row.workload in shared]
+    tables = dict(zip(report.titles(tables := report.together(trained)), tables, strict=True))
+    charts = _charts_of(runs, results, tables, slots)
+    blocks = []
+    if curves := scaling_charts(trained, theirs, slots):
+        blocks.append(_block(Section("Time to target over devices"), "scaling", drawn.figures(curves)))
+    if beside:
+        blocks.append(_block(_beside(trained, theirs), "beside" if shared else "nothing beside"))
+    blocks += _predictions(trained, predicted, prices, drawn) if predicted else []
+    made = _blocks(view.sections)
+    for block in made:
+        block["figures"] = drawn.figures(charts[block["title"]]()) if block["title"] in charts else []
+        block["speedups"] = _speedups(tables[block["title"]]) if block["title"] in tables else None
+    overviews = [block for block in made if block["title"].startswith("Overview")]
+    shown = run_views(found)
+    return _render(
+        title="Training results",
+        about=_run_counts(found),
+        top=[*overviews, *_blocks(published_overview(theirs, prices))],
+        cards=report.headlines(trained, prices),
+        blocks=[*blocks, *(block for block in made if block not in overviews)],
+        undrawn=max(0, len(tables) - MAX_DRAWN_TABLES),
+        download=_download(view),
+        runs=shown,
+        runs_left_out=len(found) - len(shown),
+    )
+
+
+def _block(section: Section, about: str = "", figures: Figures | None = None) -> dict[str, Any]:
+    """A section with a heading, to which further ones without may be added; `about`: its words in the template."""
+    return {
+        "title": section.title,
+        "about": about,
+        "parts": [_part(section)],
+        "figures": figures or [],
+        "speedups": None,
+    }
+
+
+def _blocks(sections: Sequence[Section]) -> list[dict[str, Any]]:
+    """The sections as blocks of the page; those without a title go on with the one before."""
+    made: list[dict[str, Any]] = []
+    for section in sections:
+        if section.title or not made:
+            made.append(_block(section))
+        else:
+            made[-1]["parts"].append(_part(section))
+    return made
+
+
+def _part(section: Section) -> dict[str, Any]:
+    table = section.table if section.table is not None and len(section.table) else None
+    more = 0 if table is None else max(0, len(table) - _MAX_ROWS)
+    return {
+        "above": section.above,
+        "table": None if table is None else text_table(table.head(_MAX_ROWS), section.keys),
+        "commands": section.commands,
+        "below": (*section.below, *([f"and {more} more rows"] if more else [])),
+    }
+
+
+def _charts_of(
+    runs: pd.DataFrame, results: Sequence[Row], tables: Mapping[str, Sequence[Row]], slots: Mapping[str, int]
+) -> dict[str, Callable[[], Sequence[plots.AnyChart]]]:
+    """Title of a section to what draws its figures."""
+    found: dict[str, Callable[[], Sequence[plots.AnyChart]]] = {}
+    for number, (title, table) in enumerate(list(tables.items())[:MAX_DRAWN_TABLES], start=1):
+        found[title] = partial(table_charts, table, number, slots)
+    for number, (section, one) in enumerate(zip(study.sections(runs), study.studies(runs), strict=True), start=1):
+        found[section.title] = partial(study_charts, one, number, slots)
+    return found | {ALL_REDUCE: partial(all_reduce_charts, results, slots)}
+
+
+def _predictions(
+    results: Sequence[Row], devices: Sequence[int], prices: Prices | None, drawn: _Drawn
+) -> list[dict[str, Any]]:
+    """A block for each forecast. Raises ValueError where none can be made."""
+    wanted = scaling.Wanted(tuple(devices), prices=prices, links=tuple(measured_links(results)))
+    made = scaling.forecasts(results, wanted)
+    sections = scaling.view(made).sections
+    return [
+        _block(replace(section, title=f"Prediction: {one.title}"), "", drawn.figures(forecast_charts(one, number)))
+        for number, (one, section) in enumerate(zip(made, sections, strict=True), start=1)
+    ]
+
+
+def _speedups(table: Sequence[Row]) -> dict[str, Any] | None:
+    """The ratio of every pair of device counts within a series; None if there is none."""
+    known = [pair for pair in pairs(table, intervals=len(table) <= _MAX_INTERVALS) if pair.value is not None]
+    if not known:
+        return None
+    names = plots.result_names([pair.before for pair in known])
+    body = without_empty(frame_of(map(_speedup_row, names, known[:MAX_PAIRS])), ("devices",))
+    more = (f"and {len(known) - MAX_PAIRS} more pairs",) if len(known) > MAX_PAIRS else ()
+    return _part(Section("Speedups decomposed", table=body, below=more))
+
+
+def _speedup_row(name: str, pair: Ratio) -> dict[str, Any]:
+    figures = {"speedup": pair.total, "throughput": pair.throughput, "efficiency": pair.efficiency}
+    ends: dict[str, Any] = {}
+    for (column, value), interval in zip(figures.items(), pair.intervals, strict=True):
+        ends |= {
+            column: value,
+            f"{column}_low": interval and interval.low,
+            f"{column}_high": interval and interval.high,
+        }
+    return {
+        "series": name,
+        "devices": pair.places,
+        **ends,
+        "of_linear_share": pair.scaling_efficiency,
+        "scaling": pair.scaling,
+        "in words": pair.words,
+        "notes": (f"no interval: {pair.no_interval}" if pair.no_interval else "", *pair.flags, *labels(pair.after)),
+    }
+
+
+def _beside(ours: Sequence[Row], theirs: Sequence[Row]) -> Section:
+    """Our results and published ones of the same workloads, with the differences from the nearest number of devices."""
+    found = []
+    for workload in sorted({row.workload for row in theirs}):
+        published = [row for row in theirs if row.workload == workload]
+        mine = [row for row in ours if row.workload == workload and figure(row) is not None]
+        found += [_listed(row, f"{row.round} {row.submitter} {row.system}") for row in published]
+        for row, name in zip(mine, plots.result_names(mine), strict=True):
+            nearest = min(published, key=lambda one: abs(math.log((one.devices or 1) / (row.devices or 1))))
+            texts = [
+                f"{label(key)} {value_text(key, one, row)}, theirs {value_text(key, other, nearest)}"
+                for key, (one, other) in differences(row, nearest, known=True).items()
+                if key in _FOOTNOTES
+            ]
+            found.append(_listed(row, f"ours ({', '.join(labels(row))}): {name}", notes=texts))
+    return Section("Published results", table=without_empty(frame_of(found), ("notes",)), keys=2)
+
+
+def _listed(row: Row, whose: str, prices: Prices | None = None, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """A result in a table with published ones."""
+    names = ("devices", "nodes", "seconds", "epochs", "batch_size_global", "samples_per_second", "device_name")
+    return {
+        "workload": row.workload,
+        "result": whose,
+        **{name: getattr(row, name) for name in names},
+        "target": targets_text(row.targets, row.workload),
+        "runs": row.runs_successful,
+        "failed": row.runs_failed or None,
+        "cost": None if prices is None else prices.cost(row),
+        "notes": tuple(notes),
+    }
+
+
+def _every(results: Sequence[Row], prices: Prices | None) -> Section:
+    """All published results with every column."""
+    found = (
+        {"round": row.round, "submitter": row.submitter, "system": row.system, "division": row.division}
+        | _listed(row, "", prices, (*labels(row), row.note or ""))
+        | {"framework": row.framework, "result": None}
+        for row in results
+    )
+    return Section("All results with every column", table=without_empty(frame_of(found), ("notes",)), keys=3)
+
+
+def _download(view: View) -> dict[str, Any]:
+    """The table of results as CSV, the bytes of `suite report --format csv`, as a link that needs no network."""
+    content = str(document(view, "csv")).encode()
+    link = f"data:text/csv;charset=utf-8;base64,{base64.b64encode(content).decode()}"
+    return {"link": Markup(link) if len(content) <= MAX_DATA_BYTES else None, "bytes": len(content)}
+
+
+def _run_counts(runs: Sequence[Row]) -> list[str]:
+    """What was run: counts of runs, workloads, frameworks, and the dates."""
+    succeeded, running = sum(row.succeeded for row in runs), sum(row.running for row in runs)
+    failed = len(runs) - succeeded - running
+    frameworks = sorted({clean(row.framework, 30) for row in runs} - {""})
+    starts = [row.start_ms for row in runs if row.start_ms and 0 < row.start_ms < _YEAR_3000_MS]
+    ends = (min(starts), max(starts)) if starts else ()
+    days = dict.fromkeys(f"{datetime.fromtimestamp(time / 1000, timezone.utc):%Y-%m-%d}" for time in ends)
+    texts = [_count(len(runs), "run"), f"{succeeded:,} finished as asked"]
+    texts += [f"{failed:,} without success"] if failed else []
+    texts += [f"{running:,} still running or cut off"] if running else []
+    texts += [_count(len({row.workload for row in runs} - {""}), "workload")]
+    more = f" and {len(frameworks) - 5} more" if len(frameworks) > 5 else ""
+    return [text for text in (*texts, ", ".join(frameworks[:5]) + more, " to ".join(days)) if text]
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

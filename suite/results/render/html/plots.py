@@ -1,0 +1,212 @@
+"""The data of the figures, without drawing: every text is clean, every number finite. Colours, sizes and markers too."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from suite.results.identity import Row
+from suite.results.text import clean, devices_text
+from suite.results.views.overview import told_apart
+
+# --- the look -----------------------------------------------------------------------------------------------------------
+
+# Okabe and Ito's hues (distinct for colour-blind readers), darkened until text in them has a contrast of 4.5 : 1 on white;
+# the style sheet has light counterparts for a dark page.
+SERIES_COLOURS = ("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c")
+INK, MUTED, GRID, PAPER = "#1d2530", "#5a6573", "#dfe3e8", "#ffffff"
+MARKERS = "os^DvPX"
+_LINES: tuple[str | tuple[float, tuple[float, ...]], ...] = (
+    *("-", (0.0, (6.0, 2.0)), (0.0, (2.0, 1.5)), (0.0, (6.0, 1.5, 1.5, 1.5))),
+)
+WIDTH, HEIGHT = 400.0, 290.0
+"""Size of a figure in CSS pixels; on the page it is scaled to the available width, text included."""
+TEXT_SIZE = 12.0
+"""Font size in CSS pixels at that width."""
+CSS_VARIABLES: Mapping[str, str] = {
+    **{colour: f"--c{slot}" for slot, colour in enumerate(SERIES_COLOURS)},
+    **{INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"},
+}
+"""Colour to the CSS variable that replaces it on the page; files use the light theme."""
+_KNOWN_FRAMEWORKS: Mapping[str, int] = {"mxnet": 0, "pytorch": 1, "tensorflow": 2}
+OTHER_SLOT = -1
+"""Slot of results whose colour says nothing: grey."""
+
+
+def framework_slots(names: Iterable[str]) -> dict[str, int]:
+    """The colour of each framework, the same in every figure of a page; more than three others share grey."""
+    others = sorted({name for name in names if name and name not in _KNOWN_FRAMEWORKS})
+    free = range(len(_KNOWN_FRAMEWORKS), len(SERIES_COLOURS))
+    return {**_KNOWN_FRAMEWORKS, **dict(zip(others, free, strict=False))}
+
+
+def colour(slot: int) -> str:
+    """Colour of the frameworks with this slot."""
+    return MUTED if slot == OTHER_SLOT else SERIES_COLOURS[slot % len(SERIES_COLOURS)]
+
+
+def marker(style: int) -> str:
+    """Marker of the curve number `style` of a colour."""
+    return MARKERS[style % len(MARKERS)]
+
+
+def dashes(style: int) -> str | tuple[float, tuple[float, ...]]:
+    """Line of the curve number `style` of a colour: solid first."""
+    return _LINES[style % len(_LINES)]
+
+
+# --- what is drawn ------------------------------------------------------------------------------------------------------
+
+Item = TypeVar("Item")
+Point = tuple[float, float]
+Points = tuple[Point, ...]
+"""The points of one curve in order."""
+MAX_POINTS = 120
+"""Points of one curve that are drawn: more cannot be distinguished at the width of a figure."""
+MAX_PATHS = 40
+"""Runs of one series that are drawn."""
+SHORT_SECONDS = 120.0
+"""Shorter runs are drawn in seconds, longer ones in minutes."""
+_LARGEST = 1e15
+"""Larger values are not drawn: axes would lose their ticks."""
+_FIRST = ("demo", "synthetic", "cpu")
+"""Labels that no number may stand without."""
+_MOST = 6
+"""Labels that are shown one by one."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Curves with one colour and label: the runs of one result, or one scaling curve."""
+
+    label: str
+    slot: int
+    """Number that selects the colour of its framework."""
+    paths: tuple[Points, ...]
+    published: bool = False
+    """True for results that are not ours: drawn dashed and in grey."""
+    ranges: tuple[tuple[float, float, float], ...] = ()
+    """(x, lowest, highest) of points with several runs."""
+    style: int = 0
+    """Number that selects marker and dashes: curves of one colour differ in them."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves over one pair of axes."""
+
+    name: str
+    """Stem of its file: lower-case letters, digits and `-`."""
+    title: str
+    labels: tuple[str, ...]
+    """Labels to show with the numbers: `demo`, `cpu`."""
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    note: str = ""
+    """Caption: which curves were left out."""
+    kind: str = "lines"
+    """`powers`: both axes logarithmic, with a tick at each x that has room (sizes in bytes, numbers of devices); `scaling`: the
+    same, with ideal scaling dotted and `inset`; `scatter`: the same without lines; `lines`: linear axes."""
+    target: float | None = None
+    """A horizontal line."""
+    from_zero: bool = False
+    inset: tuple[Series, ...] = ()
+    """Total speedup over devices on linear axes."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar; without a value there is none, and `text` says why."""
+
+    label: str
+    value: float | None
+    text: str
+    slot: int
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """Values of named lines as horizontal bars, in order from the top."""
+
+    name: str
+    title: str
+    labels: tuple[str, ...]
+    y_label: str
+    bars: tuple[Bar, ...]
+    note: str = ""
+
+
+AnyChart = Chart | BarChart
+
+
+def file_name(*parts: str) -> str:
+    """The stem of a file name: lower-case letters, digits and `-` only, so that no name can lead out of a folder."""
+    words = (re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-")[:40] for part in parts)
+    return "-".join(word for word in words if word) or "figure"
+
+
+def slots_and_styles(frameworks: Sequence[str], slots: Mapping[str, int]) -> list[tuple[int, int]]:
+    """For each curve the slot of its framework and its number among the curves of that colour."""
+    found = [slots.get(name, OTHER_SLOT) for name in frameworks]
+    return [(slot, found[:place].count(slot)) for place, slot in enumerate(found)]
+
+
+def time_unit(longest_seconds: float) -> tuple[str, float]:
+    """(`seconds` or `minutes`, seconds in one)."""
+    return ("seconds", 1.0) if longest_seconds < SHORT_SECONDS else ("minutes", 60.0)
+
+
+def finite_points(points: Iterable[tuple[float | None, float | None]]) -> Points:
+    """The points whose coordinates are known and small enough to be drawn."""
+    return tuple(
+        (x, y) for x, y in points if x is not None and y is not None and abs(x) < _LARGEST and abs(y) < _LARGEST
+    )
+
+
+def downsample_mean(points: Points) -> Points:
+    """At most MAX_POINTS points, each the mean of neighbours: for telemetry, which has more samples than can be drawn."""
+    size = math.ceil(len(points) / MAX_POINTS) or 1
+    pieces = [points[begin : begin + size] for begin in range(0, len(points), size)]
+    return tuple(
+        (math.fsum(x for x, _ in piece) / len(piece), math.fsum(y for _, y in piece) / len(piece)) for piece in pieces
+    )
+
+
+def evenly(items: Sequence[Item], limit: int) -> Sequence[Item]:
+    """At most `limit` of the items, evenly chosen, with the first and the last."""
+    if len(items) <= limit:
+        return items
+    return [items[round(index * (len(items) - 1) / (limit - 1))] for index in range(limit)]
+
+
+# --- what curves are called ---------------------------------------------------------------------------------------------
+
+
+def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
+    """Each label once: whose numbers these are first, of many others how many more there are."""
+    known = {*labels}
+    first = [label for label in _FIRST if label in known]
+    ordered = [*first, *sorted(known - {*first})]
+    more = (f"and {len(ordered) - _MOST} more",) if len(ordered) > _MOST else ()
+    return (*(clean(label, 60) for label in ordered[:_MOST]), *more)
+
+
+def distinct(names: Sequence[str], rows: Sequence[Row], shown: Sequence[str] = ()) -> list[str]:
+    """The names; those that several rows have with what tells these rows apart, the columns `shown` aside."""
+    words = told_apart(rows, names, shown)
+    return [", ".join(filter(None, pair)) for pair in zip(names, words, strict=True)]
+
+
+def result_names(rows: Sequence[Row]) -> list[str]:
+    """One name for each result of a table: `pytorch, 2 devices`; of other programs the system."""
+    names = [
+        [row.framework, devices_text(row.devices or 0, row.nodes) if row.devices else ""]
+        if row.profile
+        else [row.submitter, row.system]
+        for row in rows
+    ]
+    return distinct([clean(", ".join(filter(None, parts)), 120) or "runs" for parts in names], rows)

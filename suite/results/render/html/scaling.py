@@ -1,0 +1,194 @@
+"""The charts of time to target against devices: measured, published and predicted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from suite.results.columns import rows
+from suite.results.identity import Row
+from suite.results.names import WORKLOAD_TITLES, framework_name
+from suite.results.published import ARTICLE
+from suite.results.render.html import plots
+from suite.results.render.html.figures import write_figures
+from suite.results.scores import chains, families, merged_labels, ratio
+from suite.results.text import clean
+from suite.results.views.scaling import MEASURED, PREDICTION, Forecast
+
+_PROFILES = ("reference", "demo", "synthetic")
+MAX_TOGETHER = 6
+"""Curves of all workloads in one figure: more would tangle."""
+_MAX_CURVES = 12
+"""Curves of ours, and as many published ones, of one figure."""
+_OTHERS = "other frameworks"
+
+
+# --- ours, and published ones beside them -------------------------------------------------------------------------------
+
+
+def scaling_charts(
+    ours: Sequence[Row], published: Sequence[Row] = (), slots: Mapping[str, int] | None = None
+) -> list[plots.Chart]:
+    """One chart for each profile (they never mix) that has results on several numbers of devices.
+
+    `published` results of the same workloads are drawn too; with them one number of devices is enough. More than MAX_TOGETHER
+    curves are spread over one chart for each workload. `slots`: the colour of each framework on the page.
+    """
+    slots = plots.framework_slots(row.framework for row in ours) if slots is None else slots
+    order = {name: place for place, name in enumerate(_PROFILES)}
+    charts = []
+    for profile in sorted({row.profile for row in ours}, key=lambda name: (order.get(name, 3), name)):
+        mine = _curves(row for row in ours if row.profile == profile)
+        workloads = sorted({curve[0].workload for curve in mine})
+        theirs = _curves(row for row in published if row.workload in workloads)
+        together = len(mine) + len(theirs) <= MAX_TOGETHER
+        for members in [workloads] if together else [[name] for name in workloads]:
+            drawn, beside = ([one for one in each if one[0].workload in members] for each in (mine, theirs))
+            if drawn and (beside or any(len(curve) > 1 for curve in drawn)):
+                charts.append(_scaling_chart(profile, drawn, beside, slots))
+    return charts
+
+
+def _curves(results: Iterable[Row]) -> list[list[Row]]:
+    """Results with times, one on each number of devices of a curve; those of several first."""
+    timed = [row for row in results if row.to_target and row.seconds and row.devices]
+    found = [chain for family in families(timed) for chain in chains(family)]
+    return sorted(found, key=lambda curve: -len(curve))
+
+
+def _scaling_chart(
+    profile: str, mine: Sequence[Sequence[Row]], beside: Sequence[Sequence[Row]], slots: Mapping[str, int]
+) -> plots.Chart:
+    curves = [*mine[:_MAX_CURVES], *_nearest(beside, mine)[:_MAX_CURVES]]
+    ours = min(len(mine), _MAX_CURVES)
+    workloads = list(dict.fromkeys(curve[0].workload for curve in curves))
+    names = _names([curve[0] for curve in curves], len(workloads) > 1)
+    unit, scale = plots.time_unit(max(row.seconds_maximum or row.seconds for curve in curves for row in curve))
+    looks = plots.slots_and_styles([curve[0].framework for curve in curves[:ours]], slots)
+    looks += [(plots.OTHER_SLOT, style) for style in range(len(curves) - ours)]
+    times, speedups = [], []
+    for place, (curve, name, (slot, style)) in enumerate(zip(curves, names, looks, strict=True)):
+        path = plots.finite_points((float(row.devices), row.seconds / scale) for row in curve)
+        ranges = tuple(
+            (float(row.devices), row.seconds_minimum / scale, row.seconds_maximum / scale)
+            for row in curve
+            if row.runs_successful > 1 and row.seconds_minimum
+        )
+        times += [plots.Series(name, slot, (path,), place >= ours, ranges, style)] if path else []
+        ratios = ((row.devices / curve[0].devices, ratio(curve[0], row, intervals=False).total) for row in curve)
+        if len(curve) > 1:
+            speedups.append(plots.Series(name, slot, (plots.finite_points(ratios),), place >= ours, style=style))
+    left_out = len(mine) + len(beside) - len(curves)
+    one = len(workloads) == 1
+    return plots.Chart(
+        name=plots.file_name("00", profile, "time to target over devices", *(workloads if one else [])),
+        title=f"Time to target, {clean(workloads[0], 40) if one else 'all workloads'}",
+        labels=plots.shown_labels(merged_labels(row for curve in curves[:ours] for row in curve)),
+        x_label="devices",
+        y_label=f"{unit} to target (dotted: ideal)",
+        series=tuple(times),
+        note=f"{left_out:,} more curves are not drawn; the tables have them" if left_out else "",
+        kind="scaling",
+        inset=tuple(speedups),
+    )
+
+
+def _nearest(beside: Sequence[Sequence[Row]], mine: Sequence[Sequence[Row]]) -> list[Sequence[Row]]:
+    """The published curves, those on numbers of devices like ours first: where not all can be drawn, these say most."""
+    ours = [row.devices for curve in mine for row in curve]
+    return sorted(beside, key=lambda curve: min(abs(math.log(row.devices / count)) for row in curve for count in ours))
+
+
+def _names(firsts: Sequence[Row], several: bool) -> list[str]:
+    """A different name for each curve: framework, of others who submitted it; then in what else they differ."""
+    names = []
+    for row in firsts:
+        who = row.framework if row.profile else "DGX-1 article" if row.round == ARTICLE else _whose(row, firsts)
+        names.append(clean(", ".join(filter(None, (row.workload if several else "", who))), 200))
+    return plots.distinct(names, firsts, ("devices", "nodes"))
+
+
+def _whose(row: Row, firsts: Sequence[Row]) -> str:
+    rounds = {other.round for other in firsts if not other.profile}
+    return " ".join(filter(None, (row.round if len(rounds) > 1 else "", row.submitter, row.system)))
+
+
+def write_scaling_figures(results: Sequence[Row], folder: Path) -> None:
+    """The charts of the results as SVG and PNG in a new folder. Raises ValueError for one that is not empty."""
+    write_figures(scaling_charts(results), folder)
+
+
+# --- published results alone --------------------------------------------------------------------------------------------
+
+
+def workload_charts(results: Sequence[Row]) -> list[plots.Chart]:
+    """Time to target against accelerators, one chart for each workload, one colour for each framework."""
+    slots = plots.framework_slots(())
+    charts = []
+    for workload in dict.fromkeys(row.workload for row in results):
+        members = [row for row in results if row.workload == workload and row.devices and row.to_target and row.seconds]
+        series = []
+        for name in sorted({_framework(row) for row in members}):
+            points = plots.finite_points(
+                (float(row.devices), row.seconds / 60) for row in members if _framework(row) == name
+            )
+            slot = slots.get(name, plots.OTHER_SLOT)
+            series.append(
+                plots.Series(
+                    name, slot, (tuple(sorted(points)),), style=slot if slot != plots.OTHER_SLOT else len(slots)
+                )
+            )
+        if len(members) > 1:
+            title = WORKLOAD_TITLES.get(workload, clean(workload, 40))
+            labels, axes = ("published",), ("accelerators", "minutes to target")
+            charts.append(
+                plots.Chart(plots.file_name("00", workload), title, labels, *axes, tuple(series), kind="scatter")
+            )
+    return charts
+
+
+def _framework(row: Row) -> str:
+    """`pytorch`, `tensorflow` or `mxnet`; others, and descriptions of several, are one group."""
+    name = framework_name(row.framework, row.system)
+    return name if name in ("pytorch", "tensorflow", "mxnet") else _OTHERS
+
+
+# --- predictions --------------------------------------------------------------------------------------------------------
+
+
+def forecast_charts(forecast: Forecast, number: int) -> list[plots.Chart]:
+    """Time over devices with bounds, or the rate where there is no time; and what each device does over one of the fewest."""
+    found = list(rows(forecast.table))
+    timed = all(row.seconds_per_epoch is not None for row in found)
+    labels = plots.shown_labels(["prediction", forecast.results[0].profile, *merged_labels(forecast.results)])
+    note = " ".join([forecast.how, *forecast.notes[:1]])
+    charts = []
+    for name, y_label in (
+        (
+            "seconds_per_epoch" if timed else "training_samples_per_second",
+            "seconds per epoch" if timed else "samples/s",
+        ),
+        ("scaling_efficiency", "work of a device over the fewest"),
+    ):
+        series = []
+        for kind in (MEASURED, PREDICTION):  # measured points in grey and hollow, as published ones are
+            points = [row for row in found if row.kind == kind and getattr(row, name)]
+            path = plots.finite_points((float(row.devices), getattr(row, name)) for row in points)
+            ends = [
+                (float(row.devices), getattr(row, f"{name}_low", None), getattr(row, f"{name}_high", None))
+                for row in points
+            ]
+            ranges = tuple((x, low, high) for x, low, high in ends if low and high)
+            slot = plots.OTHER_SLOT if kind == MEASURED else 0
+            series += [plots.Series(kind, slot, (path,), kind == MEASURED, ranges)] if path else []
+        if series:
+            stem = plots.file_name(f"forecast-{number:02d}", forecast.results[0].workload, y_label)
+            shown = plots.Chart(stem, forecast.title, labels, "devices", y_label, tuple(series), note, kind="powers")
+            charts.append(shown)
+    return charts
+
+
+def write_forecast_figures(forecasts: Sequence[Forecast], folder: Path) -> None:
+    """The charts of predictions as SVG and PNG in a new folder. Raises ValueError for one that is not empty."""
+    write_figures([chart for at, one in enumerate(forecasts, start=1) for chart in forecast_charts(one, at)], folder)
