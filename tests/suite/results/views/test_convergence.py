@@ -3,15 +3,16 @@
 import importlib.util
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results.compare.convergence import (
+from suite.results.scores import published_results
+from suite.results.views.convergence import (
     FAST,
     INSIDE,
     NOT_JUDGED,
@@ -24,8 +25,6 @@ from suite.results.compare.convergence import (
     reference_point_at,
     reference_points,
 )
-from suite.results.published.csv_files import load_published_results
-from suite.results.score.scores import TimedRun
 from tests.helpers import examples
 
 RULESETS = ("1.0.0", "1.1.0")
@@ -51,27 +50,21 @@ def records(ruleset, benchmark):
 
 
 def result(name, workload):
-    return next(item for item in load_published_results() if item.name == name and item.benchmark == workload)
+    return next(row for row in published_results() if row.run == name and row.workload == workload)
 
 
 def ours(workload, epochs, batch, name="v0.7/NVIDIA/dgx1_ngc20.06_mxnet", **changes):
-    """A measurement of ours with these epochs to target, made from a published one; no failed run."""
-    item = result(name, workload).measurement
-    runs = tuple(TimedRun(100.0 + index, float(value), 1e12 + 1e6 * index) for index, value in enumerate(epochs))
-    score = replace(item.score, runs_failed=0, runs_successful=len(runs))
-    changes = {
-        "profile": "reference",
-        "submitter": "",
-        "batch_size_global": batch,
-        "runs": runs,
-        "score": score,
-        **changes,
-    }
-    return replace(item, **changes)
+    """A result of ours with these epochs to target, made from a published one; no failed run."""
+    runs = tuple(
+        SimpleNamespace(seconds=100.0 + index, epochs=float(value), start_ms=1e12 + 1e6 * index)
+        for index, value in enumerate(epochs)
+    )
+    own = {"profile": "reference", "batch_size_global": batch, "runs": runs, "runs_failed": 0}
+    return SimpleNamespace(**{**vars(result(name, workload)), **own, **changes})
 
 
-def judged(item):
-    (found,) = convergence([item], load_published_results())
+def judged(row):
+    (found,) = convergence([row], published_results())
     return found
 
 
@@ -126,7 +119,7 @@ def test_verdict_is_that_of_rcp_checker(epochs):
     point = reference_point(1632, dict(records("1.0.0", "resnet"))[1632])
     found = judge(ours("resnet50", epochs, 1632), epochs, point)
     assert (found.verdict != FAST) == passed
-    assert found.normalisation == pytest.approx(factor, rel=1e-12)
+    assert max(1.0, point.mean / found.epochs) == pytest.approx(factor, rel=1e-12)
 
 
 # --- verdicts -----------------------------------------------------------------------------------------------------------
@@ -136,8 +129,8 @@ def test_inside_slower_and_suspiciously_fast():
     """NVIDIA's and others' v0.7 ResNet runs at batch 1,664."""
     same = [
         one
-        for one in load_published_results()
-        if (one.round, one.benchmark) == ("v0.7", "resnet50") and one.row["division"] == "closed"
+        for one in published_results()
+        if (one.round, one.workload) == ("v0.7", "resnet50") and one.division == "closed"
     ]
     point = next(one for one in reference_points(same) if one.batch == 1664)
     words = {}
@@ -189,32 +182,27 @@ def test_tokens_and_sentence_pairs_never_meet():
 
 
 def test_published_runs_are_not_held_against_themselves():
-    item = result("v0.6/NVIDIA/dgx1_ngc19.05_mxnet", "resnet50").measurement
-    found = judged(item)
+    found = judged(result("v0.6/NVIDIA/dgx1_ngc19.05_mxnet", "resnet50"))
     assert found.reference is None or not [one for one in found.reference.sources if "dgx1_ngc19.05" in one]
 
 
 def test_a_log_submitted_twice_counts_once():
-    pool = [one for one in load_published_results() if one.benchmark == "resnet50" and one.round in ("v2.1", "v3.0")]
-    points = reference_points(pool)
-    runs = {(run.start_ms, run.seconds) for one in pool for run in one.measurement.runs if run.epochs is not None}
-    total = sum(len(one.measurement.runs) for one in pool)
-    assert total > len(runs) >= sum(point.runs for point in points) > 0
+    pool = [one for one in published_results() if one.workload == "resnet50" and one.round in ("v2.1", "v3.0")]
+    runs = {(run.start_ms, run.seconds) for one in pool for run in one.runs if run.epochs is not None}
+    assert sum(len(one.runs) for one in pool) > len(runs) >= sum(point.runs for point in reference_points(pool)) > 0
 
 
 def test_demo_unknown_and_fixed_length_are_not_judged():
     demo = judged(ours("resnet50", [1] * 5, 1664, profile="demo", labels=("demo",)))
     assert (demo.verdict, demo.reason) == (NOT_JUDGED, "demo target has no relation to MLPerf")
     assert judged(ours("resnet50", [1] * 5, None)).reason == "the global batch is not known"
-    item = ours("resnet50", [1] * 5, 1664)
-    assert convergence([replace(item, score=replace(item.score, seconds=None))], load_published_results()) == []
-    assert judged(replace(item, runs=(TimedRun(1.0),))).reason == "the epochs of single runs are not known"
+    assert convergence([ours("resnet50", [1] * 5, 1664, to_target=False)], published_results()) == []
+    run = SimpleNamespace(seconds=1.0, epochs=None, start_ms=None)
+    assert judged(ours("resnet50", [1], 1664, runs=(run,))).reason == "the epochs of single runs are not known"
 
 
 def test_one_failed_run_counts_as_the_slowest():
-    item = ours("resnet50", [30, 35, 36, 37], 1664)
-    item = replace(item, score=replace(item.score, runs_failed=1))
-    found = judged(item)
+    found = judged(ours("resnet50", [30, 35, 36, 37], 1664, runs_failed=1))
     assert found.epochs == pytest.approx((35 + 36 + 37) / 3)
     assert "the failed run counts as the slowest" in found.notes
 

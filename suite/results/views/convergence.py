@@ -1,0 +1,241 @@
+"""Convergence: are the epochs to target those of published runs of the same workload, target and batch?
+
+In the manner of the reference convergence points (RCP) of the rules, as mlperf-logging 4.1.68 computes them
+(rcp_checker/rcp_checker.py): olympic means, a one-sided t-test at p = 0.05 with the spread of the reference runs for both
+sets of runs, linear interpolation between neighbouring batch sizes. Unlike there, the reference points are the published runs
+themselves, and none of them is pruned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from suite.results.identity import Row
+from suite.results.names import WORKLOAD_TITLES
+from suite.results.targets import RUNS_REQUIRED, same_targets
+
+SIGNIFICANCE = 0.05
+"""One-sided; alpha of rcp_checker."""
+INSIDE, SLOWER, FAST, NOT_JUDGED = "inside", "slower", "suspiciously fast", "not judged"
+_REQUIRED = {"resnet50": RUNS_REQUIRED["resnet"], "retinanet": RUNS_REQUIRED["ssd"], **RUNS_REQUIRED}
+"""Workload to the runs of a result; an interpolated point counts as twice as many."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Epochs to target of published runs at one batch size."""
+
+    batch: int
+    mean: float
+    """Olympic mean: fewest and most dropped, from three runs on."""
+    standard_deviation: float
+    """Standard deviation (population) over all runs."""
+    retained: int
+    """Runs that the mean is taken over."""
+    runs: int
+    sources: tuple[str, ...]
+    """`ROUND/SUBMITTER/SYSTEM (N runs)`."""
+    neighbours: tuple[int, ...] = ()
+    """The two batch sizes between which it was interpolated."""
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """The verdict on one result."""
+
+    row: Row
+    verdict: str
+    """`inside`, `slower`, `suspiciously fast`, `not judged`."""
+    reason: str
+    """Why it was not judged; otherwise the verdict in words."""
+    epochs: float | None = None
+    """Olympic mean of the judged runs."""
+    reference: Point | None = None
+    fewest_acceptable: float | None = None
+    """A mean below this is suspiciously fast."""
+    most_expected: float | None = None
+    """A mean above this is slower than the reference."""
+    notes: tuple[str, ...] = ()
+
+
+def convergence(results: Iterable[Row], published: Sequence[Row]) -> list[Convergence]:
+    """The verdict on every result that ran to a target and has a successful run."""
+    return [_judged(row, published) for row in results if row.to_target and (row.runs or row.single_figure)]
+
+
+def _judged(row: Row, published: Sequence[Row]) -> Convergence:
+    if reason := _why_not_judged(row):
+        return Convergence(row, NOT_JUDGED, reason)
+    epochs = [run.epochs for run in row.runs]
+    reference = _reference_for(row, published)
+    if isinstance(reference, str):
+        return Convergence(row, NOT_JUDGED, reference, olympic_mean(epochs))
+    return judge(row, epochs, reference)
+
+
+def _why_not_judged(row: Row) -> str:
+    if row.profile in ("demo", "synthetic"):
+        return f"{row.profile} target has no relation to MLPerf"
+    if row.workload not in WORKLOAD_TITLES:
+        return f"no published runs of {row.workload}"
+    if not row.runs or not all(run.epochs and 0 < run.epochs < math.inf for run in row.runs):
+        return "the epochs of single runs are not known"
+    if not row.batch_size_global or row.batch_size_global < 0:
+        return "the global batch is not known"
+    return "" if row.targets else "the target is not known"
+
+
+def judge(row: Row, epochs: Sequence[float], reference: Point) -> Convergence:
+    """The verdict on `epochs` (of at least one successful run) against a reference point."""
+    one_failed = row.runs_failed == 1 and len(epochs) > 1  # RCP: one failure is the slowest
+    counted = [*epochs, math.inf] if one_failed else list(epochs)
+    mean = olympic_mean(counted)
+    low = fewest_acceptable(reference.mean, reference.standard_deviation, reference.retained, _retained(len(counted)))
+    if low is None:
+        reason = f"{reference.runs} published run(s) against {len(epochs)} of ours say nothing about the spread"
+        return Convergence(row, NOT_JUDGED, reason, mean, reference)
+    high = 2 * reference.mean - low
+    verdict = FAST if mean < low else SLOWER if mean > high else INSIDE
+    text = _verdict_text(verdict, mean, low, high, reference)
+    return Convergence(row, verdict, text, mean, reference, low, high, tuple(_notes(row, reference)))
+
+
+def olympic_mean(values: Sequence[float]) -> float:
+    """Mean without the smallest and the largest; of fewer than three values the plain mean."""
+    kept = sorted(values)[1:-1] if len(values) >= 3 else values
+    return math.fsum(kept) / len(kept)
+
+
+def _retained(runs: int) -> int:
+    return runs - 2 if runs >= 3 else runs
+
+
+def fewest_acceptable(mean: float, standard_deviation: float, runs_reference: int, runs_ours: int) -> float | None:
+    """The smallest mean over `runs_ours` runs that a one-sided t-test at SIGNIFICANCE does not distinguish from the reference.
+
+    Both sets get the standard deviation of the reference, as in rcp_checker, whose binary search then has this closed form.
+    None if there are too few runs for a test.
+    """
+    degrees_of_freedom = runs_reference + runs_ours - 2
+    if degrees_of_freedom < 1:
+        return None
+    from scipy.stats import t  # half a second to import
+
+    error = standard_deviation * math.sqrt(1 / runs_reference + 1 / runs_ours)
+    return max(0.0, mean - float(t.ppf(1 - SIGNIFICANCE, degrees_of_freedom)) * error)
+
+
+# --- the reference points -----------------------------------------------------------------------------------------------
+
+
+def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
+    """The reference point for a result, from its own round or else all rounds with its rules; or why there is none."""
+    comparable = [other for other in published if _is_comparable(row, other)]
+    if not comparable:
+        return f"no published run of {row.workload} to this target under the same rules"
+    points: list[Point] = []
+    for pool in ([other for other in comparable if other.round == row.rules], comparable):
+        points = reference_points(pool, row.runs)
+        point = reference_point_at(row.batch_size_global, points, 2 * _REQUIRED[row.workload])
+        if point is not None:
+            return point
+    nearest = sorted(points, key=lambda point: abs(math.log(point.batch / row.batch_size_global)))[:2]
+    listed = "; ".join(f"{point.batch:,}: {point.mean:.4g} epochs, {point.runs} runs" for point in nearest)
+    where = f"no published run of {row.workload} at batch {row.batch_size_global:,}, nor on both sides of it"
+    return f"{where}; nearest: {listed or 'none but these runs themselves'}"
+
+
+def in_tokens(row: Row) -> bool:
+    """True if batches are counted in tokens, False if in samples (sentence pairs, images …)."""
+    return "token" in row.batch_unit
+
+
+def _is_comparable(row: Row, other: Row) -> bool:
+    """True for the same workload, target, unit of batch and rules (v0.5; v0.6 and later), in division closed."""
+    return (
+        other.workload == row.workload
+        and other.division != "open"
+        and bool(other.batch_size_global and other.runs)
+        and in_tokens(other) == in_tokens(row)
+        and (other.rules == "v0.5") == (row.rules == "v0.5")
+        and same_targets(row.targets, other.targets, row.workload) is True
+    )
+
+
+def reference_points(pool: Iterable[Row], without: Iterable[Row] = ()) -> list[Point]:
+    """One reference point for each batch size. A log published twice counts once, the runs `without` not at all."""
+    seen = run_keys(without)
+    epochs: dict[int, list[float]] = {}
+    sources: dict[int, list[str]] = {}
+    for row in pool:
+        fresh = [run for run in row.runs if run.epochs is not None and not run_keys([run]) & seen]
+        seen |= run_keys(fresh)
+        if fresh and row.batch_size_global:
+            epochs.setdefault(row.batch_size_global, []).extend(run.epochs for run in fresh)
+            sources.setdefault(row.batch_size_global, []).append(f"{row.run} ({len(fresh)} runs)")
+    return [reference_point(batch, epochs[batch], sources[batch]) for batch in sorted(epochs)]
+
+
+def run_keys(runs: Iterable[Row]) -> set[tuple[int, int]]:
+    """Keys that identify runs: the second of the start, and the length in hundredths of a second."""
+    return {(round(run.start_ms / 1e3), round(run.seconds * 100)) for run in runs if run.start_ms and run.seconds}
+
+
+def reference_point(batch: int, epochs: Sequence[float], sources: Sequence[str] = ()) -> Point:
+    """The reference point computed from the `epochs` of runs at one batch size."""
+    mean = math.fsum(epochs) / len(epochs)
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in epochs) / len(epochs))
+    return Point(batch, olympic_mean(epochs), deviation, _retained(len(epochs)), len(epochs), tuple(sources))
+
+
+def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: int) -> Point | None:
+    """The point at `batch`, or one interpolated between its neighbours, which counts as `interpolated_runs`; else None."""
+    below = max((point for point in points if point.batch <= batch), key=lambda point: point.batch, default=None)
+    above = min((point for point in points if point.batch >= batch), key=lambda point: point.batch, default=None)
+    if below is None or above is None or below.batch == batch:
+        return below if above is not None else None
+    share = (batch - below.batch) / (above.batch - below.batch)
+    return Point(
+        batch=batch,
+        mean=below.mean + share * (above.mean - below.mean),
+        standard_deviation=below.standard_deviation + share * (above.standard_deviation - below.standard_deviation),
+        retained=interpolated_runs,
+        runs=below.runs + above.runs,
+        sources=tuple(dict.fromkeys((*below.sources, *above.sources))),
+        neighbours=(below.batch, above.batch),
+    )
+
+
+# --- text ---------------------------------------------------------------------------------------------------------------
+
+
+def _verdict_text(verdict: str, mean: float, low: float, high: float, point: Point) -> str:
+    around = f"{point.mean:.4g} epochs in {point.runs} published runs at batch {point.batch:,}"
+    if point.neighbours:
+        one, other = point.neighbours
+        around = f"{point.mean:.4g} epochs between {point.runs} published runs at batch {one:,} and {other:,}"
+    if verdict == FAST:
+        return f"suspiciously fast: {mean:.4g} epochs, fewer than {low:.4g}, the fewest that {around} make likely"
+    if verdict == SLOWER:
+        return f"slower: {mean:.4g} epochs, more than {high:.4g}, the most that {around} make likely"
+    return f"inside: {mean:.4g} epochs, between {low:.4g} and {high:.4g}, which {around} make likely"
+
+
+def _notes(row: Row, point: Point) -> Iterator[str]:
+    if row.rules == "v0.5":
+        yield "epochs are those begun when the target was reached"
+    if row.workload == "ssd" and row.rules != "v0.5":
+        yield "SSD evaluates inside an epoch: labels of submitters differ by up to four epochs for the same training"
+    required, attempts = _REQUIRED[row.workload], len(row.runs) + row.runs_failed
+    if attempts < required:
+        yield f"{attempts} of the {required} runs that the rules ask"
+    if point.runs < 2 * required:
+        yield f"only {point.runs} published runs, where RCP asks for {2 * required}"
+    if row.runs_failed == 1:
+        yield "the failed run counts as the slowest"
+    if row.runs_failed > 1:
+        yield f"{row.runs_failed} runs failed, which the rules do not allow; they are not counted"
+    if row.profile and row.labels:
+        yield "labels: " + ", ".join(row.labels)
