@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from suite.commands.arguments import add_price
-
-if TYPE_CHECKING:
-    from suite.results.report.published_list import Filters
-    from suite.results.score.price import Prices
+from suite.commands.arguments import add_format, add_price, check_output, prices, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands and options of `suite published`."""
     subcommands = parser.add_subparsers(dest="subcommand", metavar="list", required=True)
     listed = subcommands.add_parser("list", help="published results, filtered")
-    listed.add_argument("--round", metavar="R", help="v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, or dgx1-article")
+    listed.add_argument("--round", metavar="R", help="v0.5, v0.6, v0.7, v1.1, v2.1, v3.0, v3.1, v4.0, or dgx1-article")
     listed.add_argument("--submitter", metavar="NAME", help="NVIDIA, Google, …; several with commas")
     listed.add_argument(
         "--workload", metavar="W", help="resnet50, ssd, maskrcnn, gnmt, transformer, ncf; several with commas"
@@ -33,31 +27,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="results",
         help="results of rounds and of the DGX-1 article (default), throughput of other articles, or that article's speedups",
     )
-    listed.add_argument("--format", choices=("table", "csv"), default="table", help="table (default) or csv")
     listed.add_argument(
         "--html", type=Path, metavar="OUT", help="one page with an overview and every column, readable offline"
     )
+    add_format(listed)
     add_price(listed)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the list; 0. Raises ValueError (one line) for a value that matches nothing."""
-    from suite.results.report.published_list import Filters, listing
-    from suite.results.score.price import parse_prices
+    from suite.results.views.published import OPTIONS, published_list
 
-    prices = None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
-    filters = Filters(**{item.name: getattr(args, item.name) for item in fields(Filters)})
-    if args.html is not None:
-        return _html(args, filters, prices)
-    print(listing(args.kind, filters, args.format, prices), end="")
-    return 0
-
-
-def _html(args: argparse.Namespace, filters: Filters, prices: Prices | None) -> int:
-    if args.kind != "results" or args.format != "table":
+    check_output(args)
+    filters = {name: getattr(args, name) for name in OPTIONS["results"]}
+    if args.html is None:
+        write(published_list(args.kind, filters, prices(args)), args)
+        return 0
+    if args.kind != "results" or args.format != "markdown":
         raise ValueError("--html is a page of results: leave out --kind and --format")
-    from suite.results.html.published_page import write_published_html
+    from suite.results.render.html.published_page import write_published_html
 
-    write_published_html(args.html, filters, prices)
+    write_published_html(args.html, filters, prices(args))
     print(args.html)
     return 0

@@ -36,7 +36,11 @@ def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = Fa
 
 def shareable(frame: Frame) -> Frame:
     """A table as files can hold it: objects of the program left out, mappings and lists as JSON."""
-    shown = frame[[name for name in frame.columns if name not in COLUMNS or COLUMNS[str(name)].shown]].copy()
+    held = [COLUMNS[name].shown if name in COLUMNS else True for name in map(str, frame.columns)]
+    texts = [
+        all(isinstance(value, str) for value in frame[name]) for name in frame.columns
+    ]  # a view's own of that name
+    shown = frame.loc[:, [one or text for one, text in zip(held, texts, strict=True)]].copy()
     for name in shown.columns:
         if shown[name].dtype != object:
             continue

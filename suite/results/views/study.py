@@ -153,7 +153,7 @@ def study_section(result: StudyResult, prices: Prices | None = None) -> Section:
     if len(result.measured) == len(result.lines):
         table = table.drop(columns="status")
     shown = without_empty(table, (*result.keys, "notes"))
-    return Section(study_title(result), study_texts(result), shown, below, max(1, len(result.keys)))
+    return Section(study_title(result), study_texts(result), shown, below=below, keys=max(1, len(result.keys)))
 
 
 def study_title(result: StudyResult) -> str:

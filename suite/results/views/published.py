@@ -1,0 +1,170 @@
+"""`suite published list`: results of published rounds and articles, filtered."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from suite.results.identity import Row, label
+from suite.results.names import workload_name
+from suite.results.price import OPTION, Prices
+from suite.results.published import ARTICLE, csv_rows
+from suite.results.scores import published_results, ratio, ratio_text
+from suite.results.targets import targets_text
+from suite.results.views.overview import published_overview
+from suite.results.views.section import Section, View, frame_of, without_empty
+
+Listed = dict[str, Any]
+OPTIONS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "results": {
+        **{name: (name,) for name in ("round", "submitter", "division", "chips")},
+        **{"workload": ("benchmark",), "framework": ("framework", "told"), "system": ("system", "system_description")},
+    },
+    "throughput": {"workload": ("model",), "framework": ("framework",), "system": ("system",), "chips": ("chips",)},
+    "speedups": {"workload": ("benchmark",), "chips": ("chips_to",)},
+}
+"""Kind of list to its filters, and the columns that each looks at. Several values are separated by commas."""
+_IN_FILES = (  # columns of results; of the other kinds all that the files have
+    *("round", "submitter", "system", "chips", "framework", "benchmark", "minutes", "runs", "epochs", "batch", "target"),
+    *("throughput", "cost", "runs_successful", "batch_unit", "target_mask", "throughput_unit", "division", "note", "source"),
+)  # fmt: skip
+_IN_TABLES = (*_IN_FILES[:6], "seconds", "runs", "failed", "epochs", "batch", "targets", "cost")
+_DISPENSABLE = ("epochs", "targets", "batch", "framework", "failed", "runs", "qualifier", "kind")
+"""Columns that a table leaves out, in this order, as far as it is too wide."""
+_WIDTH, _LONGEST = 118, 28  # of a table in characters; of a text in it, which is cut there
+_DISAGREES = 0.01  # so far (relative) may a printed speedup be off the article's own tables 1-6 without a note
+
+
+def published_list(kind: str, filters: Mapping[str, str | None], prices: Prices | None = None) -> View:
+    """The list, after an overview of the results; with `prices` what each costs.
+
+    Raises ValueError (one line) for a value that matches nothing or a filter that does not apply.
+    """
+    if prices is not None and kind != "results":
+        raise ValueError(f"{OPTION} means nothing for --kind {kind}; leave it out")
+    listed = {"results": _results, "throughput": _throughputs, "speedups": _speedups}[kind]()
+    for option, requested in filters.items():
+        if requested is not None and option not in OPTIONS[kind]:
+            raise ValueError(f"--{option} means nothing for --kind {kind}; leave it out")
+        if requested is not None and listed:
+            by = _with_chips if option == "chips" else _named
+            listed = by(listed, option, requested, OPTIONS[kind][option])
+    if not listed:
+        raise ValueError("no published result matches all of these options; leave one of them out")
+    found = [row["row"] for row in listed if "row" in row]
+    if prices is not None:
+        prices.refuse_unknown_names(found)
+        listed = [{**row, "cost": prices.cost(row["row"])} for row in listed]
+    names = _IN_FILES if kind == "results" else [name for name in listed[0] if name != "notes"]
+    data = frame_of({name: row[name] for name in names if name in row} for row in listed)
+    if kind != "results":
+        return View(f"Published {kind}", (_section(listed, names, "As the articles print them."),), data)
+    said = "Times to target, from published logs (logs/published/README.md); no results of this suite."
+    return View("Published results", (*published_overview(found, prices), _section(listed, _IN_TABLES, said)), data)
+
+
+def _results() -> list[Listed]:
+    """In order of rounds, workloads and times: what the files have, and what was made of it."""
+    return [*map(_result, sorted(published_results(), key=lambda row: (row.round, row.workload, row.seconds or 0.0)))]
+
+
+def _result(row: Row) -> Listed:
+    cells = {name: _number(text or "") for name, text in row.attempts[0].source.items()}
+    runs, successful = cells.get("runs"), cells.get("runs_successful")
+    printed = f"batch as printed: {cells['batch']} ({cells['batch_basis']})" if row.round == ARTICLE else ""
+    notes = (*row.labels, row.note or "", printed, "open division" if row.division == "open" else "")
+    same = ("round", "submitter", "system", "framework", "division", "seconds")
+    return {
+        **{**dict.fromkeys(name for name in _IN_FILES if name != "cost"), **cells, "told": cells.get("framework")},
+        **{name: getattr(row, name) for name in same},
+        **{"benchmark": row.workload, "batch": row.batch_size_global, "row": row, "notes": notes},
+        "minutes": None if row.seconds is None else round(row.seconds / 60, 6),  # as the file has them
+        "failed": runs - successful if isinstance(runs, int) and successful and runs != successful else None,
+        "targets": targets_text(row.targets, row.workload),
+        "note": "; ".join(note for note in notes if note),
+    }
+
+
+def _number(text: str) -> Any:
+    """A cell as a number where it is one, else the text; None for an empty one."""
+    decimal = re.fullmatch(r"\d{1,15}(\.\d+)?", text)
+    return (float(text) if decimal[1] else int(text)) if decimal else text or None
+
+
+def _throughputs() -> list[Listed]:
+    found = csv_rows("throughput*.csv", ("source", "system", "framework", "model", "chips", "value", "unit"))
+    return [{name: _number(text) for name, text in row.items()} for row in found]
+
+
+def _speedups() -> list[Listed]:
+    article = {(row.workload, row.devices): row for row in published_results() if row.round == ARTICLE}
+    listed = []
+    for file in csv_rows("dgx1_speedups*.csv", ("benchmark", "chips_from", "chips_to", "speedup_printed")):
+        row = {name: _number(text) for name, text in file.items()}
+        few, many = (article.get((row["benchmark"], row[name])) for name in ("chips_from", "chips_to"))
+        tables = ratio(few, many, intervals=False).total if few and many else None
+        off = tables and abs(row["speedup_printed"] / tables - 1) > _DISAGREES
+        note = f"printed {row['speedup_printed']}, {ratio_text(tables)} by its own tables 1-6" if off and tables else ""
+        listed.append({**row, "speedup_from_tables": tables, "note": note, "notes": (note,)})
+    return listed
+
+
+def _section(listed: Sequence[Mapping[str, Any]], columns: Sequence[str], said: str) -> Section:
+    """A table as narrow as can be: what all rows share stands above it, and what has no room is left to files."""
+    shown = [name for name in (*columns, "notes") if name != "note"]
+    table = without_empty(frame_of({name: row[name] for name in shown if name in row} for row in listed))
+    named = [name for name in table if name != "notes" and table[name].dtype != float and len(table) > 1]
+    same = {str(name): table[name].iloc[0] for name in named if table[name].nunique(dropna=False) == 1}
+    table, left_out = table.drop(columns=list(same)), []
+    for name in _DISPENSABLE:
+        if name in table and sum(3 + _width(str(one), list(table[one])) for one in table if one != "notes") > _WIDTH:
+            left_out.append(name)
+            table = table.drop(columns=name)
+    common = f"All rows: {', '.join(f'{label(name)} {value}' for name, value in same.items())}." if same else ""
+    fewer = f"Left out, as the table is wide: {', '.join(map(label, left_out))}; --format csv has them."
+    below = (f"{len(table)} row{'' if len(table) == 1 else 's'}.", fewer if left_out else "")
+    keys = sum(name in ("round", "submitter", "source", "system", "benchmark") for name in list(table)[:3])
+    return Section("", (said, common), table, below=below, keys=max(1, keys))
+
+
+def _width(name: str, values: Sequence[Any]) -> int:
+    texts = (10 if isinstance(value, float) else len(str(value)) for value in values)
+    return max(len(label(name)), min(_LONGEST, max(texts)))
+
+
+def _named(listed: Sequence[Listed], option: str, requested: str, columns: Sequence[str]) -> list[Listed]:
+    """The rows that a requested name fits, ignoring case; of frameworks, systems and networks a part is enough."""
+    part = option in ("framework", "system") or columns == ("model",)
+    wanted = [re.sub(r"^(?=\d)", "v", one) if option == "round" else one for one in requested.lower().split(",")]
+    wanted = [workload_name(one) if option == "workload" else one.strip() for one in wanted]
+
+    def texts(row: Listed) -> list[str]:
+        return [str(row.get(column) or "none").lower() for column in columns]
+
+    def matches(one: str, row: Listed) -> bool:
+        return any(one in text or one in re.sub(r"\W", "", text) if part else one == text for text in texts(row))
+
+    for one in wanted:
+        if not any(matches(one, row) for row in listed):
+            known = {text: str(row.get(columns[0]) or "none") for row in listed for text in texts(row)}
+            near = difflib.get_close_matches(one, known, n=3, cutoff=0.4) or sorted(known)[:5]
+            offered = ", ".join(dict.fromkeys(known[name] for name in near))
+            raise ValueError(f"--{option} {one[:60]}: no listed result has it; nearest: {offered}")
+    return [row for row in listed if any(matches(one, row) for one in wanted)]
+
+
+def _with_chips(listed: Sequence[Listed], option: str, requested: str, columns: Sequence[str]) -> list[Listed]:
+    """The rows with a number of chips such as `8`, `1,4,8` or `1-16`; 0: CPU only."""
+    (column,) = columns
+    spans = [re.fullmatch(r"\s*([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?\s*", part) for part in requested.split(",")]
+    bounds = [(int(span[1]), int(span[2] or span[1])) for span in spans if span is not None]
+    if None in spans or any(low > high for low, high in bounds):
+        raise ValueError(f"--chips {requested[:60]}: give a number, a list such as 1,4,8 or a range such as 1-16")
+    counted = [row for row in listed if isinstance(row[column], int)]
+    matching = [row for row in counted if any(low <= row[column] <= high for low, high in bounds)]
+    if not matching:
+        existing = ", ".join(map(str, sorted({row[column] for row in counted})[:30]))
+        raise ValueError(f"--chips {requested[:60]}: no listed result has it; existing: {existing}")
+    return matching
