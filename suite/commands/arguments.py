@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from suite.control.machines.launchers import Launch
-    from suite.results.identity import Row
     from suite.results.price import Prices
     from suite.results.views.section import View
 
@@ -32,25 +31,6 @@ def add_measured(parser: argparse.ArgumentParser) -> None:
         help="a published result, or dgx1-article; ROUND or ROUND/SUBMITTER name all below (may be repeated)",
     )
     parser.add_argument("--workload", metavar="W", help="only this workload: ncf, resnet50, …")
-
-
-def measured(args: argparse.Namespace, command: str) -> list[Row]:
-    """The results that `add_measured` was asked for. Raises ValueError (one line) if nothing is given or found."""
-    from suite.common.registry import not_allowed
-    from suite.results.names import workload_name
-    from suite.results.scores import find_published, result_rows
-    from suite.results.table import table
-
-    if not args.paths and not args.published:
-        raise ValueError(f"give a folder with runs (suite {command} logs/) or --published dgx1-article")
-    found = result_rows(table(args.paths)) if args.paths else []
-    found += [row for name in args.published for row in find_published(name, "--published")]
-    if args.workload is None:
-        return found
-    chosen = [row for row in found if row.workload == workload_name(args.workload)]
-    if not chosen:
-        raise not_allowed("--workload", args.workload[:40], {row.workload for row in found})
-    return chosen
 
 
 def add_price(parser: argparse.ArgumentParser) -> None:

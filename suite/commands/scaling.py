@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from suite.commands.arguments import add_format, add_measured, add_price, check_output, counts, measured, prices, write
+from suite.commands.arguments import add_format, add_measured, add_price, check_output, counts, prices, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -65,12 +65,13 @@ def run(args: argparse.Namespace) -> int:
     if args.devices is None:
         raise ValueError("give the device counts to predict: --devices 16,64,512 (or --validate)")
     from suite.results.predict.systems import find_system, measured_links
+    from suite.results.scores import measured
     from suite.results.views.scaling import Wanted, forecasts, view
     from workloads.api import GradientTraffic
 
     system = None if args.system is None else find_system(args.system)
     gradients = None if args.gradient_mb is None else GradientTraffic(args.gradient_mb * 1e6)
-    found = measured(args, "scaling")
+    found = measured(args.paths, args.published, args.workload, "scaling")
     wanted = Wanted(
         args.devices,
         args.batch_per_device,

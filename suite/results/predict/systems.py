@@ -102,10 +102,6 @@ class System:
         latency += hops * self.between.latency_seconds * gradients.buckets
         return Traffic(traffic.inside, between, latency, per_tensor)
 
-    def bisection_bytes_per_second(self, nodes: int) -> float:
-        """What half of the nodes can send to the other half and receive at once, in a fat tree that blocks nothing."""
-        return 0.0 if self.between is None else nodes * self.between.ports * self.between.bytes_per_second
-
 
 @functools.cache
 def systems() -> Mapping[str, System]:

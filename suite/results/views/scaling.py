@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import rows
-from suite.results.identity import Row, own_words
+from suite.results.identity import Row
 from suite.results.predict.epochs import RCP, epochs_at
 from suite.results.predict.law import LEVEL, Fit
 from suite.results.predict.observations import (
@@ -32,7 +32,7 @@ from suite.results.predict.step import gradients_of, parts_of_step, traffic_text
 from suite.results.predict.systems import MeasuredLink, System, link_of, with_link
 from suite.results.predict.validate import PROTOCOLS, Validation, errors, under
 from suite.results.price import Prices, cost_of
-from suite.results.scores import merged_labels
+from suite.results.scores import merged_labels, titles
 from suite.results.text import clean, devices_text, figure_text, time_text
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 from workloads.api import GradientTraffic
@@ -112,7 +112,7 @@ def view(made: Sequence[Forecast]) -> View:
     sections, data = [], list[dict[str, Any]]()
     for one in made:
         table, first = without_empty(one.table[list(_SHOWN)], _SHOWN[:3]), one.results[0]
-        sections.append(Section(one.title, (one.how,), table, (*_answers(one.table), *one.notes), keys=2))
+        sections.append(Section(one.title, (one.how,), table, below=(*_answers(one.table), *one.notes), keys=2))
         about = {"forecast": one.title, "workload": first.workload, "profile": first.profile}
         about |= {"labels": merged_labels(one.results), "how": one.how}
         about |= {"batch_unit": first.batch_unit or "samples", "sample_unit": first.sample_unit or "samples"}
@@ -148,7 +148,7 @@ def forecasts(results: Sequence[Row], wanted: Wanted) -> list[Forecast]:
     groups = comparable(results)
     made: list[Forecast] = []
     reasons: list[str] = []
-    for group, title in zip(groups, _titles(groups), strict=True):
+    for group, title in zip(groups, titles(groups, "gpus", "batch"), strict=True):
         try:
             made.append(forecast(group, wanted, title))
         except ValueError as error:
@@ -181,26 +181,6 @@ def comparable(results: Sequence[Row]) -> list[list[Row]]:
     return [sorted(group, key=lambda row: (row.devices, row.batch_size_global)) for group in groups.values()]
 
 
-def _titles(groups: Sequence[Sequence[Row]]) -> list[str]:
-    """`ncf in pytorch on local (demo, cpu)`, with what tells one from others that would be called the same."""
-    plain = [_title(group) for group in groups]
-    alike = {one: [group[0] for group, name in zip(groups, plain, strict=True) if name == one] for one in plain}
-    words = {one: iter(own_words(members, "gpus", "batch")) for one, members in alike.items()}
-    return [", ".join(filter(None, (one, next(words[one])))) for one in plain]
-
-
-def _title(group: Sequence[Row]) -> str:
-    first = group[0]
-    systems = {row.system or row.device_name for row in group}
-    where = next(iter(systems)) if len(systems) == 1 else f"several systems with {first.device_name}"
-    whose = f" by {first.submitter} ({first.round})" if first.submitter else ""
-    tags = [tag for tag in dict.fromkeys((first.profile, *merged_labels(group))) if tag not in ("", "reference")]
-    name = (
-        f"{first.workload}{whose}{f' in {first.framework}' if first.framework else ''}{f' on {where}' if where else ''}"
-    )
-    return clean(name, 120) + (f" ({clean(', '.join(tags), 120)})" if tags else "")
-
-
 def forecast(results: Sequence[Row], wanted: Wanted, title: str = "") -> Forecast:
     """Predict `wanted` from `results`, a group of `comparable`.
 
@@ -221,7 +201,9 @@ def forecast(results: Sequence[Row], wanted: Wanted, title: str = "") -> Forecas
         timed = price is not None and row["seconds"] is not None
         row["cost"] = cost_of(price or 0.0, row["devices"], row["seconds"]) if timed else None
     notes = [*known.notes(), *notes, *_epoch_notes(predicted)]
-    return Forecast(title or _title(results), how, frame_of(table_rows), tuple(dict.fromkeys(notes)), tuple(results))
+    return Forecast(
+        title or titles([results])[0], how, frame_of(table_rows), tuple(dict.fromkeys(notes)), tuple(results)
+    )
 
 
 @dataclass(frozen=True)
@@ -469,7 +451,7 @@ def _link_notes(link: MeasuredLink, predicted: Sequence[int]) -> list[str]:
     return found
 
 
-_RULES = {"law": "c·(1 + b_half / b)·n^p", "power": "power of devices", "linear": "perfect scaling"}
+_RULES = {"law": "the law", "power": "power of devices", "linear": "perfect scaling"}
 _WORST = 12
 """Rows that are named as known to be far off."""
 
@@ -481,40 +463,40 @@ def validation(found: Validation) -> View:
         f"{sum(map(len, found.families))} rows in {len(found.families)} families, closed division, NVIDIA GPUs; time per epoch "
         f"with evaluation. No row's own time is used in its prediction. Left out: {left_out}."
     )
-    bars = [
+    protocols = (
+        "One row left out: predicted from the other rows of its family. Smallest row: from the family's fewest devices alone, "
+        "to so many times as many, with constants that never saw the family. New machine: these constants saw no family of "
+        "the accelerator or the submitter either."
+    )
+    bars = frame_of(
         {"bar": bar.name, "reached": bar.reached, "at_least": bar.low, "at_most": bar.high, "met": bar.met}
         for bar in found.bars
-    ]
-    worst = under(found.held, next(iter(PROTOCOLS)))
-    worst = worst.loc[worst["error"].abs().sort_values(ascending=False).index[:_WORST]]
-    worst = worst.rename(columns={"error": "signed_error"})
-    up_to = CONSTANTS_UP_TO[-1]
-    table = frame_of(_errors(found.held))
+    )
+    worst = under(found.held, next(iter(PROTOCOLS))).rename(columns={"error": "signed_error"})
+    worst = worst.loc[worst["signed_error"].abs().sort_values(ascending=False).index[:_WORST]]
+    after, calibrated = CONSTANTS_UP_TO[-1], f"{found.factor:.2f} spreads hold {LEVEL:.0%} of all rows held out."
     parts = (
-        Section("", (intro,), table, keys=2),
+        Section("", (intro, protocols), _errors(found.held), keys=2),
         Section("Median error of each workload", (), frame_of(_by_workload(found))),
-        Section("Bars", (), frame_of(bars)),
-        Section(
-            f"Rounds after {up_to}, with b_half and p of the rounds up to it",
-            (),
-            frame_of(_errors(found.later)),
-            keys=2,
-        ),
+        Section("Bars", (), bars),
+        Section(f"Rounds after {after}, with b_half and p of the rounds up to it", (), _errors(found.later), keys=2),
         Section("The same rounds one by one, by the law", (), frame_of(_by_round(found.later)), keys=3),
         Section(
-            f"The {_WORST} rows furthest off, with one row left out",
+            f"The {_WORST} rows furthest off, one row left out",
             (),
             worst[["run", "workload", "devices", "batch_per_device", "signed_error"]],
-            (f"{found.factor:.2f} spreads hold {LEVEL:.0%} of all rows held out.",),
+            below=(calibrated,),
         ),
     )
     return View("Validation of the scaling law on published rows", parts, found.held)
 
 
-def _errors(held: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    for name in PROTOCOLS:
-        for law, rule in _RULES.items():
-            yield {"predicted": name, "rule": rule, **errors(under(held, name, law))}
+def _errors(held: pd.DataFrame) -> pd.DataFrame:
+    return frame_of(
+        {"predicted": name, "rule": rule, **errors(under(held, name, law))}
+        for name in PROTOCOLS
+        for law, rule in _RULES.items()
+    )
 
 
 def _by_workload(found: Validation) -> Iterator[dict[str, Any]]:

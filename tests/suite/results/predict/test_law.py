@@ -4,9 +4,15 @@ import math
 
 import pytest
 
-from suite.results.predict.law import DRIFT, FREEDOM, INTERVAL_FACTOR, LAW, LINEAR, ROW_SPREAD, Fit, Grid, Noise
-from suite.results.predict.observations import CONSTANTS_UP_TO, WORKLOADS, Observation, of_rounds, published_families
-from suite.results.predict.validate import of_workload
+from suite.results.predict.law import DRIFT, FREEDOM, INTERVAL_FACTOR, LAW, LINEAR, ROW_SPREAD, Fit, Noise
+from suite.results.predict.observations import (
+    CONSTANTS_UP_TO,
+    WORKLOADS,
+    Observation,
+    of_rounds,
+    of_workload,
+    published_families,
+)
 
 
 def made(rate, b_half, exponent, rows, name="made"):
@@ -37,13 +43,13 @@ def test_the_own_time_of_a_predicted_row_is_not_looked_at():
     family = made(100.0, 30.0, 0.02, ROWS)
     fit = Fit([family, made(50.0, 30.0, 0.02, ROWS)])
     wrong = Observation("resnet50", 64, 50.0, 1e9)
-    one, other = (fit.predict(family[:2], row, without=family) for row in (family[2], wrong))
+    one, other = (fit.predict(family[:2], row, without=[family]) for row in (family[2], wrong))
     assert one == other
 
 
 def test_a_family_that_is_forgotten_has_no_influence():
     families = [made(100.0, 30.0, 0.02, ROWS), made(50.0, 3.0, 0.2, ROWS)]
-    forgotten = Fit(families).predict(families[0][:1], families[0][3], without=families[1])
+    forgotten = Fit(families).predict(families[0][:1], families[0][3], without=families[1:])
     never_seen = Fit(families[:1]).predict(families[0][:1], families[0][3])
     assert forgotten.centre == pytest.approx(never_seen.centre)
     assert Fit(families).predict(families[0][:1], families[0][3]).centre != pytest.approx(never_seen.centre, abs=1e-3)
@@ -68,17 +74,12 @@ def test_linear_is_the_law_without_constants():
     assert math.exp(fit.predict([row], Observation("resnet50", 80, 8.0, 1.0)).centre) == pytest.approx(80.0)
 
 
-def test_a_grid_holds_all_pairs():
-    grid = Grid.of([1.0, 2.0], [0.0, 0.1, 0.2])
-    assert len(grid.b_half) == len(grid.exponent) == 6
-
-
 def evidence(families, noise):
     return sum(Fit(of_workload(families, name), LAW, noise).log_evidence for name in WORKLOADS)
 
 
 def test_the_fixed_constants_are_the_likeliest_of_the_rounds_that_they_were_chosen_on():
-    families = of_rounds(published_families().families, CONSTANTS_UP_TO)
+    families = of_rounds(published_families()[0], CONSTANTS_UP_TO)
     chosen = evidence(families, Noise())
     neighbours = [
         *(Noise(spread, DRIFT, FREEDOM) for spread in (0.025, 0.035)),

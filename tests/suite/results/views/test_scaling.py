@@ -1,0 +1,406 @@
+"""Forecasts: rates and times of one constant, from published rows by the law, from our logs by the parts of a step."""
+
+import importlib
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from suite.plan.jobs import kinds
+from suite.plan.settings import resolve_settings
+from suite.results.columns import rows
+from suite.results.logs.all_reduce import AllReduce, SizeTimes
+from suite.results.predict.epochs import epochs_at, reference_points
+from suite.results.predict.step import StepCost, gradients_of, step_time
+from suite.results.predict.systems import find_system, measured_links, with_link
+from suite.results.predict.validate import validate
+from suite.results.price import parse_prices
+from suite.results.scores import find_published, published_results, result_rows
+from suite.results.table import table
+from suite.results.views.scaling import Wanted, comparable, forecast, forecasts, prediction_note, samples_of_epoch, view
+from tests.helpers import composed, suite_here
+from tests.suite.results.fake_logs import demo_log, write, write_run
+from workloads.api import GradientTraffic
+from workloads.ncf import weights
+
+STEP = (2e-3, 1e-5)
+"""t0 and c of the runs below, in seconds."""
+PCIE = find_system("pcie")
+LINK = GradientTraffic(8e6)
+
+
+def published(name, workload, **wanted):
+    found = [row for row in find_published(name) if row.workload == workload]
+    return [row for row in found if all(value in getattr(row, key) for key, value in wanted.items())]
+
+
+@pytest.fixture(scope="module")
+def h100():
+    """ResNet-50 on 8, 64 and 2,528 H100 of round v4.0."""
+    found = published("v4.0/NVIDIA", "resnet50", device_name="H100")
+    return sorted((row for row in found if row.system.startswith("eos")), key=lambda row: row.devices)
+
+
+@pytest.fixture
+def batch_study(tmp_path):
+    """One device, three batches, whose steps take t0 + c·b exactly; evaluation and waiting take a second of each epoch."""
+    for batch in (64, 256, 1024):
+        rate = batch / (STEP[0] + STEP[1] * batch)
+        write_run(
+            tmp_path / "logs", f"ncf-{batch}", batch_size_global=batch, batch_rule=f"per_device:{batch}", samples=400_000,
+            train_seconds=400_000 / rate, seconds_per_epoch=400_000 / rate + 1,
+            keys={"global_batch_size": batch, "suite_gradients": {"bytes": 8_000_000, "tensors": 12, "buckets": 1}},
+        )  # fmt: skip
+    return tmp_path
+
+
+def read(folder):
+    return result_rows(table(folder))
+
+
+def last(made):
+    return list(rows(made.table))[-1]
+
+
+def assert_rates_and_times_agree(made):
+    """samples_per_second × seconds_per_epoch is one constant over a forecast, and times to target are epochs of them."""
+    samples = samples_of_epoch(made.results)
+    for row in rows(made.table):
+        for low, high in (("", ""), ("_low", "_high"), ("_high", "_low")):
+            rate, seconds = getattr(row, f"samples_per_second{low}"), getattr(row, f"seconds_per_epoch{high}")
+            assert (rate is None) == (samples is None or seconds is None), row
+            assert rate is None or rate * seconds == pytest.approx(samples, rel=1e-9)
+        timed = row.seconds_per_epoch is not None and row.epochs is not None
+        assert row.seconds == (pytest.approx(row.epochs * row.seconds_per_epoch, rel=1e-9) if timed else None)
+        assert row.device_hours == (pytest.approx(row.devices * row.seconds / 3600) if timed else None)
+        assert (row.seconds_per_epoch_low is None) == (row.kind == "measured" or row.seconds_per_epoch is None)
+
+
+# --- rates and times ----------------------------------------------------------------------------------------------------
+
+
+def test_rates_do_not_contradict_times(tmp_path):
+    """The measured rate was of training alone, the predicted one of times with evaluation: 50.0 s an epoch and 26,344
+    samples/s beside 24.9 s and 71,268."""
+    for devices, seconds in ((8, 50.0), (16, 30.0)):
+        write_run(
+            tmp_path, f"resnet-{devices}", workload="resnet50", profile="reference", device="gpu", device_name="NVIDIA A100",
+            devices=devices, batch_size_global=256 * devices, labels=[], batch_rule="per_device:256", sample_unit="images",
+            samples=1_281_167, train_seconds=seconds * 0.7, seconds_per_epoch=seconds,
+            keys={"global_batch_size": 256 * devices, "train_samples": 1_281_167},
+        )  # fmt: skip
+    (made,) = forecasts(read(tmp_path), Wanted((32, 64)))
+    assert_rates_and_times_agree(made)
+    assert list(made.table["kind"]) == ["measured", "measured", "prediction", "prediction"]
+    eight, sixteen, *_ = rows(made.table)
+    assert eight.samples_per_second == pytest.approx(1_281_167 / 50, rel=1e-3)
+    assert eight.training_samples_per_second == pytest.approx(1_281_167 / 35, rel=1e-3)
+    ratio = eight.seconds_per_epoch / sixteen.seconds_per_epoch
+    assert sixteen.samples_per_second / eight.samples_per_second == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize("name", ["v0.6/NVIDIA", "v0.7/DellEMC", "v4.0/NVIDIA", "dgx1-article"])
+def test_published_rows_have_no_rate_beside_their_times_where_nobody_tells_an_epochs_samples(name):
+    found = [row for row in find_published(name) if row.workload in ("resnet50", "ssd", "maskrcnn", "transformer")]
+    for made in forecasts(found, Wanted((24, 96), batch_global=9600.0)):
+        assert_rates_and_times_agree(made)
+        assert made.table["samples_per_second"].isna().all()
+        assert any("samples of an epoch are not known" in note for note in made.notes)
+
+
+def test_times_made_of_rates_say_so(tmp_path):
+    """Runs of fixed length have no time per epoch: all rows get the samples of an epoch over the rate, negatives included."""
+    for batch in (64, 256):
+        write_run(
+            tmp_path, f"b{batch}", batch_size_global=batch, batch_rule=f"per_device:{batch}", stop="steps:100",
+            status={"status": "success"}, qualities=(None,), samples=400_000, train_seconds=2.0 - batch / 256,
+            keys={"global_batch_size": batch},
+        )  # fmt: skip
+    (made,) = forecasts(read(tmp_path), Wanted((4,), system=PCIE, gradients=LINK))
+    assert_rates_and_times_agree(made)
+    assert samples_of_epoch(made.results) == 82_152 * 5
+    assert any("evaluation is not in them" in note for note in made.notes)
+    assert made.table["samples_per_second"].tolist() == pytest.approx(
+        made.table["training_samples_per_second"].tolist()
+    )
+    bare = [type(row)(**{**vars(row), "train_samples": None}) for row in made.results]
+    unknown = forecast(bare, Wanted((4,), system=PCIE, gradients=LINK))
+    assert_rates_and_times_agree(unknown)
+    assert unknown.table["seconds_per_epoch"].isna().all()
+    assert last(unknown).training_samples_per_second > 0
+
+
+@pytest.mark.parametrize("missing", ["run_start", "run_stop", "block_start", "suite_run", "tracked_stats"])
+def test_a_log_without_one_of_its_events_ends_nothing(batch_study, missing):
+    lines = [line for line in demo_log(batch_size_global=512) if f'"key": "{missing}"' not in line]
+    write(batch_study / "logs" / "cut" / "run_0" / "result_0.txt", lines)
+    done = suite_here(batch_study, "scaling", "logs", "--devices", "4", "--system", "pcie")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "prediction" in done.stdout
+
+
+# --- by the law ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_law_predicts_what_it_was_not_given(h100):
+    """From 8 to 64 and 2,528 devices, at the batches that were run there; as the validation does, which forgets the family."""
+    assert [row.devices for row in h100] == [8, 64, 2528]
+    held = validate().held
+    for row in h100[1:]:
+        (point,) = (
+            one
+            for one in rows(forecast(h100[:1], Wanted((row.devices,), batch_global=row.batch_size_global)).table)
+            if one.kind == "prediction"
+        )
+        assert point.seconds_per_epoch_low < row.seconds_per_epoch < point.seconds_per_epoch_high
+        expected = held[(held["run"] == row.run) & (held["law"] == "law") & (held["predicted_from"] == "smallest")]
+        assert point.seconds_per_epoch / row.seconds_per_epoch - 1 == pytest.approx(expected["error"].iloc[0], rel=1e-6)
+
+
+def test_rows_are_in_order_with_the_batch_of_the_nearest(h100):
+    made = forecast(h100, Wanted((8, 32, 4096)))
+    assert made.table["devices"].tolist() == [8, 32, 64, 2528, 4096]
+    batches = made.table["batch_size_global"].tolist()
+    assert batches[1] == 32 * h100[1].batch_size_global / 64
+    assert batches[-1] == pytest.approx(4096 * h100[2].batch_size_global / 2528)
+    efficiencies = made.table["scaling_efficiency"].tolist()
+    assert efficiencies[0] == pytest.approx(1.0)
+    assert 0 < efficiencies[-1] < 1
+    assert len(forecast(h100, Wanted((8,), batch_global=1024.0)).table) == 4, "another batch is another row"
+    with pytest.raises(ValueError, match="less than a sample for each of 512 devices"):
+        forecast(h100, Wanted((512,), batch_global=100.0))
+
+
+def test_time_to_target_cost_and_the_counts_that_are_best():
+    found = published("v0.7/NVIDIA/dgx1_ngc20.06_mxnet", "resnet50")
+    made = forecast(found, Wanted((64, 256, 2048), prices=parse_prices("v100=3")))
+    assert made.table["epochs_source"].tolist() == ["measured", "RCP", "RCP", ""]
+    for row in rows(made.table):
+        assert row.cost == (None if row.seconds is None else pytest.approx(3 * row.device_hours))
+    assert last(made).seconds is None
+    below = view([made]).sections[0].below
+    assert below[0].startswith("Shortest time to target, of the counts with a known time: 256 devices")
+    assert below[1].startswith("Fewest device-hours, of the counts with a known time: 8 devices")
+    assert any("2048 devices are not known" in note for note in made.notes)
+
+
+def test_epochs_are_never_extrapolated():
+    assert dict(reference_points("resnet50"))[4096] == pytest.approx(40.0)
+    assert dict(reference_points("ssd"))[1024] == pytest.approx(50.0), "SSD-300, not the RetinaNet of later rounds"
+    assert reference_points("gnmt") == ()
+    found = published("v0.7/NVIDIA", "ssd", device_name="A100")
+    bare = [type(row)(**{**vars(row), "epochs": None}) for row in found]
+    assert epochs_at(1024, bare) == (pytest.approx(50.0), "RCP")
+    assert 50 < epochs_at(1280, bare)[0] < 55
+    assert epochs_at(8192, bare) == (None, "")
+    other = [type(row)(**{**vars(row), "targets": {"map": 0.212}}) for row in bare]
+    assert epochs_at(1024, other) == (None, ""), "another target needs other epochs"
+    assert epochs_at(found[0].batch_size_global, found)[1] == "measured"
+
+
+@pytest.mark.parametrize(
+    ("name", "hardware", "reason"),
+    [
+        ("v0.7/Google", "TPU v3", "no NVIDIA GPU"),
+        ("v0.7/SIAT", "Ascend", "open division"),
+        ("v0.6/Fujitsu", "V100", "open division"),
+    ],
+)
+def test_the_law_says_nothing_of_rows_that_it_did_not_learn_from(name, hardware, reason):
+    found = published(name, "resnet50", device_name=hardware)
+    with pytest.raises(ValueError, match=reason):
+        forecasts(found, Wanted((4096,)))
+    assert all(prediction_note(group, 4096) == "" for group in comparable(found))
+
+
+def test_a_note_for_advice(h100):
+    note = prediction_note(h100, 512)
+    assert note.startswith("Predicted, not measured: 512 devices, batch ")
+    assert note.endswith("(suite scaling).")
+    assert prediction_note([row for row in published_results() if row.workload == "ncf"][:1], 64) == ""
+
+
+def test_rows_with_less_than_a_sample_a_device_are_shown_and_not_carried_on_from():
+    found = published("v1.1/NVIDIA", "maskrcnn", device_name="A100")
+    made = max(forecasts(found, Wanted((128,))), key=lambda one: len(one.table))
+    below = made.table[made.table["batch_size_global"] < made.table["devices"]]
+    assert below[["devices", "kind"]].values.tolist() == [[408, "measured"]]
+    without = forecast([row for row in made.results if row.devices < 408], Wanted((128,)))
+    predicted = [
+        one.table.loc[one.table["kind"] == "prediction", "seconds_per_epoch"].tolist() for one in (made, without)
+    ]
+    assert predicted[0] == predicted[1]
+
+
+def test_groups_without_a_prediction_are_named_beside_those_with_one():
+    """Google's round v0.7 has GPUs and TPUs."""
+    (made,) = forecasts(published("v0.7/Google", "resnet50"), Wanted((64,)))
+    assert "gpu-v100" in made.title
+    (note,) = [note for note in made.notes if note.startswith("No prediction for ")]
+    assert "no NVIDIA GPU" in note
+
+
+# --- by the parts of a step ---------------------------------------------------------------------------------------------
+
+
+def test_parts_of_a_step_from_our_logs(batch_study):
+    (made,) = forecasts(read(batch_study / "logs"), Wanted((4, 16), 256.0, system=PCIE, gradients=LINK))
+    assert_rates_and_times_agree(made)
+    step = STEP[0] + STEP[1] * 256
+    exposed = 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
+    *_, four, sixteen = rows(made.table)
+    assert four.training_samples_per_second_low == pytest.approx(4 * 256 / (step + exposed), rel=1e-4)
+    inside, between = 2 * 7 / 8 * 8e6 / 10e9 + 14 * 5.7e-6, 2 * 1 / 2 * 8e6 / 2.5e9 + 2 * 14e-6
+    assert sixteen.training_samples_per_second_low == pytest.approx(16 * 256 / (step + inside + between), rel=1e-4)
+    assert (sixteen.binds, sixteen.epochs) == ("samples", None)
+    small = Wanted((16,), 64.0, system=PCIE, gradients=LINK)
+    assert last(forecast(made.results, small)).binds == "bandwidth between nodes"
+    assert "t0 2 ms, c 0.01 ms a sample" in made.how
+    assert made.title == "ncf in pytorch on laptop (demo, cpu)"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"mode": "forward", "stop": "steps:100"}, {"update": "async"}, {"variant": "64 pixels"}, {"dataset": "another"}],
+)
+def test_runs_that_do_other_work_are_apart_and_titles_say_how(batch_study, other):
+    for batch in (64, 256):
+        write_run(
+            batch_study / "logs", f"other-{batch}", batch_size_global=batch, batch_rule=f"per_device:{batch}",
+            keys={"global_batch_size": batch}, **other,
+        )  # fmt: skip
+    made = forecasts(read(batch_study / "logs"), Wanted((4,), 256.0, system=PCIE, gradients=LINK))
+    assert sorted(len(one.results) for one in made) == [2, 3]
+    one, two = (item.title for item in made)
+    assert one != two
+    assert all(title.startswith("ncf in pytorch on laptop (demo, cpu), ") for title in (one, two))
+
+
+def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
+    """Rates count sentence pairs, 16 tokens each here; t0 and c are those of the step, whatever unit the batch has."""
+    for batch in (1_024, 4_096):
+        seconds, pairs = 101 * (STEP[0] + STEP[1] * batch), 101 * batch // 16
+        write_run(
+            tmp_path / "logs", f"transformer-{batch}", workload="transformer", sample_unit="sentence pairs",
+            batch_unit="tokens", batch_size_global=batch, batch_rule=f"per_device:{batch}", samples=pairs,
+            train_seconds=seconds, seconds_per_epoch=seconds + 1, keys={"global_batch_size": batch},
+        )  # fmt: skip
+    (made,) = forecasts(read(tmp_path / "logs"), Wanted((4,), 2_048.0, system=PCIE, gradients=LINK))
+    assert_rates_and_times_agree(made)
+    assert "t0 2 ms, c 0.01 ms a token" in made.how
+    step = STEP[0] + STEP[1] * 2_048 + 2 * 3 / 4 * 8e6 / 10e9 + 6 * 5.7e-6
+    assert last(made).training_samples_per_second_low == pytest.approx(4 * 2_048 / 16 / step, rel=1e-4)
+
+
+def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
+    found = read(batch_study / "logs")
+    wanted = Wanted((4,), 256.0, system=PCIE, gradients=GradientTraffic(64e6))
+    step = step_time(StepCost(*STEP), 256, 2, GradientTraffic(64e6), PCIE, 0.25).seconds
+    two = type(found[0])(**{**vars(found[0]), "devices": 2, "batch_size_global": 512, "samples_per_second": 512 / step})
+    made = forecast([*found, two], wanted)
+    assert "middle: 0.25, from measured steps" in made.how
+    two.samples_per_second = 100 / step
+    missed = forecast([*found, two], wanted)
+    assert any("far from measured" in note for note in missed.notes)
+    low = "training_samples_per_second_low"
+    assert getattr(last(missed), low) < getattr(last(made), low) / 4, "the bounds say it too"
+    assert "middle: 0.7, assumed" in forecast(found, wanted).how
+
+
+ALPHA, BANDWIDTH = 4e-5, 2e9
+
+
+def with_sums(found):
+    """The results, and one of all-reduces on two of their devices that take 2·α + S/B."""
+    sizes = tuple(SizeTimes(size, 20, *[2 * ALPHA + size / BANDWIDTH] * 2) for size in (4e3, 4e6, 4e7))
+    return [*found, type(found[0])(**{**vars(found[0]), "devices": 2, "all_reduces": (AllReduce(2, sizes),)})]
+
+
+def test_a_measured_link_takes_the_place_of_a_systems_own(batch_study):
+    """On CPU cores nothing overlaps with the backward pass: predicted = t0 + c·b + all-reduce, with the logged gradients."""
+    found = read(batch_study / "logs")
+    (link,) = measured_links(with_sums(found))
+    assert (link.on_cpu, link.devices, link.several_machines) == (True, (2,), False)
+    made = forecast(found, Wanted((2, 4), 256.0, gradients=GradientTraffic(8e6, 10, 3), links=(link,)))
+    *_, two, four = rows(made.table)
+    step = STEP[0] + STEP[1] * 256
+    assert two.training_samples_per_second == pytest.approx(2 * 256 / (step + 6 * ALPHA + 8e6 / BANDWIDTH), rel=1e-3)
+    assert four.training_samples_per_second == pytest.approx(
+        4 * 256 / (step + 18 * ALPHA + 1.5 * 8e6 / BANDWIDTH), rel=1e-3
+    )
+    assert "all-reduces measured on 2 devices: α 40 µs, B 2 GB/s" in made.how
+    assert "8.0 MB of gradients in 10 tensors, 3 buckets" in made.how
+    assert any("measured on up to 2 devices" in note for note in made.notes)
+    dgx1 = find_system("dgx1")
+    assert with_link(dgx1, link).inside.bytes_per_second == pytest.approx(BANDWIDTH)
+    over = with_link(dgx1, replace(link, several_machines=True))
+    assert (over.between.latency_seconds, over.inside) == (pytest.approx(ALPHA), dgx1.inside)
+    with pytest.raises(ValueError, match="give --system"):
+        forecast(found, Wanted((2,), links=(replace(link, place=("pytorch", "laptop", "another CPU")),)))
+
+
+@pytest.mark.parametrize("name", ["ncf", "resnet50", "ssd", "maskrcnn", "gnmt", "transformer"])
+def test_gradients_of_reference_models_are_those_that_the_suite_trains(name):
+    config = composed(f"workload={name}", "profile=synthetic", "device=cpu")
+    settings = resolve_settings(config, *kinds(config))
+    workload = kinds(config)[0](settings, kinds(config)[0].read_facts(settings))
+    shapes = (
+        weights.shapes(workload.users, workload.items, settings.model)
+        if name == "ncf"
+        else importlib.import_module(f"workloads.{name}.network").shapes(workload.network)
+    )
+    trained = [math.prod(shape) for one, shape in shapes.items() if not workload.parameter_rule(one).frozen]
+    row = published("dgx1-article", "ssd")[0]
+    found = gradients_of([type(row)(**{**vars(row), "workload": name})])
+    assert found == GradientTraffic(4.0 * sum(trained), len(trained))
+
+
+# --- the command --------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_what_the_files_hold(batch_study):
+    arguments = ("scaling", "logs", "--devices", "2,64", "--system", "dgx1", "--batch-per-device", "256")
+    done = suite_here(batch_study, *arguments)
+    assert done.returncode == 0, done.stderr
+    assert "## ncf in pytorch on laptop (demo, cpu)" in done.stdout
+    assert done.stdout.count("Not verified by MLCommons Association.") == 1
+    assert max(map(len, done.stdout.splitlines())) <= 120
+    found = json.loads(suite_here(batch_study, *arguments, "--format", "json").stdout)
+    assert [row["kind"] for row in found["rows"]] == ["measured"] * 3 + ["prediction"] * 2
+    assert all(row["labels"] == '["cpu", "demo"]' for row in found["rows"])
+    drawn = suite_here(batch_study, *arguments, "--figures", "figures")
+    assert drawn.returncode == 0, drawn.stderr
+    assert sorted(path.suffix for path in (batch_study / "figures").iterdir()) == [".png", ".png", ".svg", ".svg"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--devices 16,64,512"),
+        (("logs", "--devices", "8"), "give --system NAME or FILE"),
+        (("logs", "--devices", "8", "--system", "dgx3"), "neither a file nor one of dgx1"),
+        (("--devices", "8"), "give a folder with runs (suite scaling logs/)"),
+        (("logs", "--validate"), "give no DIR"),
+        (("logs", "--devices", "8", "--workload", "bert"), "--workload"),
+    ],
+)
+def test_mistakes_are_one_line(batch_study, arguments, message):
+    done = suite_here(batch_study, "scaling", *arguments)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr
+
+
+def test_the_validation_is_printed(tmp_path):
+    done = suite_here(tmp_path, "scaling", "--validate")
+    assert done.returncode == 0
+    for text in (
+        "below 4 ×",
+        "8 × or more",
+        "new machine",
+        "perfect scaling",
+        "v4.0",
+        "v0.5/NVIDIA/dgx1_ngc18.11_mxnet",
+    ):
+        assert text in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 120
