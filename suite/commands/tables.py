@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from suite.commands.arguments import write
+
+if TYPE_CHECKING:
+    from suite.results.views.section import View
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `suite tables`."""
+    from suite.results.render.document import FORMATS
+
     parser.add_argument(
         "paths", nargs="*", type=Path, metavar="DIR", help="folder with runs (searched below), or a log"
     )
     parser.add_argument("--article", action="store_true", help="the article's own tables too, with its table 7 checked")
     parser.add_argument(
-        "--format",
-        choices=("markdown", "csv"),
-        help="markdown (default) or csv; with --output both unless one is given",
+        "--format", choices=FORMATS, help="markdown (default), csv, json or parquet; with --output markdown and csv"
     )
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="write tables.md, tables_1_to_6.csv and table_7.csv into FOLDER"
@@ -31,43 +38,52 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print or write the tables; 0. Raises ValueError if there is nothing to show or a file would be overwritten."""
-    from suite.results.advise.article_csv import results_csv, speedups_csv
-    from suite.results.advise.article_tables import article_tables, tables_markdown
-    from suite.results.published.other_logs import measurements_below
+    from suite.results.scores import find_published, measured
+    from suite.results.views.tables import tables
 
     if not args.paths and not args.article:
         raise ValueError("give a folder with runs (suite tables logs/) or --article")
-    ours = measurements_below(args.paths) if args.paths else []
-    tables = article_tables(ours, args.article)
+    results = measured(args.paths, command="tables") if args.paths else []
+    view = tables(results, args.article)
     if args.figures is not None:
-        from suite.results.html.scaling_curves import write_scaling_figures  # matplotlib: only here
+        from suite.results.render.html.scaling import write_scaling_figures  # matplotlib: only here
 
-        write_scaling_figures([item for family in tables.families for item in family.measurements], args.figures)
+        write_scaling_figures([*results, *(find_published("dgx1-article") if args.article else [])], args.figures)
     if args.output is None:
-        csv = f"{results_csv(tables)}\n{speedups_csv(tables)}" if args.format == "csv" else ""
-        print(csv or tables_markdown(tables), end="")
-        return 0
-    files: dict[str, str] = {}
-    if args.format in (None, "markdown"):
-        files["tables.md"] = tables_markdown(tables)
-    if args.format in (None, "csv"):
-        files |= {"tables_1_to_6.csv": results_csv(tables), "table_7.csv": speedups_csv(tables)}
-    _write(args.output, files)
+        args.format = args.format or "markdown"
+        write(view, args)
+    else:
+        _write(args.output, _files(view, args.format))
     return 0
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
+def _files(view: View, form: str | None) -> dict[str, bytes]:
+    """The content of each file of a folder; without a format the tables as Markdown and as CSV."""
+    from suite.results.render.document import document
+
+    summary = view.data["table"] == 7
+    parts = {"tables_1_to_6": ~summary, "table_7": summary}
+    found: dict[str, str | bytes] = {}
+    if form in (None, "markdown"):
+        found["tables.md"] = document(view)
+    for name, rows in parts.items() if form != "markdown" else ():
+        part = replace(view, data=view.data[rows].dropna(axis="columns", how="all"))
+        found[f"{name}.{form or 'csv'}"] = document(part, form or "csv")
+    return {name: text if isinstance(text, bytes) else text.encode() for name, text in found.items()}
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write all files or none; an existing file stays, and is fine only if it holds the same."""
-    for name, text in files.items():
+    for name, content in files.items():
         path = folder / name
-        if path.exists() and (not path.is_file() or path.read_bytes() != text.encode()):
+        if path.exists() and (not path.is_file() or path.read_bytes() != content):
             raise ValueError(
                 f"--output {folder}: {name} exists there already and is not overwritten; give another folder"
             )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8", newline="")
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
     except OSError as error:
         raise ValueError(f"--output {folder} cannot be written ({error.strerror}); give a folder") from error
     for name in files:

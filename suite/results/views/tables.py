@@ -1,0 +1,215 @@
+"""`suite tables`: tables 1-7 of the DGX-1 scaling article, for our own results and for the article's.
+
+Tables 1-6, one for each workload: devices, batch, time per epoch, epochs to target, total time, precision. Table 7: speedups
+over the fewest devices, and the decomposition for every pair of device counts. Families never mix.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from suite.results.columns import OURS
+from suite.results.identity import Row, own_words
+from suite.results.published import ARTICLE, csv_rows
+from suite.results.scores import Ratio, chains, families, find_published, labels, merged_labels, ratio, title, titles
+from suite.results.text import clean, devices_text
+from suite.results.views.next_run import next_command
+from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
+
+TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}
+"""The article's number of each workload's table."""
+SUMMARY_TABLE = 7
+_EXPLAINED = (
+    "speedup = throughput (time per epoch) × efficiency (epochs to target); scaling efficiency: throughput for each device.",
+    "batch: global; scaling: strong = same global batch, weak = same batch per device, mixed = neither.",
+)
+SAME_AS_PRINTED = 0.003
+"""Relative difference that rounding of the printed figures explains."""
+_MEASURED = ("seconds_per_epoch", "epochs", "seconds", "precision")
+_SHOWN = (
+    *("devices", "differs_in", "batch_size_global", "batch_size_per_device", *_MEASURED),
+    *("runs_successful", "runs_failed", "runs_required"),
+)
+_FACTORS = (
+    *("differs_in", "places", "batch_size_global_from", "batch_size_global_to", "scaling", "speedup", "throughput"),
+    *("efficiency", "scaling_efficiency", "interval_low", "interval_high"),
+)
+Printed = Mapping[tuple[str, int, int], float]
+"""(workload, devices from, devices to) to a speedup as the article prints it."""
+
+
+def tables(results: Sequence[Row], with_article: bool = False) -> View:
+    """The tables of `results`, in the article's order of workloads; `with_article` appends the article's own, and checks them.
+
+    Raises ValueError if there is no time to target at all.
+    """
+    timed = [row for row in results if row.seconds and row.devices]
+    shown = timed + (find_published(ARTICLE) if with_article else [])
+    if not shown:
+        raise ValueError(
+            "no run was trained to a target, and these tables are of times to target; "
+            "throughput of runs of fixed length: suite report DIR"
+        )
+    groups: dict[str, list[list[Row]]] = {}
+    for family in sorted(families(shown), key=_order):
+        groups.setdefault(title(family), []).append(family)
+    printed = printed_speedups() if with_article else {}
+    data, sections, every = list[dict[str, Any]](), list[Section](), list[dict[str, Any]]()
+    for name, group in groups.items():
+        rows = [_result(name, row, words) for row, words in _own_settings(group)]
+        sections.append(_workload_section(name, rows))
+        series = [chain for family in group for chain in chains(family)]
+        words = own_words([chain[0] for chain in series], "gpus" if len(series) == len(group) else "nodes")
+        every += [
+            _speedup(name, own, ratio(before, after), printed, before is chain[0])
+            for chain, own in zip(series, words, strict=True)
+            for before, after in itertools.combinations(chain, 2)
+        ]
+        data += rows
+    sections += [*_summary(every), *_every_pair(every), *_without_speedup(groups)]
+    return View("Time to target and speedup", tuple(sections), frame_of(data + every), tuple(_above(results, timed)))
+
+
+def printed_speedups() -> Printed:
+    """Table 7 as the article prints it. Raises ValueError for a file of another form."""
+    found = {}
+    for row in csv_rows("dgx1_speedups.csv", ("benchmark", "chips_from", "chips_to", "speedup_printed")):
+        try:
+            places = (row["benchmark"], int(row["chips_from"]), int(row["chips_to"]))
+            found[places] = float(row["speedup_printed"])
+        except ValueError:
+            raise ValueError(f"dgx1_speedups.csv: no speedup with two numbers of devices: {clean(str(row))}") from None
+    return found
+
+
+def _above(results: Sequence[Row], timed: Sequence[Row]) -> Iterator[str]:
+    yield NOT_VERIFIED
+    if len({row.profile for row in timed}) > 1:
+        yield "Several profiles were given; each has tables of its own, and no speedup is taken across them."
+    if len(timed) < len(results):
+        yield f"Left out: {len(results) - len(timed)} results without a time to target (suite report)."
+
+
+def _order(family: Sequence[Row]) -> tuple[Any, ...]:
+    first = family[0]
+    return (
+        first.round == ARTICLE,
+        TABLES.get(first.workload, SUMMARY_TABLE),
+        first.workload,
+        first.profile,
+        title(family),
+    )
+
+
+# --- tables 1 to 6 ------------------------------------------------------------------------------------------------------
+
+
+def _own_settings(group: Sequence[Sequence[Row]]) -> Iterator[tuple[Row, str]]:
+    """The results of families that have one name, with what tells each from the others on as many devices."""
+    for family, words in zip(group, own_words([family[0] for family in group], "gpus"), strict=True):
+        for row in family:
+            twins = [row, *(other for other in family if other is not row and other.devices == row.devices)]
+            yield row, ", ".join(filter(None, (words, own_words(twins)[0])))
+
+
+def _workload_section(name: str, rows: Sequence[dict[str, Any]]) -> Section:
+    number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
+    units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
+    marks = [{"notes": _marks(row)} | {column: row[column] for column in _SHOWN} for row in rows]
+    table = without_empty(frame_of(marks))
+    keys = 2 if "differs_in" in table.columns else 1
+    return Section(f"{number}{name}", (f"batch in {' or '.join(units)}",) if units else (), table, keys=keys)
+
+
+def _marks(row: dict[str, Any]) -> tuple[str, ...]:
+    notes = row["score_notes"] if row["profile"] not in ("demo", "synthetic") else ()
+    return (*(label for label in row["labels"] if label == "oversubscribed"), *notes)
+
+
+def _result(name: str, row: Row, words: str) -> dict[str, Any]:
+    size = row.batch_size_global
+    counts = ("runs_successful", "runs_failed")
+    return {
+        **{"table": TABLES.get(row.workload), "workload": row.workload, "series": name, "differs_in": words},
+        **{"profile": row.profile, "labels": labels(row), "devices": row.devices, "batch_size_global": size},
+        "batch_size_per_device": size / row.devices if size else None,
+        **{key: getattr(row, key) for key in ("batch_unit", "batch_rule", *_MEASURED)},
+        **{key: None if row.single_figure else getattr(row, key) or None for key in counts},
+        **{key: getattr(row, key) for key in ("runs_required", "score_method", "score_notes")},
+    }
+
+
+# --- table 7 ------------------------------------------------------------------------------------------------------------
+
+
+def _speedup(name: str, words: str, pair: Ratio, printed: Printed, from_fewest: bool) -> dict[str, Any]:
+    both, interval = (pair.before, pair.after), pair.interval
+    value = printed.get((both[0].workload, both[0].devices, both[1].devices)) if both[0].round == ARTICLE else None
+    wrong = value is not None and pair.total is not None and abs(pair.total / value - 1) > SAME_AS_PRINTED
+    flags = (f"{value:g} printed, {pair.total:.2f} by its own tables", *pair.flags) if wrong else pair.flags
+    return {
+        **{"table": SUMMARY_TABLE, "workload": both[0].workload, "series": name, "differs_in": words},
+        **{
+            "profile": both[0].profile,
+            "labels": merged_labels(both),
+            "places": pair.places,
+            "from_fewest": from_fewest,
+        },
+        **{"devices_from": both[0].devices, "devices_to": both[1].devices},
+        **{"batch_size_global_from": both[0].batch_size_global, "batch_size_global_to": both[1].batch_size_global},
+        **{key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "scaling_efficiency")},
+        "speedup": pair.total,
+        **{f"interval_{part}": getattr(interval, part, None) for part in ("low", "high", "level")},
+        **{"no_interval": pair.no_interval, "in_words": pair.words, "flags": flags, "speedup_printed": value},
+    }
+
+
+def _summary(every: Sequence[dict[str, Any]]) -> Iterator[Section]:
+    """Table 7: a row for each series, a column for each pair that begins with its fewest devices."""
+    first = [row for row in every if row["from_fewest"]]
+    columns = [f"{one} → {other}" for one, other in sorted({(row["devices_from"], row["devices_to"]) for row in first})]
+    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in first:
+        names = {"results": row["series"], "differs_in": row["differs_in"]}
+        line = lines.setdefault((row["series"], row["differs_in"]), names | dict.fromkeys(columns))
+        line[f"{row['devices_from']} → {row['devices_to']}"] = row["speedup"]
+    if lines:
+        table = without_empty(frame_of(lines.values()))
+        heading = f"Table {SUMMARY_TABLE}. Speedup over the fewest devices"
+        yield Section(heading, (), table, keys=2 if "differs_in" in table.columns else 1)
+
+
+def _every_pair(every: Sequence[dict[str, Any]]) -> Iterator[Section]:
+    above: tuple[str, ...] = _EXPLAINED
+    for name, found in itertools.groupby(every, key=lambda row: row["series"]):
+        pairs = list(found)
+        shown = [{column: row[column] for column in _FACTORS} | {"notes": _why(row)} for row in pairs]
+        table = without_empty(frame_of(shown))
+        said = tuple(
+            ": ".join((", ".join(filter(None, (row["differs_in"], row["places"]))), row["in_words"])) for row in pairs
+        )
+        yield Section(
+            f"Every pair of device counts: {name}",
+            above,
+            table,
+            below=said,
+            keys=2 if "differs_in" in table.columns else 1,
+        )
+        above = ()
+
+
+def _why(row: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(filter(None, (*row["flags"], row["no_interval"])))
+
+
+def _without_speedup(groups: Mapping[str, Sequence[Sequence[Row]]]) -> Iterator[Section]:
+    single = [chain for group in groups.values() for family in group for chain in chains(family) if len(chain) == 1]
+    if not single:
+        return
+    names = titles(single, "nodes")
+    only = tuple(f"{name}: {devices_text(row.devices)} only" for name, (row,) in zip(names, single, strict=True))
+    commands = dict.fromkeys(next_command(row, 2 * row.devices) for (row,) in single if row.round == OURS)
+    above = ("Run next, for a speedup of what was measured on one number of devices:",) if commands else ()
+    yield Section("Without a speedup", above, commands=tuple(commands), below=only)
