@@ -86,7 +86,6 @@ _BY_NAME: Mapping[str, Callable[[Any], str]] = {
     "interval_high": lambda value: f"{value:.2f}",
     "scaling_efficiency": lambda value: f"{value:.2f}",
     "ratio": lambda value: f"{value:.3f}",
-    "scaling_efficiency": lambda value: f"{value:.2f}",
     "energy_joules": energy_text,
     "cost_per_job": cost_text,
     "energy_joules_per_job": energy_text,

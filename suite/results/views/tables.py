@@ -13,7 +13,7 @@ from typing import Any
 from suite.results.columns import OURS
 from suite.results.identity import Row, own_words
 from suite.results.published import ARTICLE, csv_rows
-from suite.results.scores import Ratio, chains, families, find_published, labels, merged_labels, ratio, title, titles
+from suite.results.scores import Ratio, chains, families, find_published, labels, merged_labels, ratio, title
 from suite.results.text import clean, devices_text
 from suite.results.views.next_run import next_command
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
@@ -30,12 +30,14 @@ SAME_AS_PRINTED = 0.003
 _MEASURED = ("seconds_per_epoch", "epochs", "seconds", "precision")
 _SHOWN = (
     *("devices", "differs_in", "batch_size_global", "batch_size_per_device", *_MEASURED),
-    *("runs_successful", "runs_failed", "runs_required"),
+    *("runs_successful", "runs_failed", "runs_required", "notes"),
 )
 _FACTORS = (
     *("differs_in", "places", "batch_size_global_from", "batch_size_global_to", "scaling", "speedup", "throughput"),
     *("efficiency", "scaling_efficiency", "interval_low", "interval_high"),
 )
+Line = dict[str, Any]
+"""A row of the view's data: a result, or a speedup."""
 Printed = Mapping[tuple[str, int, int], float]
 """(workload, devices from, devices to) to a speedup as the article prints it."""
 
@@ -56,19 +58,19 @@ def tables(results: Sequence[Row], with_article: bool = False) -> View:
     for family in sorted(families(shown), key=_order):
         groups.setdefault(title(family), []).append(family)
     printed = printed_speedups() if with_article else {}
-    data, sections, every = list[dict[str, Any]](), list[Section](), list[dict[str, Any]]()
+    data, sections, every = list[Line](), list[Section](), list[Line]()
+    single: list[tuple[str, Row]] = []
     for name, group in groups.items():
-        rows = [_result(name, row, words) for row, words in _own_settings(group)]
+        rows = [_result(name, row, words) for row, words in _results(group)]
         sections.append(_workload_section(name, rows))
-        series = [chain for family in group for chain in chains(family)]
-        words = own_words([chain[0] for chain in series], "gpus" if len(series) == len(group) else "nodes")
-        every += [
-            _speedup(name, own, ratio(before, after), printed, before is chain[0])
-            for chain, own in zip(series, words, strict=True)
-            for before, after in itertools.combinations(chain, 2)
-        ]
+        for chain, words in _series(group):
+            every += [
+                _speedup(name, words, ratio(before, after), printed, before is chain[0])
+                for before, after in itertools.combinations(chain, 2)
+            ]
+            single += [(", ".join(filter(None, (name, words))), chain[0])] if len(chain) == 1 else []
         data += rows
-    sections += [*_summary(every), *_every_pair(every), *_without_speedup(groups)]
+    sections += [*_summary(every), *_every_pair(every), *_without_speedup(single)]
     return View("Time to target and speedup", tuple(sections), frame_of(data + every), tuple(_above(results, timed)))
 
 
@@ -106,45 +108,49 @@ def _order(family: Sequence[Row]) -> tuple[Any, ...]:
 # --- tables 1 to 6 ------------------------------------------------------------------------------------------------------
 
 
-def _own_settings(group: Sequence[Sequence[Row]]) -> Iterator[tuple[Row, str]]:
-    """The results of families that have one name, with what tells each from the others on as many devices."""
+def _results(group: Sequence[Sequence[Row]]) -> Iterator[tuple[Row, str]]:
+    """The results of families of one name, with what tells each from the others on as many devices."""
     for family, words in zip(group, own_words([family[0] for family in group], "gpus"), strict=True):
-        for row in family:
-            twins = [row, *(other for other in family if other is not row and other.devices == row.devices)]
-            yield row, ", ".join(filter(None, (words, own_words(twins)[0])))
+        for _, found in itertools.groupby(family, key=lambda row: row.devices):
+            twins = list(found)
+            for row, own in zip(twins, own_words(twins), strict=True):
+                yield row, ", ".join(filter(None, (words, own)))
 
 
-def _workload_section(name: str, rows: Sequence[dict[str, Any]]) -> Section:
+def _series(group: Sequence[Sequence[Row]]) -> Iterator[tuple[list[Row], str]]:
+    """Their series, with what tells each from the others."""
+    for family, words in zip(group, own_words([family[0] for family in group], "gpus"), strict=True):
+        found = chains(family)
+        for chain, own in zip(found, own_words([chain[0] for chain in found]), strict=True):
+            yield chain, ", ".join(filter(None, (words, own)))
+
+
+def _workload_section(name: str, rows: Sequence[Line]) -> Section:
     number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
     units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
-    marks = [{"notes": _marks(row)} | {column: row[column] for column in _SHOWN} for row in rows]
-    table = without_empty(frame_of(marks))
+    table = without_empty(frame_of({column: row[column] for column in _SHOWN} for row in rows))
     keys = 2 if "differs_in" in table.columns else 1
     return Section(f"{number}{name}", (f"batch in {' or '.join(units)}",) if units else (), table, keys=keys)
 
 
-def _marks(row: dict[str, Any]) -> tuple[str, ...]:
-    notes = row["score_notes"] if row["profile"] not in ("demo", "synthetic") else ()
-    return (*(label for label in row["labels"] if label == "oversubscribed"), *notes)
-
-
-def _result(name: str, row: Row, words: str) -> dict[str, Any]:
+def _result(name: str, row: Row, words: str) -> Line:
     size = row.batch_size_global
-    counts = ("runs_successful", "runs_failed")
+    counts, notes = ("runs_successful", "runs_failed"), row.score_notes if row.runs_required else ()
     return {
         **{"table": TABLES.get(row.workload), "workload": row.workload, "series": name, "differs_in": words},
         **{"profile": row.profile, "labels": labels(row), "devices": row.devices, "batch_size_global": size},
         "batch_size_per_device": size / row.devices if size else None,
         **{key: getattr(row, key) for key in ("batch_unit", "batch_rule", *_MEASURED)},
         **{key: None if row.single_figure else getattr(row, key) or None for key in counts},
-        **{key: getattr(row, key) for key in ("runs_required", "score_method", "score_notes")},
+        **{key: getattr(row, key) for key in ("runs_required", "score_method")},
+        "notes": (*(one for one in row.labels if one == "oversubscribed"), *notes),
     }
 
 
 # --- table 7 ------------------------------------------------------------------------------------------------------------
 
 
-def _speedup(name: str, words: str, pair: Ratio, printed: Printed, from_fewest: bool) -> dict[str, Any]:
+def _speedup(name: str, words: str, pair: Ratio, printed: Printed, from_fewest: bool) -> Line:
     both, interval = (pair.before, pair.after), pair.interval
     value = printed.get((both[0].workload, both[0].devices, both[1].devices)) if both[0].round == ARTICLE else None
     wrong = value is not None and pair.total is not None and abs(pair.total / value - 1) > SAME_AS_PRINTED
@@ -166,11 +172,11 @@ def _speedup(name: str, words: str, pair: Ratio, printed: Printed, from_fewest: 
     }
 
 
-def _summary(every: Sequence[dict[str, Any]]) -> Iterator[Section]:
+def _summary(every: Sequence[Line]) -> Iterator[Section]:
     """Table 7: a row for each series, a column for each pair that begins with its fewest devices."""
     first = [row for row in every if row["from_fewest"]]
     columns = [f"{one} → {other}" for one, other in sorted({(row["devices_from"], row["devices_to"]) for row in first})]
-    lines: dict[tuple[str, str], dict[str, Any]] = {}
+    lines: dict[tuple[str, str], Line] = {}
     for row in first:
         names = {"results": row["series"], "differs_in": row["differs_in"]}
         line = lines.setdefault((row["series"], row["differs_in"]), names | dict.fromkeys(columns))
@@ -181,11 +187,14 @@ def _summary(every: Sequence[dict[str, Any]]) -> Iterator[Section]:
         yield Section(heading, (), table, keys=2 if "differs_in" in table.columns else 1)
 
 
-def _every_pair(every: Sequence[dict[str, Any]]) -> Iterator[Section]:
+def _every_pair(every: Sequence[Line]) -> Iterator[Section]:
     above: tuple[str, ...] = _EXPLAINED
     for name, found in itertools.groupby(every, key=lambda row: row["series"]):
         pairs = list(found)
-        shown = [{column: row[column] for column in _FACTORS} | {"notes": _why(row)} for row in pairs]
+        shown = [
+            {column: row[column] for column in _FACTORS} | {"notes": (*row["flags"], row["no_interval"])}
+            for row in pairs
+        ]
         table = without_empty(frame_of(shown))
         said = tuple(
             ": ".join((", ".join(filter(None, (row["differs_in"], row["places"]))), row["in_words"])) for row in pairs
@@ -200,16 +209,9 @@ def _every_pair(every: Sequence[dict[str, Any]]) -> Iterator[Section]:
         above = ()
 
 
-def _why(row: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(filter(None, (*row["flags"], row["no_interval"])))
-
-
-def _without_speedup(groups: Mapping[str, Sequence[Sequence[Row]]]) -> Iterator[Section]:
-    single = [chain for group in groups.values() for family in group for chain in chains(family) if len(chain) == 1]
-    if not single:
-        return
-    names = titles(single, "nodes")
-    only = tuple(f"{name}: {devices_text(row.devices)} only" for name, (row,) in zip(names, single, strict=True))
-    commands = dict.fromkeys(next_command(row, 2 * row.devices) for (row,) in single if row.round == OURS)
-    above = ("Run next, for a speedup of what was measured on one number of devices:",) if commands else ()
-    yield Section("Without a speedup", above, commands=tuple(commands), below=only)
+def _without_speedup(single: Sequence[tuple[str, Row]]) -> Iterator[Section]:
+    if single:
+        only = tuple(f"{name}: {devices_text(row.devices)} only" for name, row in single)
+        commands = dict.fromkeys(next_command(row, 2 * row.devices) for _, row in single if row.round == OURS)
+        above = ("Run next, for a speedup of what was measured on one number of devices:",) if commands else ()
+        yield Section("Without a speedup", above, commands=tuple(commands), below=only)
