@@ -1,0 +1,78 @@
+"""All-reduces: time and bandwidths over size, and the link that they fit. They train nothing: no other table has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from suite.results.fits import LinkFit, fit_link
+from suite.results.identity import Row
+from suite.results.logs.all_reduce import algorithm_bandwidth, bus_bandwidth, shown_link
+from suite.results.scores import labels, shared_labels
+from suite.results.text import clean, figure_text
+from suite.results.views.overview import told_apart
+from suite.results.views.section import Section, frame_of, without_empty
+
+TITLE = "All-reduce"
+DEFINITIONS = (
+    "Time: median of the timed all-reduces of a size. As nccl-tests define them: algorithm bandwidth is bytes / time, bus "
+    "bandwidth that × 2 (n − 1) / n for n devices. Fit: time = 2 (n − 1) · α + 2 (n − 1) / n · bytes / B, the ring's."
+)
+_SHOWN = ("framework", "devices", "precision", "system", "nodes")
+
+
+def all_reduce_section(results: Sequence[Row]) -> Section | None:
+    """A line for each result and size, below them what links there are and what they fit; None where nothing was summed."""
+    measured = [row for row in results if row.all_reduces]
+    if not measured:
+        return None
+    names = row_names(measured)
+    shared = shared_labels(measured)
+    lines = [
+        {
+            "run": name,
+            "size_bytes": one.size_bytes,
+            "microseconds": one.median_seconds * 1e6,
+            "mean_microseconds": one.mean_seconds * 1e6,
+            "algorithm GB/s": algorithm_bandwidth(one.size_bytes, one.median_seconds) / 1e9,
+            "bus GB/s": bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices) / 1e9,
+            "notes": tuple(label for label in labels(row) if label not in shared),
+        }
+        for row, name in zip(measured, names, strict=True)
+        for sums in row.all_reduces
+        for one in sums.sizes
+    ]
+    above = DEFINITIONS + (f" Labels: {', '.join(shared)}." if shared else "")
+    below = tuple(f"{name}: {_fit_text(row)}; {_links(row)}" for row, name in zip(measured, names, strict=True))
+    return Section(TITLE, (above,), without_empty(frame_of(lines)), below, keys=2)
+
+
+def row_names(measured: Sequence[Row]) -> list[str]:
+    """`pytorch, 2 devices, fp32, dgx1`, and in what results of one such name differ."""
+    plain = [
+        ", ".join(text for text in (row.framework, f"{row.devices} devices", row.precision, row.system) if text)
+        + (f", {row.nodes} nodes" if (row.nodes or 1) > 1 else "")
+        for row in measured
+    ]
+    words = told_apart(measured, plain, _SHOWN)
+    return [clean(f"{name}, {text}" if text else name) for name, text in zip(plain, words, strict=True)]
+
+
+def _links(row: Row) -> str:
+    found = [shown_link(run.record.path.parent, row.device, row.devices or 0) for run in row.runs if run.record]
+    shown = clean("; ".join(dict.fromkeys(text for text in found if text)), 80)
+    return f"link asked for: {clean(row.link, 20)}, topology.json shows {shown or 'none'}"
+
+
+def _fit_text(row: Row) -> str:
+    fit = fit_link(row.all_reduces)
+    return "no line fits" if fit is None else link_text(fit)
+
+
+def link_text(fit: LinkFit) -> str:
+    """`α 41 ± 3 µs, B 1.9 ± 0.1 GB/s; no size is further off than 31 %`."""
+    pairs = ((fit.alpha_seconds * 1e6, fit.alpha_error, 1e6), (fit.bytes_per_second / 1e9, fit.bandwidth_error, 1e-9))
+    alpha, link = (
+        figure_text(value) + ("" if error is None else f" ± {figure_text(error * unit, 2)}")
+        for value, error, unit in pairs
+    )
+    return f"α {alpha} µs, B {link} GB/s; no size is further off than {fit.largest_deviation * 100:.0f} %"

@@ -1,0 +1,335 @@
+"""The overview that stands first: a matrix of frameworks over numbers of devices, or of systems over workloads.
+
+Each row is told from the others, and each ratio is between two cells that stand there. Profiles never share a matrix, nor do
+times to target and throughput of runs of fixed length. Where a place was measured with several settings it shows one series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from suite.results.identity import Row, label, own_words
+from suite.results.names import accelerator_name
+from suite.results.price import Prices
+from suite.results.published import ARTICLE
+from suite.results.scores import chains, families, figure, labels, ratio
+from suite.results.text import devices_text
+from suite.results.views.section import Section, frame_of
+
+PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
+"""Their order in documents."""
+_USUAL_COUNT = 8
+"""Accelerators of one node: what published results are compared on if nothing else was chosen."""
+_OVER_FEWEST = "Speedup over the fewest devices of the same settings"
+_OVER_SLOWEST = (
+    "Times as fast as the slowest that is shown of the same workload, round, division, target and number of devices"
+)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A result at its place."""
+
+    names: Mapping[str, Any]
+    """Columns that name its row."""
+    column: str
+    row: Row
+    ratio: float | None = None
+    order: tuple[int, ...] = ()
+    """Of its column, before the name."""
+    detail: str = ""
+    """Whose result it is, where its row does not say so."""
+
+
+def overview(results: Sequence[Row], prices: Prices | None = None) -> list[Section]:
+    """The matrices of a report; none for fewer than two results, which need no overview."""
+    kinds: dict[Any, list[Row]] = {}
+    for row in results:
+        if row.profile and figure(row) is not None and not row.all_reduces:
+            mode = "" if row.to_target else row.mode
+            order = (PROFILES.get(row.profile, 3), row.profile, not row.to_target, mode, row.update)
+            kinds.setdefault(order, []).append(row)
+    made = []
+    for (_, profile, fixed_length, mode, update), members in sorted(kinds.items()):
+        title = f"Overview: {f'throughput ({mode})' if fixed_length else 'time to target'}"
+        title += f"{', asynchronous updates' if update == 'async' else ''}, {profile}"
+        several = len({row.workload for row in members}) > 1
+        cells, left_out = _over_workloads(members) if several else (_over_devices(members), 0)
+        title += "" if several else f", {members[0].workload}"
+        made += _matrix(title, cells, prices, _OVER_FEWEST, _left_out_text(left_out))
+    theirs = [row for row in results if not row.profile and row.to_target and row.seconds]
+    cells, left_out = _of_others(theirs)
+    return made + _matrix("Overview: logs of other programs", cells, prices, _OVER_SLOWEST, _left_out_text(left_out))
+
+
+def chosen(series: Sequence[Sequence[Row]]) -> Sequence[Row]:
+    """Of several series the one that stands for all: of the hardest target, then of most runs, then on most numbers of devices.
+
+    Never the fastest first: an easier target would win.
+    """
+
+    def rank(chain: Sequence[Row]) -> tuple[Any, ...]:
+        best = min((row.seconds or 0.0) if row.to_target else -(row.samples_per_second or 0.0) for row in chain)
+        return hardness(chain[0]), sum(len(row.runs) for row in chain), len(chain), -best
+
+    return max(series, key=rank)
+
+
+def hardness(row: Row) -> tuple[float, ...]:
+    """Higher for a harder target: of every metric of a target more is better."""
+    return tuple(float(value) for _, value in sorted((row.targets or {}).items()))
+
+
+def place_of(row: Row) -> tuple[str, str, str]:
+    """Where results of one workload are comparable but for their settings."""
+    return row.framework, row.system, row.device_name or row.device
+
+
+def series_by(results: Iterable[Row], place: Callable[[Row], Hashable]) -> dict[Any, list[list[Row]]]:
+    """The series (one experiment over numbers of devices) of each place."""
+    found: dict[Any, list[list[Row]]] = {}
+    for chain in (chain for family in families(results) for chain in chains(family)):
+        found.setdefault(place(chain[0]), []).append(chain)
+    return found
+
+
+def told_apart(rows: Sequence[Row], look: Sequence[Hashable], shown: Sequence[str] = ()) -> list[str]:
+    """For each row in what it differs from those with an equal `look`, the columns `shown` aside: tables have those."""
+    alike: dict[Hashable, list[int]] = {}
+    for place, one in enumerate(look):
+        alike.setdefault(one, []).append(place)
+    words = [""] * len(rows)
+    for places in alike.values():
+        blank = {name: getattr(rows[places[0]], name) for name in shown}
+        members = [SimpleNamespace(**{**vars(rows[place]), **blank}) for place in places]
+        for place, text in zip(places, own_words(members), strict=True):
+            words[place] = text
+    return words
+
+
+def _names(row: Row) -> dict[str, Any]:
+    return dict(zip(("framework", "system", "device_name"), place_of(row), strict=True))
+
+
+def _over_devices(results: Sequence[Row]) -> list[Cell]:
+    """Of one workload: a row for each series, so that nothing is left out."""
+    series = [chain for found in series_by(results, place_of).values() for chain in found]
+    firsts = [chain[0] for chain in series]
+    words = told_apart(firsts, [place_of(row) for row in firsts], ("devices", "nodes"))
+    cells = []
+    for chain, text in zip(series, words, strict=True):
+        for row in chain:
+            place = (row.devices or 0, row.nodes or 1)
+            names = {**_names(row), "differs in": text}
+            cells.append(Cell(names, devices_text(*place), row, _over(chain[0], row), place))
+    return cells
+
+
+def _over_workloads(results: Sequence[Row]) -> tuple[list[Cell], int]:
+    """Of several workloads: (the chosen series of each place, how many results that leaves out)."""
+    cells = []
+    for series in series_by(results, lambda row: (*place_of(row), row.workload)).values():
+        chain = chosen(series)
+        for row in chain:
+            unit = "" if row.to_target else f" in {row.sample_unit or 'samples'}/s"
+            names = {**_names(row), "devices": row.devices, "nodes": row.nodes or 1}
+            cells.append(Cell(names, row.workload + unit, row, _over(chain[0], row)))
+    return cells, len(results) - len(cells)
+
+
+def _over(first: Row, row: Row) -> float | None:
+    return None if row is first else ratio(first, row, intervals=False).value
+
+
+def _of_others(results: Sequence[Row]) -> tuple[list[Cell], int]:
+    """Logs of other programs; the folders of systems that log one name stand beside it."""
+    places: dict[Any, list[Row]] = {}
+    for row in results:
+        folder = Path(row.folder).parent
+        name = (row.round, row.system, accelerator_name(row.device_name), row.framework, row.devices, row.nodes)
+        places.setdefault((name, folder, row.workload), []).append(row)
+    folders: dict[Any, set[Path]] = {}
+    for name, folder, _ in places:
+        folders.setdefault(name, set()).add(folder)
+    cells = []
+    for (name, folder, workload), members in places.items():
+        keys = ("round", "system", "accelerator", "framework", "devices", "nodes", "folder")
+        shown = str(folder) if len(folders[name]) > 1 else ""
+        row = chosen([[member] for member in members])[0]
+        cells.append(Cell(dict(zip(keys, (*name, shown), strict=True)), workload, row))
+    return _against_slowest(cells), len(results) - len(cells)
+
+
+# --- published results --------------------------------------------------------------------------------------------------
+
+
+def published_overview(results: Sequence[Row], prices: Prices | None = None) -> list[Section]:
+    """First the kinds of accelerator beside each other on one number of them, then all systems of each round."""
+    timed = [row for row in results if row.to_target and row.seconds]
+    made = _glance([row for row in timed if row.devices and row.round != ARTICLE], prices)
+    for name in sorted({row.round for row in timed}, key=lambda name: (name == ARTICLE, name)):
+        members = [row for row in timed if row.round == name]
+        if name == ARTICLE:
+            cells = [
+                Cell(_published_names(row), row.workload, row, _over(chain[0], row))
+                for found in series_by(members, lambda row: row.workload).values()
+                for chain in found
+                for row in chain
+            ]
+        else:
+            cells = _against_slowest([Cell(_published_names(row), row.workload, row) for row in _fastest(members)])
+        over = _OVER_FEWEST if name == ARTICLE else _OVER_SLOWEST
+        left_out = _left_out_text(len(members) - len(cells))
+        made += _matrix(f"Published results of {name}: every system", cells, prices, over, left_out, least=1)
+    return made
+
+
+def _published_names(row: Row) -> dict[str, Any]:
+    return {
+        "devices": row.devices,
+        "nodes": row.nodes,
+        "accelerator": row.device_name,
+        "submitter": row.submitter,
+        "system": row.system,
+        "division": row.division if row.division == "open" else "",
+    }
+
+
+def _fastest(results: Sequence[Row]) -> list[Row]:
+    """The fastest of each place, of which each has one target: that of its round."""
+    best: dict[Any, Row] = {}
+    for row in sorted(results, key=lambda row: row.seconds):
+        best.setdefault((tuple(_published_names(row).values()), row.workload), row)
+    return list(best.values())
+
+
+def _glance(timed: Sequence[Row], prices: Prices | None) -> list[Section]:
+    """The fastest result of each kind of accelerator in each round, on eight of them (else on the number that most have).
+
+    One of the open division stands there only where there is none of the closed one.
+    """
+    kinds: dict[int, set[tuple[str, str]]] = {}
+    for row in timed:
+        kinds.setdefault(row.devices, set()).add((row.round, accelerator_name(row.device_name)))
+    if not kinds:
+        return []
+    usual = len(kinds.get(_USUAL_COUNT, ())) > 1
+    count = _USUAL_COUNT if usual else max(kinds, key=lambda devices: (len(kinds[devices]), -devices))
+    best: dict[Any, Cell] = {}
+    for row in sorted(timed, key=lambda row: (row.division == "open", row.seconds)):
+        if row.devices == count:
+            names = {"round": row.round, "accelerator": accelerator_name(row.device_name)}
+            cell = Cell(names, row.workload, row, detail=f"{row.submitter} {row.system}")
+            best.setdefault((*names.values(), row.workload), cell)
+    title = f"At a glance: the fastest published result of each accelerator, {count} of them"
+    rounds = ("Rounds differ in targets and rules: compare within one.",)
+    return _matrix(title, _against_slowest(list(best.values())), prices, _OVER_SLOWEST, rounds)
+
+
+def _against_slowest(cells: Sequence[Cell]) -> list[Cell]:
+    """With how many times as fast each is as the slowest of its kind; what is not known to be of equal size has no ratio."""
+    slowest: dict[Any, Row] = {}
+    for cell in cells:
+        kind = _comparable(cell.row)
+        slowest[kind] = max(slowest.get(kind, cell.row), cell.row, key=lambda row: row.seconds)
+    return [
+        replace(cell, ratio=_over(slowest[_comparable(cell.row)], cell.row)) if cell.row.devices else cell
+        for cell in cells
+    ]
+
+
+def _comparable(row: Row) -> tuple[Any, ...]:
+    return row.workload, row.round, row.division == "open", row.devices, tuple(sorted((row.targets or {}).items()))
+
+
+# --- the matrix ---------------------------------------------------------------------------------------------------------
+
+
+def _left_out_text(count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    return (f"{count} further result{'' if count == 1 else 's'} with other settings stand{'s' * (count == 1)} below.",)
+
+
+def _matrix(
+    title: str,
+    cells: Sequence[Cell],
+    prices: Prices | None,
+    over: str,
+    below: tuple[str, ...] = (),
+    least: int = 2,
+) -> list[Section]:
+    """Times or rates, a row for each of the cells' names; where there are any, ratios and costs as tables of their own."""
+    if len(cells) < least:
+        return []
+    values = {name: {cell.names[name] for cell in cells} for name in cells[0].names}
+    kept = [name for name in values if len(values[name]) > 1] or list(values)[:1]
+    same = [f"{label(name)} {values[name].pop()}" for name in values if name not in kept and values[name] - {"", None}]
+    shared = sorted(set.intersection(*(set(_said(cell.row)) for cell in cells)))
+    unit = "" if cells[0].row.to_target else f"{cells[0].row.sample_unit or 'samples'}/s"
+    same += [unit] if unit and not any(unit in cell.column for cell in cells) else []
+    above = " · ".join([*same, *([f"every result: {', '.join(shared)}"] if shared else [])])
+    kind = "seconds" if cells[0].row.to_target else "samples_per_second"
+    costs = {id(cell): prices.cost(cell.row) if prices is not None else None for cell in cells}
+    tables = (
+        (title, above, kind, {id(cell): figure(cell.row) for cell in cells}),
+        ("", f"{over}:", "speedup", {id(cell): cell.ratio for cell in cells}),
+        ("", "Cost of one result, devices × hours to target × price of a device for an hour:", "cost", costs),
+    )
+    made = []
+    for heading, text, ending, numbers in tables:
+        known = [cell for cell in cells if numbers[id(cell)] is not None]
+        if known:
+            table = _table(known, kept, ending, numbers, shared)
+            made.append(Section(heading, (text,), frame_of(table), keys=len(kept)))
+    made[0] = replace(made[0], below=below)
+    return made
+
+
+def _table(
+    known: Sequence[Cell],
+    kept: Sequence[str],
+    ending: str,
+    numbers: Mapping[int, float | None],
+    shared: Sequence[str],
+) -> list[dict[str, Any]]:
+    """A mapping for each row: its names, a number in each column that has one, what must be said with them."""
+    columns = [name for _, name in sorted({(cell.order, cell.column) for cell in known})]
+    found: dict[Any, list[Cell]] = {}
+    for cell in known:
+        found.setdefault(tuple(cell.names[name] for name in kept), []).append(cell)
+    made = []
+    for names, members in sorted(found.items(), key=lambda item: [_sortable(value) for value in item[0]]):
+        shown = {cell.column: numbers[id(cell)] for cell in members}
+        row = {**dict(zip(kept, names, strict=True)), **{f"{name}, {ending}": shown.get(name) for name in columns}}
+        made.append({**row, "notes": tuple(_notes(members, shared)) if ending != "cost" else ()})
+    return made
+
+
+def _notes(members: Sequence[Cell], shared: Sequence[str]) -> list[str]:
+    """What must be said with the cells of a row; of single cells with the name of the column."""
+    every = [[text for text in (*_said(cell.row), cell.detail) if text and text not in shared] for cell in members]
+    if all(texts == every[0] for texts in every):
+        return every[0]
+    return [f"{cell.column}: {', '.join(texts)}" for cell, texts in zip(members, every, strict=True) if texts]
+
+
+def _said(row: Row) -> tuple[str, ...]:
+    """The labels of a result, and which of its runs are missing."""
+    told: tuple[str, ...] = ("published",) if row.published else ()
+    told += ("open division",) if row.division == "open" and not row.profile else ()
+    required, done = row.runs_required, row.runs_successful
+    if row.published and row.runs_failed:
+        told += (f"{row.runs_failed} of {required} runs failed",)
+    elif required is not None and done < required:
+        told += (f"{done} of {required} runs" + (f", {row.runs_failed} failed" if row.runs_failed else ""),)
+    return (*told, *labels(row))
+
+
+def _sortable(value: Any) -> tuple[float, str]:
+    """Numbers by their size, texts by their letters, what is not known first."""
+    return (float(value), "") if isinstance(value, (int, float)) else (-1.0, str(value or "").lower())

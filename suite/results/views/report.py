@@ -1,0 +1,366 @@
+"""`suite report`: what runs measured, what failed, what could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from suite.results.columns import rows
+from suite.results.identity import HYPERPARAMETERS, Row, facts, label, value_text
+from suite.results.logs.record import RunSettings
+from suite.results.names import WORKLOAD_TITLES, workload_name
+from suite.results.price import Prices
+from suite.results.scores import Ratio, figure, labels, merged_labels, place, result_rows, shared_labels, speedups
+from suite.results.targets import targets_text
+from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
+from suite.results.views.all_reduce import all_reduce_section
+from suite.results.views.baseline import Baseline, baseline_section
+from suite.results.views.overview import PROFILES, chosen, hardness, overview, place_of, series_by, told_apart
+from suite.results.views.section import Section, View, frame_of, without_empty
+from suite.results.views.study import sections as studies
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOTICES: Mapping[str, str] = {
+    "demo": "This is a demo and no MLPerf result: generated data, small model, target without relation to MLPerf.",
+    "synthetic": "Synthetic data: throughput only, no MLPerf result.",
+    "": "Logs of other programs.",
+}
+_OF_FRAMEWORK = ("framework_version", "thread_waiting", "linear")
+"""What follows from the framework: a column only where the rows of one framework differ in it."""
+_OF_OTHERS = ("system", "round", "submitter", "division")
+_SETTINGS = (
+    *("device_name", "cores_per_device", "threads_per_device", "batch_rule", "batch_size_global", "batch_unit"),
+    *("lr_scaling", "precision", "link", "hyperparameter_set", "rules", "clock", "stop", "max_epochs", "dataset"),
+    *("timing_warmup_steps", "timing_each", "straggler_ms", "variant", "data_fingerprint", "targets", "sample_unit"),
+)
+"""What, with the two above, gets a column where the rows of a table differ in it, and else a place above the table."""
+_MOST_FILES, _MOST_PROBLEMS = 30, 5
+
+
+def report(runs: pd.DataFrame, prices: Prices | None = None, against: Baseline | None = None) -> View:
+    """Everything that the runs say; `prices`: and what each result costs, `against`: ratios to other results.
+
+    Raises ValueError for a price of a device that no run names, or a baseline that there is not.
+    """
+    results = result_rows(runs)
+    if prices is not None:
+        prices.refuse_unknown_names(results)
+    trained = [row for row in results if not row.all_reduces]
+    tables = together(trained)
+    sections = [*overview(trained, prices), *studies(runs, prices), all_reduce_section(results)]
+    sections += [baseline_section(trained, against)] if against is not None else []
+    for table, title in zip(tables, titles(tables), strict=True):
+        sections.append(results_section(table, prices, title, _changed(table, tables)))
+    for title, found in (("Runs without success", failures(runs)), ("Runs that have not ended", not_ended(runs))):
+        sections += [Section(title, table=found)] if len(found) else []
+    sections += [_copies(runs), _problems(runs)]
+    return View("Results", tuple(section for section in sections if section is not None), data(trained, prices))
+
+
+def data(results: Sequence[Row], prices: Prices | None = None) -> pd.DataFrame:
+    """A row for each result: every column, its ratio to the fewest devices of its series, its cost."""
+    over = speedups(results)
+    aside = ("runs", "attempts", "all_reduces")
+    return frame_of(
+        {name: value for name, value in vars(row).items() if name not in aside and not name.startswith("_")}
+        | _ratio_columns(over.get(id(row)))
+        | {"cost": None if prices is None else prices.cost(row)}
+        for row in results
+    )
+
+
+def _ratio_columns(one: Ratio | None) -> dict[str, Any]:
+    return {
+        "speedup": one and one.total,
+        "throughput": one and one.throughput,
+        "efficiency": one and one.efficiency,
+        "baseline_devices": one and one.before.devices,
+        "baseline_nodes": one and (one.before.nodes or 1),
+    }
+
+
+# --- one table ----------------------------------------------------------------------------------------------------------
+
+
+def together(results: Sequence[Row]) -> list[list[Row]]:
+    """The results that stand in one table: of one workload, profile and system; of other programs all of one workload."""
+    tables: dict[Any, list[Row]] = {}
+    for row in results:
+        what = (row.profile, workload_name(row.workload), row.to_target, row.mode, row.update)
+        where = (row.system, row.device, row.device_name, row.sample_unit) if row.profile else ()
+        tables.setdefault((*what, *where), []).append(row)
+    return [sorted(table, key=_order) for table in tables.values()]
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    batch = (row.batch_size_global or 0) if row.batch_rule == "set" else 0
+    whose = (row.framework, row.batch_rule, hardness(row), batch) if row.profile else (row.round, row.system)
+    return (*whose, *place(row), figure(row) or 0.0)
+
+
+def titles(tables: Sequence[Sequence[Row]]) -> list[str]:
+    """Titles of tables, of which no two are equal: `ncf on dgx1 (demo)`."""
+    plain = [_title(table) for table in tables]
+    words = told_apart([table[0] for table in tables], plain)
+    return [f"{title}, {text}" if text else title for title, text in zip(plain, words, strict=True)]
+
+
+def _title(table: Sequence[Row]) -> str:
+    row = table[0]
+    system = row.system if len({one.system for one in table}) == 1 else ""
+    title = " on ".join(clean(text, 80) for text in (row.workload or "unknown workload", system) if text)
+    title += f" ({clean(row.profile, 80)})" if row.profile else ""
+    title += "" if row.to_target else f": throughput, {clean(row.mode, 80)}"
+    return f"{title}, asynchronous updates" if row.update == "async" else title
+
+
+def _changed(table: Sequence[Row], tables: Sequence[Sequence[Row]]) -> list[str]:
+    """Hyperparameters in which all rows of a table agree, but not those of all tables of its workload and profile."""
+
+    def names(found: Sequence[Row]) -> set[str]:
+        every = [facts(row) for row in found if row.hyperparameters]
+        keys = {name for one in every for name in one if name.startswith(HYPERPARAMETERS)}
+        return {name for name in keys if len({repr(one.get(name)) for one in every}) > 1}
+
+    first = table[0]
+    kin = [row for one in tables for row in one if (row.workload, row.profile) == (first.workload, first.profile)]
+    return sorted(names(kin) - names(table)) if first.profile else []
+
+
+def results_section(
+    table: Sequence[Row], prices: Prices | None = None, title: str = "", changed: Sequence[str] = ()
+) -> Section:
+    """One table of results that stand `together`; `changed`: hyperparameters to name above it, since other tables differ."""
+    varying = _varying(table)
+    visible = (
+        varying if not table[0].profile else ()
+    )  # logs of others differ in too much to say more than what is needed
+    look = [(row.framework, *(repr(getattr(row, name)) for name in visible)) for row in table]
+    words = told_apart(
+        table, look, (*varying, *_OF_FRAMEWORK, "batch_rule", "labels", "deviations", "devices", "nodes")
+    )
+    over, shared = speedups(table, intervals=True), shared_labels(table)
+    notes = [_notes(row, table, shared) for row in table]
+    of_all = [text for text in notes[0] if len(table) > 1 and all(text in texts for texts in notes)]
+    cells = [
+        {
+            **_names(row, varying, text),
+            **_measured(row),
+            "cost": None if prices is None else prices.cost(row),
+            **_scaling(over.get(id(row)), row),
+            "notes": tuple(note for note in said if note not in of_all),
+        }
+        for row, text, said in zip(table, words, notes, strict=True)
+    ]
+    shown = without_empty(frame_of(cells), keep=("framework", "devices"))
+    names = [name for name in cells[0] if name in shown and list(cells[0]).index(name) < list(cells[0]).index("runs")]
+    alike = len({(row.system, row.framework, place(row)) for row in table}) < len(table)
+    keys = len(names) if alike else names.index("devices") + 1 + ("nodes" in names)
+    above = [*_constants(table, varying, changed), *([f"labels {', '.join(shared)}"] if shared else [])]
+    below = [*of_all, *_sentences(table), *([_COST] if "cost" in shown else []), *_verdicts(table, over)]
+    notice = NOTICES.get(table[0].profile, "")
+    return Section(title or _title(table), (notice, " · ".join(above)), shown, below=tuple(below), keys=keys)
+
+
+_COST = "cost of one result = devices × hours to target × price of a device for an hour."
+
+
+def _varying(table: Sequence[Row]) -> list[str]:
+    """Fields that need a column of their own."""
+
+    def values(name: str, *others: str) -> int:
+        return len({tuple(repr(getattr(row, one)) for one in (name, *others)) for row in table})
+
+    found = [name for name in (*_OF_OTHERS, *_SETTINGS) if values(name) > 1]
+    found += [name for name in _OF_FRAMEWORK if values(name, "framework") > values("framework")]
+    told = values("batch_size_global", "batch_rule") == values("batch_size_global")
+    return [name for name in found if not (told and name == "batch_rule") and (table[0].profile or name != "rules")]
+
+
+def _names(row: Row, varying: Sequence[str], words: str) -> dict[str, Any]:
+    own = {name: getattr(row, name) for name in varying}
+    own = {name: value if type(value) is int else value_text(name, value, row) for name, value in own.items()}
+    first = {"system": own.pop("system")} if "system" in own else {}
+    nodes = row.nodes if (row.nodes or 1) > 1 else None
+    return {**first, "framework": row.framework, "devices": row.devices, "nodes": nodes, **own, "differs in": words}
+
+
+def _measured(row: Row) -> dict[str, Any]:
+    required = row.runs_required if row.runs_required and row.runs_successful < row.runs_required else None
+    spread = ("seconds_minimum", "seconds_maximum")
+    several = row.to_target and row.runs_successful > 1
+    return {
+        **{"runs": row.runs_successful, "of": required, "failed": row.runs_failed or None, "seconds": row.seconds},
+        **{name: getattr(row, name) if several else None for name in spread},
+        **{"epochs": row.epochs, "samples_per_second": row.samples_per_second},
+        **{f"{clean(unit, 30)}_per_second": rate for unit, rate in (row.further_rates or {}).items()},
+    }
+
+
+def _scaling(one: Ratio | None, row: Row) -> dict[str, Any]:
+    found = _ratio_columns(one)
+    if not row.to_target:
+        return {"speedup": found["throughput"]}
+    return {name: found[name] for name in ("speedup", "throughput", "efficiency")}
+
+
+def _mean(row: Row) -> str:
+    several = row.to_target and row.runs_successful > 1
+    return f"{row.score_method} of {row.runs_retained} of {row.runs_successful} runs" if several else ""
+
+
+def _notes(row: Row, table: Sequence[Row], shared: Sequence[str]) -> list[str]:
+    """What must be said with a row: its own labels, how it leaves the closed rules, how it was scored."""
+    own = [text for text in labels(row) if text not in shared]
+    common = set.intersection(*(set(one.deviations) for one in table))
+    own += [f"leaves the closed rules: {text}" for text in row.deviations if text not in common]
+    return [text for text in (*own, *row.score_notes, _mean(row), row.note) if text]
+
+
+def _constants(table: Sequence[Row], varying: Sequence[str], changed: Sequence[str]) -> list[str]:
+    """What all rows agree in, as `name value` texts; what has its usual value and says nothing is left out."""
+    row, usual = table[0], vars(RunSettings()) | {"sample_unit": "samples", "batch_unit": "samples"}
+    names = [*_SETTINGS] if row.profile else [name for name in ("round", *_SETTINGS) if name != "rules"]
+    names = [name for name in names if name not in varying and getattr(row, name) != usual.get(name)]
+    names = [name for name in names if all(getattr(one, name) == getattr(row, name) for one in table)]
+    values = {name: getattr(row, name) for name in names} | {name: facts(row).get(name) for name in changed}
+    texts = [f"{label(name)} {value_text(name, value, row)}" for name, value in values.items() if value]
+    leaves = [text for text in row.deviations if all(text in one.deviations for one in table)]
+    texts += [f"leaves the closed rules: {clean('; '.join(leaves), 4000)}"] if leaves else []
+    return [*_frameworks(table, varying), *texts]
+
+
+def _frameworks(table: Sequence[Row], varying: Sequence[str]) -> list[str]:
+    """`pytorch 2.11.0, linear onednn` for each framework."""
+    found = {}
+    for row in table:
+        known = [name for name in _OF_FRAMEWORK if name not in varying and getattr(row, name)]
+        texts = [("" if name == _OF_FRAMEWORK[0] else f", {label(name)}") + f" {getattr(row, name)}" for name in known]
+        found[row.framework] = clean(row.framework + "".join(texts))
+    return [text for text in found.values() if text]
+
+
+def _sentences(table: Sequence[Row]) -> list[str]:
+    parts = (
+        ("evaluation_share", "evaluations took {} of the time of training and evaluating"),
+        ("data_wait_share", "waiting for data took {} of the time of training"),
+    )
+    found = []
+    for name, text in parts:
+        known = [share for row in table if (share := getattr(row, name))]
+        ends = dict.fromkeys(percent_text(share) for share in (min(known), max(known))) if known else {}
+        found += [text.format(" to ".join(ends))] if ends else []
+    line = ", ".join(found)
+    return [f"{line[:1].upper()}{line[1:]}."] if line else []
+
+
+def _verdicts(table: Sequence[Row], over: Mapping[int, Ratio]) -> list[str]:
+    """For each row with a speedup what it consists of, the interval where there are enough runs, what is not shown."""
+    compared = [row for row in table if id(row) in over and over[id(row)].value is not None]
+    plain = [f"{row.framework}, {over[id(row)].places} devices" for row in compared]
+    flags: dict[str, list[str]] = {}
+    lines = []
+    for row, name, words in zip(compared, plain, told_apart(compared, plain), strict=True):
+        one, name = over[id(row)], f"{name}, {words}" if words else name
+        lines.append(f"{name}: {one.words}{f' ({one.interval_words})' if one.interval_words else ''}")
+        for flag in one.flags:
+            flags.setdefault(flag, []).append(name)
+    lines += [f"{flag[:1].upper()}{flag[1:]} ({'; '.join(names)})." for flag, names in flags.items()]
+    reasons = dict.fromkeys(over[id(row)].no_interval for row in compared)
+    return lines + ([f"No interval: {'; '.join(filter(None, reasons))}."] if any(reasons) else [])
+
+
+# --- the cards of the page ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The figure of a workload."""
+
+    title: str
+    labels: tuple[str, ...]
+    value: str
+    unit: str
+    text: str
+    """One sentence or two."""
+
+
+def headlines(results: Sequence[Row], prices: Prices | None = None) -> list[Headline]:
+    """One for each workload of each profile: the fastest to its hardest target, never to an easier one."""
+    kinds: dict[Any, list[Row]] = {}
+    for row in results:
+        kinds.setdefault((PROFILES.get(row.profile, 3), row.profile, workload_name(row.workload)), []).append(row)
+    return [_headline(members, prices) for members in kinds.values()]
+
+
+def _headline(members: Sequence[Row], prices: Prices | None) -> Headline:
+    name = workload_name(members[0].workload)
+    title = WORKLOAD_TITLES.get(name, clean(name, 60) or "unknown workload")
+    attempts, failed = sum(len(row.attempts) for row in members), sum(row.runs_failed for row in members)
+    runs = f" {attempts:,} run{'' if attempts == 1 else 's'}{f', {failed:,} without success' if failed else ''}."
+    measured = [row for row in members if figure(row) is not None]
+    measured = [row for row in measured if row.to_target] or measured
+    if not measured:
+        return Headline(title, merged_labels(members), "–", "", f"No run did what was asked.{runs}")
+    series = [chosen(found) for found in series_by(measured, place_of).values()]
+    hardest = max(hardness(chain[0]) for chain in series)
+    shown = [row for chain in series if hardness(chain[0]) == hardest for row in chain]
+    if measured[0].to_target:
+        best = min(shown, key=lambda row: row.seconds)
+        value, unit = time_text(best.seconds).split(" ")
+        what = f"Fastest to {targets_text(best.targets, name) or 'the target'}"
+    else:
+        best = max(shown, key=lambda row: row.samples_per_second)
+        value, unit = figure_text(best.samples_per_second), f"{clean(best.sample_unit or 'samples', 30)}/s"
+        what = "Best throughput"
+    cost = prices.cost(best) if prices is not None else None
+    where = f"{best.framework} on {devices_text(best.devices or 0, best.nodes)} ({_mean(best) or 'one run'})"
+    text = f"{clean(what, 100)}: {where}.{'' if cost is None else f' Cost {figure_text(cost)}.'}{runs}"
+    text += "" if len(shown) == len(measured) else " Other settings: see the tables."
+    return Headline(title, (*(() if best.profile else ("logs of other programs",)), *labels(best)), value, unit, text)
+
+
+# --- what is no result --------------------------------------------------------------------------------------------------
+
+
+def failures(runs: pd.DataFrame) -> pd.DataFrame:
+    """Run, status and reason of those that ended without success."""
+    return runs.loc[~runs["succeeded"] & ~runs["running"] & (runs["copy_of"] == ""), ["run", "status", "reason"]]
+
+
+def not_ended(runs: pd.DataFrame) -> pd.DataFrame:
+    """The same of those that have not ended, which nobody can call failed yet."""
+    return runs.loc[runs["running"], ["run", "status", "reason"]]
+
+
+def copies(runs: pd.DataFrame) -> pd.DataFrame:
+    """Each log that does not count, and in `copy_of` the one with the same content that does."""
+    return runs.loc[runs["copy_of"] != "", ["path", "copy_of"]]
+
+
+def _copies(runs: pd.DataFrame) -> Section | None:
+    found = [f"{clean(row.path)}: the same as {clean(row.copy_of)}" for row in rows(copies(runs))]
+    are = "1 log is a copy of another and does" if len(found) == 1 else f"{len(found)} logs are copies of others and do"
+    return Section("Copies", (f"{are} not count:",), below=_cut(found, _MOST_FILES)) if found else None
+
+
+def problems(runs: pd.DataFrame) -> list[tuple[str, str]]:
+    """(file, its problems with line numbers) of the logs that could not be read in full."""
+    readings = [(row.path, getattr(row.source, "reading", None)) for row in rows(runs[["path", "source"]])]
+    return [
+        (clean(path), "; ".join(_cut([clean(str(problem), 120) for problem in reading.problems], _MOST_PROBLEMS)))
+        for path, reading in readings
+        if reading is not None and reading.problems
+    ]
+
+
+def _problems(runs: pd.DataFrame) -> Section | None:
+    found = [f"{path}: {text}" for path, text in problems(runs)]
+    return Section("Lines that could not be read or do not fit", below=_cut(found, _MOST_FILES)) if found else None
+
+
+def _cut(texts: Sequence[str], most: int) -> tuple[str, ...]:
+    return (*texts[:most], *([f"and {len(texts) - most} more"] if len(texts) > most else []))
