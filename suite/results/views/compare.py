@@ -179,7 +179,7 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Row]) -> View:
             what = f"{ours.described(row)} with {theirs.described(chosen)}"
             reasons = "; ".join(dict.fromkeys(line["verdict"] for line in made))
             lines.append({"kind": "refused", "ours": what, "verdict": reasons})
-    refused = _by_reason("not compared", ((line["verdict"], line["ours"]) for line in lines if "quantity" not in line))
+    refused = _by_reason((line["verdict"], line["ours"]) for line in lines if "quantity" not in line)
     if theirs is not None:
         above.append(f"{ours.name} is {clean(ours.title, 400)}. {theirs.name} is {clean(theirs.title, 400)}.")
         above.append(f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, more samples/s.")
@@ -273,7 +273,7 @@ def _differing(one: Row, other: Row) -> tuple[list[tuple[str, str, str]], list[t
         (name for name, (left, right) in found.items() if left != right), key=lambda name: name not in _FIRST
     )
     told = [(name, value_text(name, found[name][0], one), value_text(name, found[name][1], other)) for name in names]
-    partly = [item for item in told if "none" in item and (not ours or item[0] == "machine")]
+    partly = [item for item in told if {"none", "unknown"} & {*item[1:]} and (not ours or item[0] == "machine")]
     return [item for item in told if item not in partly], partly
 
 
@@ -297,9 +297,9 @@ def _lines(row: Row, other: Row, ours: Side, theirs: Side) -> list[_Line]:
             line |= {"kind": "ratio", "unit": unit, "ratio": value, "differences": differ}
             line |= {"ours_value": getattr(row, column), "theirs_value": getattr(other, column)}
             line |= {} if interval is None else {"ratio_low": interval.low, "ratio_high": interval.high}
-            line |= {"runs_ours": len(row.runs) or None, "runs_theirs": len(other.runs) or None}
-            single = row.single_figure or other.single_figure
-            test = None if single else permutation_test(list(map(of, row.runs)), list(map(of, other.runs)))
+            runs = [[of(run) for run in one.runs if not one.single_figure] for one in (row, other)]
+            line |= {"runs_ours": len(runs[0]) or None, "runs_theirs": len(runs[1]) or None}
+            test = permutation_test(*runs)
             line |= {} if test is None else {"p": test[0]}
             lines.append(line | {"verdict": _verdict(line, (_said(ours, row), _said(theirs, other)), test)})
         elif quantity != THROUGHPUT:
@@ -342,7 +342,7 @@ def _verdict(line: _Line, names: tuple[str, str], test: tuple[float, float] | No
     (better, good), (worse, bad) = list(zip(names, texts, strict=True))[:: 1 if value >= 1 else -1]
     equal = f"no difference ({good}{of} each)" if good == bad else ""
     both = f"{better} {verb} {good}{of}, {worse} {bad}"
-    if 1 in runs:
+    if 1 in runs and None not in runs:
         return f"{equal or both}; one run {'a side' if runs == (1, 1) else f'against {max(runs)}'} is too few to judge"
     if test is None:
         return f"{equal or both}; single runs are not known"
@@ -394,9 +394,8 @@ def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: 
     below = [f"{name}: {line['verdict']}" for name, line in list(shown.items())[1:]]
     if shown.keys() >= {TIME, EPOCH_TIME, EPOCHS}:
         below.append(f"{said[0]} against {said[1]}, as measured: {ratio(other, row, intervals=False).words}")
-    below += _by_reason(
-        "not compared", ((line["verdict"], line["quantity"]) for line in lines if line["kind"] == "refused")
-    )
+    refused = ((line["verdict"], line["quantity"]) for line in lines if line["kind"] == "refused")
+    below += _by_reason(refused, "not compared: ")
     return [first, Section(table=without_empty(table), below=tuple(below))]
 
 
@@ -418,12 +417,12 @@ def _caveats(row: Row, other: Row, names: Sequence[str]) -> Iterator[str]:
         yield from (f"{name}: {note}" for note in notes if note)
 
 
-def _by_reason(what: str, refused: Iterable[tuple[str, str]]) -> list[str]:
-    """`not compared: time to target, epochs: why`, for each reason."""
+def _by_reason(refused: Iterable[tuple[str, str]], prefix: str = "") -> list[str]:
+    """`time to target, epochs: why`, for each reason."""
     things: dict[str, list[str]] = {}
     for reason, thing in refused:
         things.setdefault(reason, []).append(thing)
-    return [f"{what}: {reason}: {'; '.join(dict.fromkeys(listed))}" for reason, listed in things.items()]
+    return [f"{prefix}{', '.join(dict.fromkeys(listed))}: {reason}" for reason, listed in things.items()]
 
 
 def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Section, list[_Line]]:
@@ -445,6 +444,6 @@ def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Secti
         below.append(
             f"{'; '.join((f'{name}: {one.reason}', *one.notes))}. Published runs: {', '.join(point.sources[:5])}"
         )
-    below += _by_reason("not judged", missing)
+    below += _by_reason(missing, "not judged: ")
     title = "Convergence: epochs to target against published runs"
     return Section(title=title, table=frame_of(table), below=tuple(below)), lines

@@ -61,8 +61,8 @@ class Convergence:
 
 
 def convergence(results: Iterable[Row], published: Sequence[Row]) -> list[Convergence]:
-    """The verdict on every result that ran to a target and has a successful run."""
-    return [_judged(row, published) for row in results if row.to_target and (row.runs or row.single_figure)]
+    """The verdict on every result that was to reach a target."""
+    return [_judged(row, published) for row in results if row.to_target]
 
 
 def _judged(row: Row, published: Sequence[Row]) -> Convergence:
@@ -80,7 +80,7 @@ def _why_not_judged(row: Row) -> str:
         return f"{row.profile} target has no relation to MLPerf"
     if row.workload not in WORKLOAD_TITLES:
         return f"no published runs of {row.workload}"
-    if not row.runs or not all(run.epochs and 0 < run.epochs < math.inf for run in row.runs):
+    if row.single_figure or not row.runs or not all(run.epochs and 0 < run.epochs < math.inf for run in row.runs):
         return "the epochs of single runs are not known"
     if not row.batch_size_global or row.batch_size_global < 0:
         return "the global batch is not known"
@@ -157,7 +157,7 @@ def _is_comparable(row: Row, other: Row) -> bool:
     return (
         other.workload == row.workload
         and other.division != "open"
-        and bool(other.batch_size_global and other.runs)
+        and bool(other.batch_size_global and other.runs and not other.single_figure)
         and in_tokens(other) == in_tokens(row)
         and (other.rules == "v0.5") == (row.rules == "v0.5")
         and same_targets(row.targets, other.targets, row.workload) is True

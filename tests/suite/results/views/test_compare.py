@@ -1,0 +1,393 @@
+"""Comparison: matching, differences, refusals, ratios, words, formats and the command, on small logs and on published ones."""
+
+import json
+import shutil
+from itertools import combinations
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.results.render.document import document, markdown
+from suite.results.scores import permutation_test, published_results
+from suite.results.targets import same_targets
+from suite.results.views.compare import (
+    EPOCH_TIME,
+    EPOCHS,
+    THROUGHPUT,
+    TIME,
+    comparable,
+    compare,
+    logs_side,
+    published_side,
+)
+from tests.helpers import PROJECT, examples, suite_here
+from tests.suite.results.fake_logs import demo_log, line, write, write_run
+
+LOGS = Path(__file__).resolve().parents[5] / "shared" / "published" / "logs"
+needs_logs = pytest.mark.skipif(not LOGS.is_dir(), reason=f"no published logs at {LOGS}")
+REFERENCE = {"profile": "reference", "labels": [], "dataset": "ml-20m", "device": "cuda", "device_name": "NVIDIA V100"}
+REFERENCE |= {"batch_size_global": 1_048_576, "devices": 8}
+"""Settings of a run of ours that may stand beside v0.5/NVIDIA/dgx1."""
+
+
+def runs(root, lengths, job="job", epochs=3, rate=0.003, **options):
+    """One run for each time to target (s), with `epochs` epochs."""
+    qualities = options.pop("qualities", [0.1] * (epochs - 1) + [0.65])
+    for index, seconds in enumerate(lengths):
+        keys = {"opt_base_learning_rate": rate}
+        own = {"seconds_per_epoch": seconds / epochs, "start": 1000 * index, "keys": keys, "qualities": qualities}
+        write_run(root, job, index, **{**own, **options})
+    return root
+
+
+def two(one, other):
+    return compare(logs_side([one], "A"), logs_side([other], "B"), published_results())
+
+
+def against(root, name, workloads=()):
+    return compare(logs_side([root], "ours", workloads=workloads), published_side(name), published_results())
+
+
+def ratios(view):
+    """Quantity to its line, of the only match."""
+    found = view.data[view.data["kind"] == "ratio"]
+    assert not found["quantity"].duplicated().any()
+    return {line.quantity: line for line in found.itertuples()}
+
+
+def verdicts(view, kind="refused"):
+    return list(view.data.loc[view.data["kind"] == kind, "verdict"])
+
+
+def differing(view):
+    """Name to both values, of the first match."""
+    table = next(section.table for section in view.sections if " against " in section.title)
+    return {row[0]: (row[1], row[2]) for row in table.itertuples(index=False)}
+
+
+def page(view):
+    return " ".join(markdown(view).split())
+
+
+def suite(*arguments):
+    return suite_here(PROJECT, "compare", *arguments)
+
+
+# --- published figures --------------------------------------------------------------------------------------------------
+
+
+@needs_logs
+@pytest.mark.parametrize(("folder", "workloads"), [("dgx1_ngc18.11_mxnet", 1), ("dgx1_ngc18.11_pytorch", 4)])
+def test_published_logs_against_their_own_figures(folder, workloads):
+    data = against(LOGS / "v0.5" / folder, "v0.5/NVIDIA/dgx1").data
+    found = data[data["kind"] == "ratio"]
+    assert found["workload"].nunique() == workloads
+    for line in found[found["workload"].isin(["resnet50", "ssd"])].itertuples():  # all five runs are there
+        assert line.ratio == pytest.approx(1.0, abs=1e-8)
+        assert line.p == 1.0
+        assert line.differences == ""
+
+
+@needs_logs
+def test_other_target_is_refused_for_time_but_not_for_time_per_epoch():
+    view = against(LOGS / "v0.5" / "dgx1_ngc18.11_mxnet", "v0.6/NVIDIA/dgx1")
+    assert differing(view)["target"] == ("top1 0.749", "top1 0.759")
+    assert verdicts(view) == ["trained to another target: 0.749 against 0.759"] * 2
+    (theirs,) = (row for row in published_side("v0.6/NVIDIA/dgx1").results if row.workload == "resnet50")
+    assert ratios(view)[EPOCH_TIME].ratio == pytest.approx(theirs.seconds / theirs.epochs / (8073.52413 / 63), rel=1e-6)
+
+
+@needs_logs
+def test_bleu_in_fractions_and_in_points_is_one_target():
+    data = against(LOGS / "v0.7" / "dgxa100_ngc20.06_pytorch", "v0.7/NVIDIA/dgxa100_ngc20.06_pytorch").data
+    assert set(data.loc[data["quantity"].eq(TIME) & data["kind"].eq("ratio"), "workload"]) == {
+        *("gnmt", "ssd", "maskrcnn", "transformer")
+    }
+    assert not data["differences"].str.contains("target", na=False).any()
+
+
+def test_a_target_is_equal_as_float32_and_no_further():
+    for other, same in ((0.6349999904632568, True), (0.6349996, False), (0.6350001, False)):
+        assert same_targets({"quality": 0.635}, {"hr_at_10": other}, "ncf") is same
+    assert same_targets({"bleu": 0.24}, {"bleu": 24.0}, "gnmt")
+    assert same_targets({"BBOX": 0.377, "SEGM": 0.339}, {"BBOX": 0.377, "SEGM": 0.34}, "maskrcnn") is False
+    assert same_targets({}, {"map": 0.2}, "ssd") is None
+
+
+@pytest.mark.parametrize(
+    ("workload", "percent"), [("resnet50", 3.0), ("ssd", 2.6), ("gnmt", 5.1), ("transformer", -6.4), ("ncf", 33.5)]
+)
+def test_the_article_against_the_round_s_entry_of_the_same_machine(workload, percent):
+    sides = (
+        published_side(name, side, [workload]) for name, side in (("dgx1-article", "A"), ("v0.5/NVIDIA/dgx1", "B"))
+    )
+    time = ratios(compare(*sides, published_results()))[TIME]
+    assert 100 * (time.ours_value / time.theirs_value - 1) == pytest.approx(percent, abs=0.06)
+    assert "target" not in time.differences
+    assert pd.isna(time.p)
+    assert time.verdict.endswith("single runs are not known")
+
+
+# --- ours against published ---------------------------------------------------------------------------------------------
+
+
+def test_total_is_exactly_the_product(tmp_path):
+    runs(tmp_path, [30.0, 31.0, 29.5, 36.0, 30.5], epochs=7, **REFERENCE)
+    view = against(tmp_path, "v0.5/NVIDIA/dgx1")
+    found = ratios(view)
+    assert found[TIME].ratio == found[EPOCH_TIME].ratio * found[EPOCHS].ratio
+    assert found[TIME].ours_value == pytest.approx((30.0 + 31.0 + 30.5) / 3)
+    assert found[TIME].theirs_value == pytest.approx(0.471907 * 60, rel=1e-5)
+    assert found[EPOCHS].ratio == pytest.approx(16.4375 / 7)  # of the 48 runs that the 28.3 s are the mean of
+    assert differing(view)["hardware"] == ("NVIDIA V100", "Tesla V100-SXM2-16GB")
+    assert not {"target", "clock rule", "round"} & set(differing(view))
+    assert "ours: fewer runs than the rules ask (5 of 100)" in page(view)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"profile": "demo", "labels": ["demo"]}, "a demo's target has no relation to MLPerf"),
+        ({"devices": 2}, "published has no result on 2 devices; there are: 8"),
+        ({"workload": "dlrm"}, "published has no result of dlrm; there are: gnmt, ncf, resnet50, ssd, transformer"),
+        ({"stop": "epochs:3"}, "ours is a run of fixed length (throughput only)"),
+        ({"dataset": "ml-1m", "deviations": ["data set ml-1m"]}, "another data set than the rules': ml-1m"),
+        ({"mode": "forward"}, "mode forward does other work than mode train"),
+    ],
+)
+def test_what_is_refused(tmp_path, changes, why):
+    runs(tmp_path, [30.0], **{**REFERENCE, **changes})
+    view = against(tmp_path, "v0.5/NVIDIA/dgx1")
+    assert not comparable(view)
+    (reason,) = verdicts(view)
+    assert why in reason
+
+
+def test_clock_rule_is_a_difference_and_no_refusal(tmp_path):
+    runs(tmp_path, [30.0], **{**REFERENCE, "clock": "v0.7", "rules": "v0.7"})
+    view = against(tmp_path, "v0.5/NVIDIA/dgx1")
+    assert (differing(view)["clock rule"], differing(view)["round"]) == (("v0.7", "v0.5"),) * 2
+    assert TIME in ratios(view)
+
+
+@pytest.mark.parametrize("ours", ["v0.5/Intel/skx_8180_2s_8x", "v0.5/NVIDIA/dgx1_ngc18.11_mxnet"])
+def test_cpu_systems_of_unknown_size_are_not_compared(ours):
+    sides = (published_side(ours, "A"), published_side("v0.5/Intel/skx_8180_2s_1x", "B"))
+    assert "the number of devices of a CPU system is not known" in verdicts(compare(*sides, published_results()))
+
+
+# --- two sets of ours ---------------------------------------------------------------------------------------------------
+
+
+def test_difference_larger_than_run_to_run_variation(tmp_path):
+    runs(tmp_path / "a", [12.0, 12.1, 12.2, 12.3, 12.4])
+    runs(tmp_path / "b", [10.5, 10.6, 10.7, 10.8, 10.9])
+    view = two(tmp_path / "a", tmp_path / "b")
+    time = ratios(view)[TIME]
+    assert time.p == pytest.approx(2 / 252)
+    assert time.ratio == pytest.approx(10.7 / 12.2, rel=1e-3)
+    assert time.ratio_low < time.ratio < time.ratio_high < 1
+    ends = f"{1 / time.ratio_high:.2f} to {1 / time.ratio_low:.2f}"
+    chance = "more than run-to-run variation (p = 0.008, 5 against 5 runs)"
+    assert time.verdict == f"B is 1.14 times faster (95 %: {ends}), {chance}"
+    assert ratios(view)[EPOCHS].verdict.startswith("no difference (3 epochs each)")
+    assert differing(view) == {}
+    text = page(view)
+    assert (
+        text.index("Verdict: B is 1.14")
+        < text.index("What differs: nothing that both sides say")
+        < text.index("| ratio")
+    )
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "words"),
+    [
+        ([10.2], [10.2], "no difference (10.2 s each); one run a side is too few to judge"),
+        ([9.7], [8.6], "B took 8.6 s, A 9.7 s; one run a side is too few to judge"),
+        ([9.7], [8.6] * 48, "B took 8.6 s, A 9.7 s; one run against 48 is too few to judge"),
+        (
+            [12.0, 12.1, 12.2],
+            [6.0, 6.1, 6.2],
+            "3 against 3 runs are too few to judge (the smallest p that they allow: 0.1)",
+        ),
+        ([12.0, 12.9, 11.4, 12.3, 12.4], [11.9, 12.6, 11.5, 12.2, 12.1], "not more than run-to-run variation (p = 0."),
+    ],
+)
+def test_what_runs_do_not_show_is_not_claimed(tmp_path, ours, theirs, words):
+    if len(theirs) > 5:
+        theirs = [seconds + index * 1e-3 for index, seconds in enumerate(theirs)]
+    found = ratios(two(runs(tmp_path / "a", ours), runs(tmp_path / "b", theirs)))
+    assert words in found[TIME].verdict
+    assert "faster" not in "".join(line.verdict for line in found.values())
+
+
+def test_copies_count_once(tmp_path):
+    for side, seconds in (("a", 10.0), ("b", 8.0)):
+        folder = write_run(tmp_path / side, "job", seconds_per_epoch=seconds / 3)
+        for index in range(1, 5):
+            shutil.copytree(folder, folder.with_name(f"run_{index}"))
+    view = two(tmp_path / "a", tmp_path / "b")
+    time = ratios(view)[TIME]
+    assert (time.runs_ours, time.runs_theirs) == (1, 1)
+    assert pd.isna(time.p)
+    assert "copies of others: 4 of 5 runs" in page(view)
+
+
+def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
+    for rate in (0.002, 0.003):
+        runs(tmp_path / "b", [10.0], job=f"{rate}", rate=rate)
+    view = two(runs(tmp_path / "a", [10.0], rate=0.003), tmp_path / "b")
+    assert ratios(view)[TIME].differences == ""
+    assert "only in B: ncf on 1 device, learning rate 0.002" in page(view)
+    runs(tmp_path / "b", [10.0], job="m", rate=0.003, framework="mxnet")
+    assert ratios(two(tmp_path / "a", tmp_path / "b"))[TIME].differences == ""
+    reverse = two(tmp_path / "b", tmp_path / "a").data
+    assert sorted(set(reverse.loc[reverse["quantity"].eq(TIME), "differences"])) == [
+        *("", "framework: mxnet | pytorch", "learning rate: 0.002 | 0.003")
+    ]
+
+
+def test_of_several_that_are_as_near_all_are_listed_and_the_choice_is_told(tmp_path):
+    for rate in (0.002, 0.004):
+        runs(tmp_path / "b", [10.0], job=f"{rate}", rate=rate)
+    text = page(two(runs(tmp_path / "a", [10.0], rate=0.003), tmp_path / "b"))
+    assert (
+        "B has 2 results on 1 device: learning rate 0.002; learning rate 0.004. None has all settings of this one. It is "
+        "compared with learning rate 0.002, the first of 2 that differ in as little (learning rate)."
+    ) in text
+    assert "only in B: ncf on 1 device, learning rate 0.004" in text
+
+
+def test_nodes_stand_in_the_heading_and_among_the_differences(tmp_path):
+    runs(tmp_path / "a", [10.0], devices=2, nodes=2)
+    for nodes in (1, 2):
+        runs(tmp_path / "b", [9.0], job=f"{nodes}-nodes", devices=2, nodes=nodes)
+    view = two(tmp_path / "a", tmp_path / "b")
+    assert differing(view) == {}
+    assert "ncf on 2 × 1 devices (demo)" in page(view)
+    assert differing(two(tmp_path / "a", tmp_path / "b" / "1-nodes")) == {"nodes": ("2", "1")}
+
+
+def test_settings_and_hyperparameters_that_differ_are_listed(tmp_path):
+    changed = {"precision": "bf16", "batch_size_global": 8192, "framework_version": "2.12.0", "lr_scaling": "linear"}
+    view = two(runs(tmp_path / "a", [12.0]), runs(tmp_path / "b", [12.0], rate=0.004, **changed))
+    assert differing(view) == {
+        "global batch": ("4,096", "8,192"),
+        "learning-rate scaling": ("none", "linear"),
+        "precision": ("fp32", "bf16"),
+        "version": ("2.11.0", "2.12.0"),
+        "learning rate": ("0.003", "0.004"),
+    }
+
+
+def test_throughput_of_two_fixed_length_sets(tmp_path):
+    fixed = {"stop": "epochs:3", "qualities": (None, None, None), "status": "aborted"}
+    one = runs(tmp_path / "a", [12.0] * 3, samples=200, **fixed)
+    view = two(one, runs(tmp_path / "b", [12.0] * 3, samples=100, **fixed))
+    assert {name: found.ratio for name, found in ratios(view).items()} == {THROUGHPUT: 2.0}
+    assert set(verdicts(view)) == {"both are runs of fixed length: there is a throughput only"}
+
+
+# --- logs of other programs ---------------------------------------------------------------------------------------------
+
+
+def foreign(place, *more, benchmark="ncf"):
+    lines = [text for text in demo_log() if '"suite_run"' not in text and '"submission_benchmark"' not in text]
+    write(place / "job" / "result_0.txt", [line(-6, "submission_benchmark", benchmark), *more, *lines])
+    description = {"number_of_nodes": "2", "accelerators_per_node": "4", "framework": "PyTorch NGC"}
+    (place / "system.json").write_text(json.dumps(description))
+    return place
+
+
+def test_system_description_gives_the_devices(tmp_path):
+    (row,) = logs_side([foreign(tmp_path)], "ours").results
+    assert (row.devices, row.framework) == (8, "pytorch")
+    (tmp_path / "system.json").unlink()
+    side = logs_side([tmp_path], "ours")
+    assert not side.results
+    assert "do not say on how many devices" in side.left_out[0]
+
+
+def test_retinanet_is_never_held_against_ssd(tmp_path):
+    """From v2.0 on logs under the name `ssd` are RetinaNet's."""
+    one = foreign(tmp_path / "a", benchmark="ssd")  # of Adam, as no SSD is
+    view = two(one, foreign(tmp_path / "b", line(-6, "model_bn_span", 1), benchmark="ssd"))
+    assert not comparable(view)
+    assert verdicts(view) == ["B has no result of retinanet; there are: ssd"]
+
+
+# --- the permutation test -----------------------------------------------------------------------------------------------
+
+values = st.lists(st.integers(-1000, 1000).map(lambda value: value / 10), min_size=2, max_size=5)
+
+
+@given(values, values)
+@examples(40)
+def test_permutation_test_counts_all_deals(ours, theirs):
+    pooled = [round(10 * value) for value in (*ours, *theirs)]
+    dealt = [sum(chosen) for chosen in combinations(pooled, len(ours))]
+    seen = sum(pooled[: len(ours)])
+    tails = sum(one <= seen for one in dealt), sum(one >= seen for one in dealt)
+    p, smallest = permutation_test(ours, theirs)
+    assert p == pytest.approx(min(1.0, 2 * min(tails) / len(dealt)))
+    assert smallest == pytest.approx(min(1.0, 2 / len(dealt)))
+
+
+def test_permutation_test_draws_the_same_each_time_and_refuses_what_is_no_number():
+    one, other = [10.0 + 0.1 * index for index in range(11)], [10.5 + 0.1 * index for index in range(12)]
+    assert permutation_test(one, other) == permutation_test(one, other)
+    assert permutation_test(one, other)[0] == pytest.approx(0.0016, abs=6e-4)
+    assert permutation_test([1.0, float("inf")], [1.0, 2.0]) is None
+    assert permutation_test([1.0, None], [1.0, 2.0]) is None
+    assert permutation_test([], [1.0]) is None
+
+
+# --- formats and command ------------------------------------------------------------------------------------------------
+
+
+def test_formats_hold_the_same_and_text_of_logs_is_escaped(tmp_path):
+    one = runs(tmp_path / "a", [12.0], system="<script>|x\x1b[2J", framework_version="=1+1")
+    view = two(one, runs(tmp_path / "b", [6.0], system="y"))
+    assert list(view.data.columns)[-1] == "differences"
+    whole = json.loads(document(view, "json"))
+    assert [row["ratio"] for row in whole["rows"] if row["quantity"] == TIME][0] == pytest.approx(0.5)
+    for text in (markdown(view), document(view, "csv")):
+        assert "\x1b" not in text
+    assert "<script>" not in markdown(view)
+
+
+def test_two_folders_are_compared(tmp_path):
+    one, other = runs(tmp_path / "a", [12.0]), runs(tmp_path / "b", [6.0])
+    done = suite(one, other)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "## ncf on 1 device (demo): A (pytorch on laptop) against B (pytorch on laptop)" in done.stdout
+    assert done.stdout == suite(one, "--to-logs", other).stdout == suite(one, "--to", other).stdout
+    assert suite(one, "v0.5/NVIDIA/dgx1").returncode == 1  # a demo
+    assert suite(one).returncode == 1  # convergence alone: nothing could be judged
+
+
+def test_command_says_what_is_wrong_in_one_line(tmp_path):
+    demo, reference = runs(tmp_path / "demo", [12.0]), runs(tmp_path / "reference", [12.0], **REFERENCE)
+    (tmp_path / "empty").mkdir()
+    write_run(tmp_path / "failed", "job", qualities=(0.1, 0.2))
+    (tmp_path / "there.md").touch()
+    cases = {
+        (tmp_path / "empty",): "holds no log",
+        (tmp_path / "none",): "does not exist",
+        (demo, demo, demo): "which against which? type ",
+        (tmp_path,): "runs of several profiles (demo, reference)",
+        (demo, "--to", "v0.5/NVIDA/dgx1"): "nearest: v0.5/NVIDIA/dgx1",
+        (demo, "--workload", "ssd"): "no run of workload ssd; there are: ncf",
+        (demo, "--profile", "refrence"): "no run of profile refrence; there are: demo",
+        (tmp_path / "failed",): "not succeeded: 1 of 1 runs (suite report lists them): none succeeded",
+        (demo, "--to-logs", tmp_path / "empty"): "holds no log",
+        (demo, reference, "--output", tmp_path / "there.md"): "exists and is not overwritten",
+    }
+    for arguments, words in cases.items():
+        result = suite(*arguments)
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), arguments
+        assert words in result.stderr
