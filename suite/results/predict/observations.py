@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -30,14 +31,12 @@ _REPEATED = "logs stand already under"
 
 @dataclass(frozen=True)
 class Observation:
-    """Time per epoch on one number of devices."""
+    """Time per epoch, evaluation included, on one number of devices with so many samples (sentences) each."""
 
     workload: str
     devices: int
     batch_per_device: float
-    """Samples (sentences) a device and step."""
     seconds_per_epoch: float
-    """Evaluation included."""
     round: str = ""
     name: str = ""
     submitter: str = ""
@@ -71,16 +70,9 @@ def observation(row: Row) -> Observation | None:
     if not row.seconds_per_epoch or not row.batch_size_global or not row.devices:
         return None
     each = samples_per_batch_unit(row) or (1 / TOKENS_PER_SENTENCE if row.batch_unit.startswith("token") else 1.0)
-    return Observation(
-        workload=row.workload,
-        devices=row.devices,
-        batch_per_device=row.batch_size_global * each / row.devices,
-        seconds_per_epoch=row.seconds_per_epoch,
-        round=row.round,
-        name=row.run,
-        submitter=row.submitter,
-        accelerator=accelerator_name(row.device_name or row.device),
-    )
+    batch, accelerator = row.batch_size_global * each / row.devices, accelerator_name(row.device_name or row.device)
+    about = (row.round, row.run, row.submitter, accelerator)
+    return Observation(row.workload, row.devices, batch, row.seconds_per_epoch, *about)
 
 
 def published_families(results: Iterable[Row] | None = None) -> tuple[tuple[Family, ...], dict[str, int]]:
@@ -116,18 +108,16 @@ def outside_of_the_law(row: Row) -> str:
     """
     if row.profile:
         return ""
-    if "open" in row.division:
-        return "open division"
-    return "" if _NVIDIAS.search(row.device_name or row.device) else "no NVIDIA GPU"
+    known = _NVIDIAS.search(row.device_name or row.device)
+    return "open division" if "open" in row.division else "" if known else "no NVIDIA GPU"
 
 
 def _reason_to_leave_out(row: Row) -> str:
     """Why a published row is not fitted. With fewer images than devices a part of the devices does not train."""
     if _REPEATED in (row.note or ""):
         return "logs of an earlier round again"
-    if row.workload == "maskrcnn" and (row.batch_size_global or row.devices or 0) < (row.devices or 0):
-        return "Mask R-CNN with fewer images than devices"
-    return ""
+    fewer = row.workload == "maskrcnn" and (row.batch_size_global or math.inf) < (row.devices or 0)
+    return "Mask R-CNN with fewer images than devices" if fewer else ""
 
 
 def of_workload(families: Iterable[Family], workload: str) -> list[Family]:

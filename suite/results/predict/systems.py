@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +15,6 @@ import yaml
 
 from suite.results.fits import LinkFit, fit_link
 from suite.results.identity import Row
-from suite.results.scores import merged_labels
 from workloads.api import GradientTraffic
 
 _SHIPPED = Path(__file__).with_name("systems.yaml")
@@ -25,28 +24,21 @@ _LARGEST_FILE = 1 << 20
 
 @dataclass(frozen=True)
 class Link:
-    """One level of an interconnect."""
+    """One level of an interconnect: of one port bandwidth, of one step of a ring latency, ports that move parts at once."""
 
     bytes_per_second: float
-    """Of one port."""
     latency_seconds: float
-    """Of one step of a ring."""
     ports: int = 1
-    """Port groups that move different parts at once."""
-    source: str = ""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Where the seconds of one all-reduce go."""
+    """Where the seconds of one all-reduce go: bandwidth inside and between nodes, latency, and cost of each tensor."""
 
     inside: float = 0.0
-    """Bandwidth inside nodes."""
     between: float = 0.0
-    """Bandwidth between nodes."""
     latency: float = 0.0
     tensors: float = 0.0
-    """Cost of each tensor."""
 
     @property
     def seconds(self) -> float:
@@ -131,64 +123,46 @@ def _read(path: Path) -> dict[str, System]:
         if path.stat().st_size > _LARGEST_FILE:
             raise ValueError("larger than 1 MiB")
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or not all(isinstance(entry, dict) for entry in content.values()):
+        if not isinstance(content, dict):
             raise ValueError("give NAME: with title, devices_per_node, inside and between below it")
         return {str(name): _system(str(name), entry) for name, entry in content.items()}
     except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
         raise ValueError(f"{path}: no description of a system ({' '.join(str(error).split())[:160]})") from None
 
 
-_KEYS = ("title", "devices_per_node", "inside", "between", "host", "us_per_tensor")
-_LINK_KEYS = ("gb_per_second", "gb_per_second_per_port", "latency_us", "ports", "source")
+_LINKS = ("inside", "between", "host")
 
 
-def _system(name: str, entry: Mapping[str, object]) -> System:
-    _refuse_unknown(name, entry, _KEYS)
-    inside, between, host = (_link(f"{name}.{key}", entry.get(key)) for key in ("inside", "between", "host"))
-    if inside is None:
+def _system(name: str, entry: object) -> System:
+    values = _entry(name, entry, ("title", "devices_per_node", "us_per_tensor", *_LINKS))
+    links = [None if values.get(key) is None else _link(f"{name}.{key}", values[key]) for key in _LINKS]
+    devices = int(_number(name, values, "devices_per_node", None, least=1.0))
+    if links[0] is None:
         raise ValueError(f"{name}: give inside: {{gb_per_second: …, latency_us: …}}")
-    return System(
-        name=name,
-        title=str(entry.get("title", name)),
-        devices_per_node=int(_number(name, entry, "devices_per_node", least=1.0)),
-        inside=inside,
-        between=between,
-        seconds_per_tensor=_number(name, entry, "us_per_tensor", default=0.0) * 1e-6,
-        host=host,
-    )
+    title, each = str(values.get("title", name)), _number(name, values, "us_per_tensor", 0.0) * 1e-6
+    return System(name, title, devices, links[0], links[1], each, links[2])
 
 
-def _link(name: str, entry: object) -> Link | None:
-    if entry is None:
-        return None
-    if not isinstance(entry, dict):
-        raise ValueError(f"{name}: give {{gb_per_second: …, latency_us: …}}")
-    _refuse_unknown(name, entry, _LINK_KEYS)
-    key = "gb_per_second_per_port" if "gb_per_second_per_port" in entry else "gb_per_second"
-    return Link(
-        bytes_per_second=_number(name, entry, key, least=1e-6) * _GB,
-        latency_seconds=_number(name, entry, "latency_us", default=0.0) * 1e-6,
-        ports=int(_number(name, entry, "ports", default=1.0, least=1.0)),
-        source=str(entry.get("source", "")),
-    )
+def _link(name: str, entry: object) -> Link:
+    values = _entry(name, entry, ("gb_per_second", "gb_per_second_per_port", "latency_us", "ports", "source"))
+    key = "gb_per_second_per_port" if "gb_per_second_per_port" in values else "gb_per_second"
+    bandwidth, latency = _number(name, values, key, None, least=1e-6), _number(name, values, "latency_us", 0.0)
+    return Link(bandwidth * _GB, latency * 1e-6, int(_number(name, values, "ports", 1.0, least=1.0)))
 
 
-def _refuse_unknown(name: str, entry: Mapping[str, object], allowed: tuple[str, ...]) -> None:
-    unknown = [str(key) for key in entry if key not in allowed]
-    if unknown:
-        raise ValueError(f"{name}: {unknown[0]} is not known; allowed: {', '.join(allowed)}")
+def _entry(name: str, entry: object, allowed: tuple[str, ...]) -> dict[str, object]:
+    if not isinstance(entry, dict) or not entry.keys() <= set(allowed):
+        unknown = [str(key) for key in entry if key not in allowed] if isinstance(entry, dict) else [str(entry)]
+        raise ValueError(f"{name}: {unknown[0][:40]} is not known; allowed: {', '.join(allowed)}")
+    return entry
 
 
-def _number(
-    name: str, entry: Mapping[str, object], key: str, default: float | None = None, least: float = 0.0
-) -> float:
+def _number(name: str, entry: Mapping[str, object], key: str, default: float | None, least: float = 0.0) -> float:
     value = entry.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1e9:
         raise ValueError(f"{name}: {key} is {str(value)[:20]}; give a number from {least:g} on")
     return float(value)
 
-
-# --- measured links -----------------------------------------------------------------------------------------------------
 
 _GRADIENTS_IN = "fp32"
 """The precision in which all three frameworks sum gradients."""
@@ -206,7 +180,6 @@ class MeasuredLink:
     on_cpu: bool
     """The cores that compute carry the bytes too, so nothing travels beside a backward pass."""
     devices: tuple[int, ...]
-    labels: tuple[str, ...]
     fit: LinkFit
 
     @property
@@ -227,16 +200,13 @@ def measured_links(results: Iterable[Row]) -> list[MeasuredLink]:
     for row in results:
         if row.all_reduces and row.precision == _GRADIENTS_IN and row.devices is not None:
             groups.setdefault((_place(row), row.link, (row.nodes or 1) > 1), []).append(row)
-    return [link for members in groups.values() for link in _measured_link(members)]
-
-
-def _measured_link(members: Sequence[Row]) -> list[MeasuredLink]:
-    first, fit = members[0], fit_link(sums for row in members for sums in row.all_reduces)
-    if fit is None:
-        return []
-    counts = tuple(sorted({row.devices for row in members}))
-    several, on_cpu = (first.nodes or 1) > 1, first.device == "cpu"
-    return [MeasuredLink(_place(first), first.link, several, on_cpu, counts, merged_labels(members), fit)]
+    found = []
+    for members in groups.values():
+        first, fit = members[0], fit_link(sums for row in members for sums in row.all_reduces)
+        counts, several = tuple(sorted({row.devices for row in members})), (first.nodes or 1) > 1
+        if fit is not None:
+            found.append(MeasuredLink(_place(first), first.link, several, first.device == "cpu", counts, fit))
+    return found
 
 
 def link_of(row: Row, links: Iterable[MeasuredLink]) -> MeasuredLink | None:
@@ -250,10 +220,8 @@ def with_link(system: System | None, link: MeasuredLink) -> System:
 
     Without a system: as many devices as wanted on one such link, which nobody measured beyond `link.devices`.
     """
-    measured = Link(link.fit.bytes_per_second, link.fit.alpha_seconds, source=link.text)
+    measured = Link(link.fit.bytes_per_second, link.fit.alpha_seconds)
     if system is None:
         return System("measured", link.text, 1_000_000, measured, None)
-    title = f"{system.title}; {link.text}"
-    if link.several_machines:
-        return replace(system, title=title, between=measured)
-    return replace(system, title=title, inside=measured)
+    level = {"between": measured} if link.several_machines else {"inside": measured}
+    return replace(system, title=f"{system.title}; {link.text}", **level)
