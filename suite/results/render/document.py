@@ -33,15 +33,15 @@ def document(view: View, form: str = "markdown") -> str | bytes:
 
 def markdown(view: View) -> str:
     """The view as Markdown that reads well in a terminal."""
-    parts = [f"# {markdown_escape(view.title)}", *map(markdown_escape, view.above)]
+    parts = [f"# {_line(view.title)}", *map(_line, view.above)]
     parts += [section_markdown(section) for section in view.sections]
     return wrapped("\n\n".join(part for part in parts if part)) + "\n"
 
 
 def section_markdown(section: Section) -> str:
     """A section: heading, paragraphs, table, footnotes, bullets."""
-    parts = [f"## {markdown_escape(section.title)}"] if section.title else []
-    parts += [markdown_escape(text) for text in section.above if text]
+    parts = [f"## {_line(section.title)}"] if section.title else []
+    parts += [_line(text) for text in section.above if text]
     if section.table is not None and len(section.table):
         table = text_table(section.table, section.keys)
         body = [[markdown_escape(cell) for cell in cells] for cells in table.body]
@@ -49,5 +49,10 @@ def section_markdown(section: Section) -> str:
         footnotes = "\n".join(map(markdown_escape, table.footnotes))
         parts += [markdown_table(header, body, table.right_aligned, section.keys), footnotes]
     parts.append("\n".join(f"    {clean(command, 4000)}" for command in section.commands))
-    parts.append("\n".join(f"- {markdown_escape(text)}" for text in section.below if text))
+    parts.append("\n".join(f"- {_line(text)}" for text in section.below if text))
     return "\n\n".join(part for part in parts if part)
+
+
+def _line(text: str) -> str:
+    """A sentence may hold what a log says: one line, and nothing that a terminal obeys."""
+    return markdown_escape(clean(text, 4000))

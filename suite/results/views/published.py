@@ -89,8 +89,8 @@ def _result(row: Row) -> Listed:
 
 def _number(text: str) -> Any:
     """A cell as a number where it is one, else the text; None for an empty one."""
-    decimal = re.fullmatch(r"\d{1,15}(\.\d+)?", text)
-    return (float(text) if decimal[1] else int(text)) if decimal else text or None
+    found = re.fullmatch(r"\d{1,15}(\.\d+)?(e[+-]?\d{1,2})?", text)
+    return (float(text) if found[1] or found[2] else int(text)) if found else text or None
 
 
 def _throughputs() -> list[Listed]:

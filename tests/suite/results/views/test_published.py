@@ -1,0 +1,159 @@
+"""The published list: filters, the article's rows, files of the user's, what it prints."""
+
+import csv
+import json
+import re
+
+import pytest
+
+from suite.results import published as files
+from suite.results.columns import rows
+from suite.results.price import parse_prices
+from suite.results.render.document import document
+from suite.results.scores import published_results
+from suite.results.views.published import published_list
+from tests.helpers import PROJECT, suite_here
+
+HEADER = "round,submitter,system,chips,framework,benchmark,minutes,runs,note\n"
+
+
+def found(kind="results", prices=None, **filters):
+    return list(rows(published_list(kind, filters, prices).data))
+
+
+def values(name, **filters):
+    return {getattr(row, name) for row in found(**filters)}
+
+
+def test_the_files_figures_are_listed_all_and_unchanged():
+    with open(PROJECT / "logs" / "published" / "results.csv", newline="") as stream:
+        printed = {
+            (row["round"], row["submitter"], row["system"], row["benchmark"]): row for row in csv.DictReader(stream)
+        }
+    listed = [row for row in found() if row.round != "dgx1-article"]
+    assert len(listed) == len(printed) >= 445
+    assert len(found()) == len(published_results()) == len(printed) + 18
+    for row in listed:
+        text = printed[row.round, row.submitter, row.system, row.benchmark]
+        assert row.minutes == pytest.approx(float(text["minutes"]), abs=2e-6)
+        own = (row.chips, row.runs, row.epochs, row.batch, row.target, row.throughput)
+        names = ("chips", "runs", "epochs", "batch", "target", "throughput")
+        assert own == tuple(float(text[name]) if text[name] else None for name in names)
+
+
+def test_filters_go_together_without_regard_to_case():
+    wanted = {"round": "0.7", "submitter": "nvidia", "workload": "mask_rcnn", "framework": "PyTorch", "chips": "1-16"}
+    listed = found(**wanted, division="Closed")
+    assert {(row.round, row.submitter, row.benchmark, row.framework) for row in listed} == {
+        ("v0.7", "NVIDIA", "maskrcnn", "pytorch")
+    }
+    assert {row.chips for row in listed} == {8, 16}
+    assert [row.minutes for row in listed] == sorted(row.minutes for row in listed)
+    assert values("submitter", round="v0.5,v0.6", submitter="Google,Intel") == {"Google", "Intel"}
+    assert all("dgx2h" in name for name in values("system", system="DGX2H"))
+    assert found(system="Xeon")  # stands in the description alone
+
+
+@pytest.mark.parametrize(
+    ("chips", "allowed"), [("8", {8}), ("0", {0}), ("1,4,8", {1, 4, 8}), ("1-16,2048", {*range(1, 17), 2048})]
+)
+def test_chips(chips, allowed):
+    assert values("chips", chips=chips) <= allowed
+    assert found(chips=chips)
+
+
+@pytest.mark.parametrize(
+    ("filters", "says"),
+    [
+        ({"round": "v0.8"}, "--round v0.8"),
+        ({"submitter": "NVDIA"}, "nearest: NVIDIA"),
+        ({"workload": "resnet51"}, "nearest: resnet50"),
+        ({"framework": "pytroch"}, "nearest: pytorch"),
+        ({"system": "dgx9_ngc"}, "nearest: dgx"),
+        ({"chips": "7"}, "existing: 0, 1, 2, 4, 6, 8"),
+        ({"chips": "8-1"}, "a range such as 1-16"),
+        ({"chips": "many"}, "a range such as 1-16"),
+        ({"division": "ajar"}, "--division ajar"),
+        ({"kind": "throughput", "round": "v0.7"}, "--round means nothing for --kind throughput"),
+        ({"kind": "speedups", "submitter": "x"}, "--submitter means nothing for --kind speedups"),
+        ({"kind": "speedups", "prices": parse_prices("2")}, "--price-per-device-hour means nothing"),
+        ({"round": "v0.5", "workload": "maskrcnn"}, "--workload maskrcnn"),
+    ],
+)
+def test_what_nothing_has_is_one_line_with_the_nearest(filters, says):
+    with pytest.raises(ValueError, match=re.escape(says)) as error:
+        found(**filters)
+    assert "\n" not in str(error.value)
+
+
+def test_rows_of_articles():
+    article = {(row.benchmark, row.chips): row for row in found(round="dgx1-article")}
+    assert len(article) == 18
+    assert all(row.note.startswith("article; ") for row in article.values())
+    assert (article["ssd", 8].batch, article["gnmt", 4].batch) == (1216, None)
+    assert "512 (unknown)" in article["gnmt", 4].note
+    speedups = [(row.benchmark, row.chips_to, row.note) for row in found("speedups")]
+    assert len(speedups) == 12
+    assert [row for row in speedups if row[2]] == [("resnet50", 4, "printed 4.76, 4.68 by its own tables 1-6")]
+    assert len(found("throughput")) == 58
+    assert "article: Keras and TensorFlow on DGX-1" in values("source", kind="throughput", workload="resnet50")
+    assert values("chips", kind="throughput", chips="8") == {8}
+
+
+def test_cost_is_devices_times_hours_times_price():
+    (row,) = found(prices=parse_prices("2.5"), round="v0.7", submitter="Inspur", workload="ssd")
+    assert row.cost == pytest.approx(2.5 * row.chips * row.minutes / 60, rel=1e-5)
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A folder of the user's; its files are written by the test."""
+    monkeypatch.setenv(files.FOLDER_VARIABLE, str(tmp_path))
+    return tmp_path
+
+
+def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(own):
+    (own / "results_x.csv").write_text(HEADER + 'v9,=1+1,"a|b <i>\x1b[2J",4,JAX,ncf,12.5,3,<script>\n')
+    view = published_list("results", {"round": "v9"})
+    assert [(row.minutes, row.runs, row.note) for row in rows(view.data)] == [(12.5, 3, "own file; <script>")]
+    text = document(view)
+    assert not any(raw in text for raw in ("\x1b", "<script>"))
+    assert "a\\|b &lt;i>" in text
+    assert ",'=1+1," in document(view, "csv")
+    assert json.loads(document(view, "json"))["rows"][0]["submitter"] == "=1+1"
+
+
+@pytest.mark.parametrize("minutes", ["soon", "nan", "-1", "1e400", "9" * 400])
+def test_a_bad_number_names_file_line_and_column(own, minutes):
+    (own / "results_x.csv").write_text(HEADER + f"v9,Us,box,4,JAX,ncf,{minutes},1,\n")
+    with pytest.raises(ValueError, match=r"results_x\.csv line 2: minutes is '.{1,200}$"):
+        found()
+
+
+def test_a_missing_column_and_a_missing_folder_are_one_line(own, monkeypatch):
+    (own / "results_x.csv").write_text("round,system\n")
+    with pytest.raises(ValueError, match="no column submitter, chips"):
+        found()
+    monkeypatch.setenv(files.FOLDER_VARIABLE, str(own / "none"))
+    with pytest.raises(ValueError, match="no such folder"):
+        found()
+
+
+def test_command(tmp_path):
+    words = ("published", "list", "--round", "v0.5", "--submitter", "NVIDIA", "--workload", "ncf", "--chips", "8")
+    done = suite_here(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 120
+    assert done.stdout.count("Not verified by MLCommons Association") == 1
+    assert "(a) first 50 successes in file-number order instead give 28.399 s" in done.stdout
+    done = suite_here(tmp_path, "published", "list", "--workload", "resnet51")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
+def test_every_column_of_the_shipped_files_is_explained():
+    text = (PROJECT / "logs" / "published" / "README.md").read_text()
+    for path in sorted((PROJECT / "logs" / "published").glob("*.csv")):
+        with open(path, newline="") as stream:
+            for name in next(csv.reader(stream)):
+                assert f"`{name}`" in text, (path.name, name)
+        assert f"`{path.name}`" in text
