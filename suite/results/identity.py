@@ -67,6 +67,8 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
 """Key that a user types to the fields that differ with it, beside its own."""
 _OF_SIZE = ("system", "folder", "framework_version")
 """What also goes with the number of devices in results of others: a cluster's name has its size in it."""
+OF_SIZE_LOGGED = ("model_bn_span", "input_pairs_left_out")
+"""Logged keys that follow from the number of devices at one global batch: nobody chose them."""
 _OWN_FIELD = {item.metadata["typed"]: item.name for item in fields(LoggedSettings) if item.metadata["typed"]}
 _LABELS = {
     "batch_size_global": "global batch",
@@ -125,8 +127,11 @@ def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[
     return {name: pair for name, pair in found.items() if name not in _DERIVED} or found
 
 
-def own_words(rows: Sequence[Row], *aside: str, limit: int = 150) -> list[str]:
-    """For each row in what it differs from the others: `learning rate 0.01, global batch 512`; empty where nothing does."""
+def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool = False) -> list[str]:
+    """For each row in what it differs from the others: `learning rate 0.01, global batch 512`; empty where nothing does.
+
+    `fewest`: leave out what is not needed to tell the rows apart, for legends.
+    """
     every = [facts(row) for row in rows]
     out = set().union(*(_left_out(row, aside) for row in rows))
     names = dict.fromkeys(name for found in every for name in found if not _is_out(name, out))
@@ -136,6 +141,10 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150) -> list[str]:
         name: [value_text(name, found.get(name), row) for found, row in zip(every, rows, strict=True)]
         for name in varying
     }
+    for name in varying[::-1] if fewest else ():  # hyperparameters first: some follow from the batch
+        rest = [other for other in varying if other != name]
+        if rest and len(set(zip(*(texts[other] for other in rest), strict=True))) == len(rows):
+            varying = rest
     short = {name: shortened(values, 40) for name, values in texts.items()}
     return shortened(
         [", ".join(f"{label(name)} {short[name][place]}" for name in varying) for place in range(len(rows))], limit
