@@ -80,8 +80,7 @@ class Predicted:
     """A prediction of log(devices × seconds per epoch)."""
 
     centre: float
-    spread: float
-    """Standard deviation of the centre and of a row, before calibration."""
+    spread: float  # standard deviation of the centre and of a row, before calibration
 
     def seconds_per_epoch(self, devices: int) -> tuple[float, float, float]:
         """(middle, low, high) for so many devices, the interval of LEVEL."""

@@ -37,12 +37,9 @@ Step = tuple[int, float, float]
 class StepCost:
     """t0 and c of one device."""
 
-    fixed_seconds: float
-    """t0."""
-    seconds_per_sample: float
-    """c."""
-    notes: tuple[str, ...] = ()
-    """What the measured points say against this form."""
+    fixed_seconds: float  # t0
+    seconds_per_sample: float  # c
+    notes: tuple[str, ...] = ()  # what the measured points say against this form
 
     def seconds(self, batch: float) -> float:
         """A step on one device."""
@@ -73,10 +70,8 @@ class StepTime:
 
     fixed: float
     samples: float
-    traffic: Traffic
-    """All of the all-reduce."""
-    exposed: float
-    """The part of the all-reduce that nothing hides."""
+    traffic: Traffic  # all of the all-reduce
+    exposed: float  # the part of the all-reduce that nothing hides
 
     @property
     def seconds(self) -> float:
@@ -132,10 +127,8 @@ class Parts:
     cost: StepCost
     gradients: GradientTraffic
     system: System
-    overlaps: tuple[float, float, float]
-    """Of the middle, of the shortest step and of the longest."""
-    misfit: float
-    """Largest distance of a measured step, in log time."""
+    overlaps: tuple[float, float, float]  # of the middle, of the shortest step and of the longest
+    misfit: float  # largest distance of a measured step, in log time
     bounds: str
 
     def seconds(self, devices: int, batch: float) -> tuple[tuple[float, float, float], str]:
@@ -174,7 +167,7 @@ def gradients_of(results: Sequence[Row]) -> GradientTraffic:
 
     Raises ValueError where neither is known.
     """
-    logged = next((row.gradients for row in results if row.gradients is not None), None)
+    logged: GradientTraffic | None = next((row.gradients for row in results if row.gradients is not None), None)
     if logged is not None:
         return logged
     if results[0].workload not in _PARAMETERS or results[0].profile == "demo":

@@ -54,12 +54,10 @@ class System:
     title: str
     devices_per_node: int
     inside: Link
-    between: Link | None
-    """None: one node only."""
+    between: Link | None  # none: one node only
     seconds_per_tensor: float = 0.0
     """What every gradient tensor costs besides its bytes; 0 where small tensors travel together."""
-    host: Link | None = None
-    """A parameter server on the host, through which all gradients go, in place of rings."""
+    host: Link | None = None  # A parameter server on the host, through which all gradients go, in place of rings
 
     def all_reduce(self, devices: int, gradients: GradientTraffic) -> Traffic:
         """Time to sum gradients over `devices`, by rings; through the host if there is a parameter server.
@@ -172,13 +170,10 @@ _GRADIENTS_IN = "fp32"
 class MeasuredLink:
     """Latency and bandwidth between devices of one kind, in one framework."""
 
-    place: tuple[str, ...]
-    """Framework, system, kind of device."""
-    asked: str
-    """`link` of the runs: `auto`, `no_p2p`, `network`."""
+    place: tuple[str, ...]  # framework, system, kind of device
+    asked: str  # `link` of the runs: `auto`, `no_p2p`, `network`
     several_machines: bool
-    on_cpu: bool
-    """The cores that compute carry the bytes too, so nothing travels beside a backward pass."""
+    on_cpu: bool  # the cores that compute carry the bytes too, so nothing travels beside a backward pass
     devices: tuple[int, ...]
     fit: LinkFit
 
@@ -223,5 +218,5 @@ def with_link(system: System | None, link: MeasuredLink) -> System:
     measured = Link(link.fit.bytes_per_second, link.fit.alpha_seconds)
     if system is None:
         return System("measured", link.text, 1_000_000, measured, None)
-    level = {"between": measured} if link.several_machines else {"inside": measured}
-    return replace(system, title=f"{system.title}; {link.text}", **level)
+    inside, between = (system.inside, measured) if link.several_machines else (measured, system.between)
+    return replace(system, title=f"{system.title}; {link.text}", inside=inside, between=between)

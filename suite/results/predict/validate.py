@@ -67,10 +67,8 @@ class Validation:
     families: Sequence[Family]
     left_out: Mapping[str, int]
     held: pd.DataFrame
-    later: pd.DataFrame
-    """Rows of rounds after CONSTANTS_UP_TO; b_half and p fitted to rounds up to it."""
-    constants: Mapping[str, tuple[float, float]]
-    """Workload to its most likely (b_half, p)."""
+    later: pd.DataFrame  # rows of rounds after CONSTANTS_UP_TO; b_half and p fitted to rounds up to it
+    constants: Mapping[str, tuple[float, float]]  # workload to its most likely (b_half, p)
 
     @property
     def bars(self) -> list[Bar]:

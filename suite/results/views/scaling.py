@@ -71,10 +71,8 @@ class Wanted:
     batch_per_device: float | None = None
     """In the unit of the result; None: that of the result on the nearest number of devices."""
     batch_global: float | None = None
-    system: System | None = None
-    """None: by the law of published rows, or on a measured link."""
-    gradients: GradientTraffic | None = None
-    """None: as logged, or of the workload's reference model."""
+    system: System | None = None  # none: by the law of published rows, or on a measured link
+    gradients: GradientTraffic | None = None  # none: as logged, or of the workload's reference model
     prices: Prices | None = None
     links: tuple[MeasuredLink, ...] = ()
 
@@ -98,10 +96,8 @@ class Forecast:
     """Measured and predicted rows of results that differ in devices and batch alone."""
 
     title: str
-    how: str
-    """How it was made, and what its bounds are."""
-    table: pd.DataFrame
-    """A row for each device count and batch, in order; measured ones have no bounds."""
+    how: str  # how it was made, and what its bounds are
+    table: pd.DataFrame  # A row for each device count and batch, in order; measured ones have no bounds
     notes: tuple[str, ...]
     results: tuple[Row, ...]
 
@@ -211,10 +207,8 @@ class _Known:
     """The results of a forecast and what ties their rates to their times."""
 
     results: Sequence[Row]
-    samples: float | None
-    """Of an epoch."""
-    rates_alone: bool
-    """No result has a time per epoch: all times are made of training rates."""
+    samples: float | None  # of an epoch
+    rates_alone: bool  # no result has a time per epoch: all times are made of training rates
 
     @classmethod
     def of(cls, results: Sequence[Row]) -> _Known:
@@ -229,15 +223,14 @@ class _Known:
     def measured(self) -> list[dict[str, Any]]:
         """The fastest result of each device count and batch."""
         fastest: dict[tuple[int, int], Row] = {}
-        for row in sorted(
-            self.results, key=lambda row: (self.seconds_per_epoch(row) or math.inf, -(row.samples_per_second or 0))
-        ):
+        slowness = {
+            id(row): (self.seconds_per_epoch(row) or math.inf, -(row.samples_per_second or 0)) for row in self.results
+        }
+        for row in sorted(self.results, key=lambda row: slowness[id(row)]):
             fastest.setdefault((row.devices, row.batch_size_global), row)
         found = []
         for (devices, batch), row in sorted(fastest.items()):
-            value = self.seconds_per_epoch(row)
-            per_epoch = (value, value, value) if value else None
-            rate = (row.samples_per_second,) * 3 if row.samples_per_second else None
+            per_epoch, rate = _exactly(self.seconds_per_epoch(row)), _exactly(row.samples_per_second)
             epochs = (row.epochs, MEASURED) if row.epochs else (None, "")
             found.append(self.row(devices, float(batch), MEASURED, per_epoch, rate, epochs))
         return found
@@ -268,15 +261,14 @@ class _Known:
         if self.samples is None:
             yield "The samples of an epoch are not known, so there is no rate with evaluation."
         elif self.rates_alone:
-            yield (
-                "No run has a time per epoch, so all times are the samples of an epoch over the rate of training: "
-                "evaluation is not in them."
-            )
+            yield "No run has a time per epoch: all times are the samples of an epoch over the rate of training, no evaluation."
         else:
-            yield (
-                f"samples/s is the {figure_text(self.samples, 6)} samples of an epoch over the time per epoch, evaluation "
-                "included; training samples/s leaves evaluation out."
-            )
+            samples = figure_text(self.samples, 6)
+            yield f"samples/s: the {samples} samples of an epoch over its time, with evaluation; training samples/s: without."
+
+
+def _exactly(value: float | None) -> Range | None:
+    return (value, value, value) if value else None
 
 
 def _over(value: float, by: Range) -> Range:
@@ -369,12 +361,8 @@ def _by_law(known: _Known, wanted: Wanted) -> tuple[list[dict[str, Any]], str, l
     for devices, batch in wanted.batches([row for row, _ in pairs]):
         target = Observation(widest.workload, devices, batch * scale / devices, 1.0)
         per_epoch = fit.predict(seen, target, own).seconds_per_epoch(devices)
-        parts = {
-            "samples": 1.0,
-            "fixed cost": b_half / target.batch_per_device,
-            "waiting for others": devices**exponent - 1,
-        }
-        binds = max(parts, key=lambda name: parts[name])
+        fixed, waiting = b_half / target.batch_per_device, devices**exponent - 1
+        binds = max((1.0, "samples"), (fixed, "fixed cost"), (waiting, "waiting for others"))[1]
         epochs = epochs_at(batch, known.results)
         predicted.append(known.row(devices, batch, PREDICTION, per_epoch, None, epochs, binds))
         if target.batch_per_device < min(one.batch_per_device for one in seen) / 8:
@@ -433,8 +421,7 @@ def _by_step(known: _Known, wanted: Wanted, link: MeasuredLink | None) -> tuple[
     notes += _link_notes(link, [row["devices"] for row in predicted]) if link is not None else []
     if parts.misfit > _DOUBTFUL:
         notes.append(
-            "These parts are far from measured steps: another system than the one described, a busy machine, or costs "
-            "that they do not have."
+            "These parts are far from measured steps: another system, a busy machine, or costs that they do not have."
         )
     return predicted, how, notes
 
@@ -445,9 +432,7 @@ def _link_notes(link: MeasuredLink, predicted: Sequence[int]) -> list[str]:
     if link.fit.largest_deviation > _DOUBTFUL:
         found.append(f"Of the all-reduces measured one is {link.fit.largest_deviation:.0%} off their line.")
     if max(predicted, default=0) > most:
-        found.append(
-            f"All-reduces were measured on up to {most} devices; for more the same link is assumed between any two."
-        )
+        found.append(f"All-reduces were measured on up to {most} devices; for more the same link is assumed.")
     return found
 
 
@@ -468,6 +453,7 @@ def validation(found: Validation) -> View:
         "to so many times as many, with constants that never saw the family. New machine: these constants saw no family of "
         "the accelerator or the submitter either."
     )
+    fitted = (f"{name} {half:.3g} samples and {power:g}" for name, (half, power) in found.constants.items())
     bars = frame_of(
         {"bar": bar.name, "reached": bar.reached, "at_least": bar.low, "at_most": bar.high, "met": bar.met}
         for bar in found.bars
@@ -476,8 +462,13 @@ def validation(found: Validation) -> View:
     worst = worst.loc[worst["signed_error"].abs().sort_values(ascending=False).index[:_WORST]]
     after, calibrated = CONSTANTS_UP_TO[-1], f"{found.factor:.2f} spreads hold {LEVEL:.0%} of all rows held out."
     parts = (
-        Section("", (intro, protocols), _errors(found.held), keys=2),
-        Section("Median error of each workload", (), frame_of(_by_workload(found))),
+        Section(
+            "",
+            (intro, protocols),
+            _errors(found.held),
+            below=(f"Most likely b_half and p: {', '.join(fitted)}.",),
+            keys=2,
+        ),
         Section("Bars", (), bars),
         Section(f"Rounds after {after}, with b_half and p of the rounds up to it", (), _errors(found.later), keys=2),
         Section("The same rounds one by one, by the law", (), frame_of(_by_round(found.later)), keys=3),
@@ -497,17 +488,6 @@ def _errors(held: pd.DataFrame) -> pd.DataFrame:
         for name in PROTOCOLS
         for law, rule in _RULES.items()
     )
-
-
-def _by_workload(found: Validation) -> Iterator[dict[str, Any]]:
-    for workload, (half, exponent) in found.constants.items():
-        own = found.held[found.held["workload"] == workload]
-        medians = {
-            f"{law}_{short}_error": errors(under(own, name, law))["median_error"]
-            for law in _RULES
-            for name, short in zip(PROTOCOLS, ("one_out", "smallest"), strict=False)
-        }
-        yield {"workload": workload, "b_half": half, "exponent": exponent, **medians}
 
 
 def _by_round(later: pd.DataFrame) -> Iterator[dict[str, Any]]:
