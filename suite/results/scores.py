@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from suite.common.registry import not_allowed
 from suite.results.columns import COLUMNS, frame, known, rows
-from suite.results.identity import FIELDS, HYPERPARAMETERS, Row, differences, hyperparameters_text, key, own_words
+from suite.results.identity import (
+    FIELDS,
+    HYPERPARAMETERS,
+    OF_SIZE_LOGGED,
+    Row,
+    differences,
+    hyperparameters_text,
+    key,
+    own_words,
+)
 from suite.results.logs.record import RunSettings
 from suite.results.names import workload_name
 from suite.results.published import published_folders, published_rows
@@ -492,7 +501,8 @@ def _may_follow(other: Row, row: Row) -> bool:
 
 
 def _hyperparameter_differences(one: Row, other: Row) -> list[str]:
-    return [name for name in differences(one, other, known=True) if name.startswith(HYPERPARAMETERS)]
+    found = (name for name in differences(one, other, known=True) if name.startswith(HYPERPARAMETERS))
+    return [name for name in found if name.removeprefix(f"{HYPERPARAMETERS}.") not in OF_SIZE_LOGGED]
 
 
 def speedups(results: Iterable[Row], intervals: bool = False) -> dict[int, Ratio]:
