@@ -22,19 +22,20 @@ from pathlib import Path
 from contenders import head
 from suite_runs import PROJECT, run
 
-from suite.results.logs.collect import Run, collect
-from suite.results.report.studies import study_table, study_texts
-from suite.results.report.study_lines import study_results
+from suite.results import table
+from suite.results.columns import rows
+from suite.results.identity import Row
+from suite.results.render.tables import text_table
+from suite.results.views.study import studies, study_section
 
 
-def conditions(runs: list[Run]) -> dict[str, dict[str, float]]:
+def conditions(runs: list[Row]) -> dict[str, dict[str, float]]:
     """Folder of a job to its shares: of its cores what others took, of the CPU time that it asked for what it got."""
     found = {}
     for one in runs:
-        condition = one.reading.record.condition if one.reading is not None else None
-        if condition is not None:
-            shares = {name: condition.figures.get(name) for name in ("others_share", "cpu_share")}
-            found[one.path.parent.parent.name] = {
+        if one.condition is not None:
+            shares = {name: one.condition.figures.get(name) for name in ("others_share", "cpu_share")}
+            found[Path(one.path).parent.parent.name] = {
                 name: round(value, 3) for name, value in shares.items() if value is not None
             }
     return found
@@ -78,14 +79,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         output = arguments.runs or Path(scratch) / "runs"
         spent = run([*words, *(["resume=true"] if output.exists() else [])], output)
-        runs = collect([output])
-        (result,) = study_results(runs)
-        table = study_table(result)
+        runs = table(output)
+        (result,) = studies(runs)
+        section = study_section(result)
+        assert section.table is not None
+        printed = text_table(section.table, section.keys)
         pictures = draw(output, arguments.figures, arguments.name or arguments.study) if arguments.figures else []
         found = {
             **head("study"), "study": arguments.study, "settings": words, "command": spent.figures(),
-            "notes": study_texts(result), "header": table.header, "body": table.body, "footer": table.footer,
-            "jobs": conditions(runs), "figures": pictures,
+            "notes": section.above, "header": printed.header, "body": printed.body,
+            "footer": (*section.below, *printed.footnotes), "jobs": conditions(list(rows(runs))), "figures": pictures,
         }  # fmt: skip
     print(json.dumps(found, indent=1, ensure_ascii=False))
 

@@ -5,7 +5,7 @@ set: {workload: zoo, profile: synthetic}          what every job has, unless the
 axes: {batch: [per_device:16, per_device:32]}     crossed with each other and with the points
 points: [{gpus: 1, precision: fp32}, …]           settings that go together
 ci: {set: …, axes: …, points: …}                  what `study.size=ci` puts in their place
-table: {columns: [samples/s, GPU %], fit: true}   names of columns: suite/results/report/study_columns.py
+table: {columns: [samples/s, GPU %], fit: true}   names of columns: suite/results/views/study_columns.py
 figure: {y: samples/s, kind: lines}               over the first axis, or over `x`
 refused: why it cannot run yet                    instead of a run
 """

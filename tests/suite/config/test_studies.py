@@ -9,7 +9,7 @@ from suite.common.study import load_study, read_study, study_names
 from suite.config.compose import compose
 from suite.config.overrides import value_texts
 from suite.config.studies import cells
-from suite.results.report.study_columns import COLUMNS
+from suite.results.views.study_columns import COLUMNS
 
 SENTENCE = {"sentence": "One."}
 SPECIFIED = (

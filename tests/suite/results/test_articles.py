@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from suite.results.published.csv_files import throughput_rows
-from suite.results.score.step_fit import fit_steps
+from suite.results.fits import fit_steps
+from suite.results.published import csv_rows
 from workloads.gnmt import network as gnmt
 
 KERAS, FOUR_GPUS, NVLINK, P100 = (
@@ -27,7 +27,7 @@ def printed(source, **wanted):
     """The one figure of an article in a row with these texts, of those that its authors measured or specify."""
     found = [
         float(row["value"])
-        for row in throughput_rows()
+        for row in csv_rows("throughput*.csv", ("source", "kind", "value"))
         if row["source"] == source
         and all(row[name] == text for name, text in wanted.items())
         and row["kind"] != "quoted from elsewhere"
