@@ -58,9 +58,9 @@ Figures = list[dict[str, Any]]
 class _Drawn:
     """Draws the figures of a page, and keeps their charts for the files."""
 
-    charts: list[plots.AnyChart]
+    charts: list[plots.Chart]
 
-    def figures(self, charts: Sequence[plots.AnyChart]) -> Figures:
+    def figures(self, charts: Sequence[plots.Chart]) -> Figures:
         """The charts as figures of the page."""
         made = []
         with matplotlib_settings():
@@ -220,9 +220,9 @@ def _part(section: Section) -> dict[str, Any]:
 
 def _charts_of(
     runs: pd.DataFrame, results: Sequence[Row], tables: Mapping[str, Sequence[Row]], slots: Mapping[str, int]
-) -> dict[str, Callable[[], Sequence[plots.AnyChart]]]:
+) -> dict[str, Callable[[], Sequence[plots.Chart]]]:
     """Title of a section to what draws its figures."""
-    found: dict[str, Callable[[], Sequence[plots.AnyChart]]] = {}
+    found: dict[str, Callable[[], Sequence[plots.Chart]]] = {}
     for number, (title, table) in enumerate(list(tables.items())[:MAX_DRAWN_TABLES], start=1):
         found[title] = partial(table_charts, table, number, slots)
     for number, (section, one) in enumerate(zip(study.sections(runs), study.studies(runs), strict=True), start=1):

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from suite.results.identity import Row
 from suite.results.text import clean, devices_text
@@ -18,10 +18,7 @@ from suite.results.views.overview import told_apart
 # the style sheet has light counterparts for a dark page.
 SERIES_COLOURS = ("#0a62a4", "#b0440c", "#00705a", "#8c3a7c", "#755c00", "#1a7f9c")
 INK, MUTED, GRID, PAPER = "#1d2530", "#5a6573", "#dfe3e8", "#ffffff"
-MARKERS = "os^DvPX"
-_LINES: tuple[str | tuple[float, tuple[float, ...]], ...] = (
-    *("-", (0.0, (6.0, 2.0)), (0.0, (2.0, 1.5)), (0.0, (6.0, 1.5, 1.5, 1.5))),
-)
+_MARKERS, _LINES = "os^DvPX", ("-", (0.0, (6.0, 2.0)), (0.0, (2.0, 1.5)), (0.0, (6.0, 1.5, 1.5, 1.5)))
 WIDTH, HEIGHT = 400.0, 290.0
 """Size of a figure in CSS pixels; on the page it is scaled to the available width, text included."""
 TEXT_SIZE = 12.0
@@ -43,21 +40,6 @@ def framework_slots(names: Iterable[str]) -> dict[str, int]:
     return {**_KNOWN_FRAMEWORKS, **dict(zip(others, free, strict=False))}
 
 
-def colour(slot: int) -> str:
-    """Colour of the frameworks with this slot."""
-    return MUTED if slot == OTHER_SLOT else SERIES_COLOURS[slot % len(SERIES_COLOURS)]
-
-
-def marker(style: int) -> str:
-    """Marker of the curve number `style` of a colour."""
-    return MARKERS[style % len(MARKERS)]
-
-
-def dashes(style: int) -> str | tuple[float, tuple[float, ...]]:
-    """Line of the curve number `style` of a colour: solid first."""
-    return _LINES[style % len(_LINES)]
-
-
 # --- what is drawn ------------------------------------------------------------------------------------------------------
 
 Item = TypeVar("Item")
@@ -68,8 +50,6 @@ MAX_POINTS = 120
 """Points of one curve that are drawn: more cannot be distinguished at the width of a figure."""
 MAX_PATHS = 40
 """Runs of one series that are drawn."""
-SHORT_SECONDS = 120.0
-"""Shorter runs are drawn in seconds, longer ones in minutes."""
 _LARGEST = 1e15
 """Larger values are not drawn: axes would lose their ticks."""
 _FIRST = ("demo", "synthetic", "cpu")
@@ -92,6 +72,24 @@ class Series:
     """(x, lowest, highest) of points with several runs."""
     style: int = 0
     """Number that selects marker and dashes: curves of one colour differ in them."""
+    text: str = ""
+    """Of a bar: its value, or why it has no path."""
+
+    @property
+    def colour(self) -> str:
+        """That of the frameworks with its slot."""
+        grey = self.published or self.slot == OTHER_SLOT
+        return MUTED if grey else SERIES_COLOURS[self.slot % len(SERIES_COLOURS)]
+
+    @property
+    def marker(self) -> str:
+        """That of its style."""
+        return _MARKERS[self.style % len(_MARKERS)]
+
+    @property
+    def dashes(self) -> Any:
+        """Those of its style: solid first."""
+        return (0, (4, 2.5)) if self.published else _LINES[self.style % len(_LINES)]
 
 
 @dataclass(frozen=True)
@@ -109,38 +107,13 @@ class Chart:
     note: str = ""
     """Caption: which curves were left out."""
     kind: str = "lines"
-    """`powers`: both axes logarithmic, with a tick at each x that has room (sizes in bytes, numbers of devices); `scaling`: the
-    same, with ideal scaling dotted and `inset`; `scatter`: the same without lines; `lines`: linear axes."""
+    """`lines`: linear axes; `powers`: logarithmic ones; `scaling`: these with ideal scaling dotted and `inset`; `scatter`: these
+    without lines; `bars`: each series is one, its value the x of its point."""
     target: float | None = None
     """A horizontal line."""
     from_zero: bool = False
     inset: tuple[Series, ...] = ()
     """Total speedup over devices on linear axes."""
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One bar; without a value there is none, and `text` says why."""
-
-    label: str
-    value: float | None
-    text: str
-    slot: int
-
-
-@dataclass(frozen=True)
-class BarChart:
-    """Values of named lines as horizontal bars, in order from the top."""
-
-    name: str
-    title: str
-    labels: tuple[str, ...]
-    y_label: str
-    bars: tuple[Bar, ...]
-    note: str = ""
-
-
-AnyChart = Chart | BarChart
 
 
 def file_name(*parts: str) -> str:
@@ -156,8 +129,8 @@ def slots_and_styles(frameworks: Sequence[str], slots: Mapping[str, int]) -> lis
 
 
 def time_unit(longest_seconds: float) -> tuple[str, float]:
-    """(`seconds` or `minutes`, seconds in one)."""
-    return ("seconds", 1.0) if longest_seconds < SHORT_SECONDS else ("minutes", 60.0)
+    """(`seconds` or `minutes`, seconds in one); as in tables, from two minutes on these."""
+    return ("seconds", 1.0) if longest_seconds < 120 else ("minutes", 60.0)
 
 
 def finite_points(points: Iterable[tuple[float | None, float | None]]) -> Points:
@@ -196,17 +169,15 @@ def shown_labels(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def distinct(names: Sequence[str], rows: Sequence[Row], shown: Sequence[str] = ()) -> list[str]:
-    """The names; those that several rows have with what tells these rows apart, the columns `shown` aside."""
-    words = told_apart(rows, names, shown)
+    """The names; those that several rows have with the fewest words that tell these rows apart, the columns `shown` aside."""
+    words = told_apart(rows, names, shown, fewest=True)
     return [", ".join(filter(None, pair)) for pair in zip(names, words, strict=True)]
 
 
 def result_names(rows: Sequence[Row]) -> list[str]:
     """One name for each result of a table: `pytorch, 2 devices`; of other programs the system."""
-    names = [
-        [row.framework, devices_text(row.devices or 0, row.nodes) if row.devices else ""]
-        if row.profile
-        else [row.submitter, row.system]
+    parts = (
+        (row.framework, devices_text(row.devices, row.nodes) if row.devices else "") if row.profile else (row.system,)
         for row in rows
-    ]
-    return distinct([clean(", ".join(filter(None, parts)), 120) or "runs" for parts in names], rows)
+    )
+    return distinct([clean(", ".join(filter(None, each)), 120) or "runs" for each in parts], rows)

@@ -19,7 +19,7 @@ _MOST_BARS = 40
 _LOSSES = ("eval_loss", "loss")
 
 
-def study_charts(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[plots.AnyChart]:
+def study_charts(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[plots.Chart]:
     """The figures of one study; none where nothing was measured. `number` makes file names unique."""
     if not result.measured or not result.keys:
         return []
@@ -93,31 +93,31 @@ def _missing(result: StudyResult) -> str:
     return f"Not drawn: {'; '.join(missing[:12])}{' …' if len(missing) > 12 else ''}" if missing else ""
 
 
-def _bars(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) -> list[plots.AnyChart]:
+def _bars(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) -> list[plots.Chart]:
     """One chart, of studies over modes one for each mode."""
     modes = list(dict.fromkeys(line.values["mode"] for line in result.lines)) if "mode" in result.keys else [""]
-    charts: list[plots.AnyChart] = []
+    charts: list[plots.Chart] = []
     for mode in modes:
         lines = [line for line in result.lines if not mode or line.values["mode"] == mode][:_MOST_BARS]
         bars = tuple(_bar(line, y, Context(result.measured), slots, _alike(result)) for line in lines)
         stem = plots.file_name(f"study-{number:02d}", result.name, y, mode)
         title = f"{result.name}: {y}{f', {label(mode)}' if mode else ''}"
-        charts.append(plots.BarChart(stem, title, _labels(result), y, bars))
+        charts.append(plots.Chart(stem, title, _labels(result), "", y, bars, kind="bars"))
     return charts
 
 
-def _bar(line: Line, y: str, context: Context, slots: Mapping[str, int], alike: Sequence[str]) -> plots.Bar:
+def _bar(line: Line, y: str, context: Context, slots: Mapping[str, int], alike: Sequence[str]) -> plots.Series:
     found = value(y, line, context)
     framework = line.values.get("framework") or (line.row.framework if line.row is not None else "")
     text = line.shown if line.row is None else "–" if found is None else figure_text(found)
-    return plots.Bar(
-        _rest(line, "mode", *alike) or framework, found, text, plots.slots_and_styles([framework], slots)[0][0]
-    )
+    path = plots.finite_points([(found, 0.0)])
+    name = _rest(line, "mode", *alike) or framework
+    return plots.Series(name, slots.get(framework, plots.OTHER_SLOT), (path,) if path else (), text=text)
 
 
-def _over_time(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[plots.AnyChart]:
+def _over_time(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[plots.Chart]:
     """Validation loss over epochs and over seconds, one curve for each line; empty where it was not measured."""
-    charts: list[plots.AnyChart] = []
+    charts: list[plots.Chart] = []
     names = plots.distinct([_rest(line, *_alike(result)) for line in result.measured], result.rows)
     placed = plots.slots_and_styles([row.framework for row in result.rows], slots)
     for x_label in ("epochs", "seconds"):
@@ -144,7 +144,7 @@ def _path(record: RunRecord, x_label: str) -> plots.Points:
     return plots.finite_points(found)
 
 
-def all_reduce_charts(results: Sequence[Row], slots: Mapping[str, int]) -> list[plots.AnyChart]:
+def all_reduce_charts(results: Sequence[Row], slots: Mapping[str, int]) -> list[plots.Chart]:
     """Bus bandwidth of all-reduces over their size, a curve for each framework, number of devices and link."""
     measured = [row for row in results if row.all_reduces]
     looks = plots.slots_and_styles([row.framework for row in measured], slots)
