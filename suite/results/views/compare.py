@@ -7,13 +7,13 @@ meaningless is a refusal with its reason (docs/comparing.md has the list).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from suite.common.registry import nearest
-from suite.results.identity import HYPERPARAMETERS, Row, differences, label, own_words, value_text
+from suite.common.registry import not_allowed
+from suite.results.identity import HYPERPARAMETERS, Row, differences, label, own_words, same, value_text
 from suite.results.names import workload_name
 from suite.results.scores import SIGNIFICANCE, find_published, labels, permutation_test, ratio, ratio_text, result_rows
 from suite.results.table import table
@@ -23,32 +23,13 @@ from suite.results.views.convergence import convergence, run_keys
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 
 TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
-_QUANTITIES: dict[str, tuple[str, str, str, str, str, Callable[[Row], float | None]]] = {
-    TIME: ("seconds", "s", "took", "", "{better} is {amount} times faster", lambda run: run.seconds),
-    EPOCH_TIME: (
-        *("seconds_per_epoch", "s", "took", " an epoch", "{better} is {amount} times faster in each epoch"),
-        lambda run: run.seconds / run.epochs if run.epochs else None,
-    ),
-    EPOCHS: (
-        "epochs",
-        "epochs",
-        "needed",
-        " epochs",
-        "{worse} needs {amount} times as many epochs",
-        lambda run: run.epochs,
-    ),
-    THROUGHPUT: (
-        *(
-            "samples_per_second",
-            "samples/s",
-            "trained",
-            " samples/s",
-            "{better} trains {amount} times as many samples/s",
-        ),
-        lambda run: run.samples / run.train_seconds if run.samples and run.train_seconds else None,
-    ),
+_QUANTITIES = {
+    TIME: ("seconds", "s", "took", "{better} is {amount} times faster"),
+    EPOCH_TIME: ("seconds_per_epoch", "s", "took", "{better} is {amount} times faster in each epoch"),
+    EPOCHS: ("epochs", "epochs", "needed", "{worse} needs {amount} times as many epochs"),
+    THROUGHPUT: ("samples_per_second", "samples/s", "trained", "{better} trains {amount} times as many samples/s"),
 }
-"""Quantity to its column, its unit, how it is told, and its value for a run."""
+"""Quantity to its column, its unit, and how it is told."""
 _COLUMNS = (
     *("kind", "workload", "devices", "ours", "theirs", "quantity", "unit", "ours_value", "theirs_value", "ratio"),
     *("ratio_low", "ratio_high", "p", "runs_ours", "runs_theirs", "verdict", "differences"),
@@ -120,17 +101,11 @@ def logs_side(
 
     Raises ValueError (one line): a path without logs, no run of a workload or profile, several profiles, no success.
     """
-    title, runs = f"{', '.join(map(str, paths))}", table(list(paths))
-    for column, wanted in (
-        ("workload", list(map(workload_name, workloads))),
-        ("profile", [profile] if profile else []),
-    ):
-        there = sorted({clean(one, 40) for one in runs[column] if one})
+    title, runs = ", ".join(map(str, paths)), table(list(paths))
+    for column, wanted in (("workload", [*map(workload_name, workloads)]), ("profile", [profile] if profile else [])):
+        there = {clean(one, 40) for one in runs[column] if one}
         for one in (one for one in wanted if one not in there):
-            raise ValueError(
-                f"{argument} {title}: no run of {column} {one}; there are: {', '.join(there) or 'none that can be read'}"
-                f"{nearest(one, there)}"
-            )
+            raise not_allowed(f"{argument} {title}: --{column}", one, there)
         runs = runs[runs[column].isin(wanted)] if wanted else runs
     found = [row for row in result_rows(runs) if row.runs]
     profiles = sorted({clean(row.profile, 40) or "published" for row in found})
@@ -140,12 +115,12 @@ def logs_side(
             f"give --profile {profiles[0]}, or folders of one profile"
         )
     counts = {
-        "not ended": runs["running"].sum(),
-        "not succeeded": (~runs["succeeded"] & ~runs["running"]).sum(),
-        "copies of others": runs["copy_of"].ne("").sum(),
+        "have not ended": runs["running"].sum(),
+        "did not succeed": (~runs["succeeded"] & ~runs["running"]).sum(),
+        "are copies of others": runs["copy_of"].ne("").sum(),
     }
     told = [
-        f"{title}: {text}: {count} of {len(runs)} runs (suite report lists them)"
+        f"{title}: {count} of {len(runs)} runs {text} (suite report lists them)"
         for text, count in counts.items()
         if count
     ]
@@ -206,9 +181,8 @@ def _matches(ours: Side, theirs: Side) -> Iterator[tuple[Row, Row | str, str]]:
 
 def comparable(view: View) -> bool:
     """Whether anything could be compared or, without a second side, judged."""
-    if view.title == "Convergence":
-        return bool((view.data["kind"].eq("convergence") & view.data["runs_theirs"].notna()).any())
-    return bool(view.data["kind"].eq("ratio").any())
+    kind = "ratio" if view.title == "Comparison" else "convergence"
+    return bool((view.data["kind"].eq(kind) & view.data["theirs_value"].notna()).any())
 
 
 def _candidates(row: Row, theirs: Side) -> list[Row] | str:
@@ -240,18 +214,17 @@ def _nearest(row: Row, candidates: Sequence[Row], theirs: Side) -> tuple[Row, st
         target = {True: 0, None: 1, False: 2}[same_targets(row.targets, other.targets, row.workload)]
         kinds = ("to_target", "mode", "dataset", "framework", "system", "nodes")
         differ = [getattr(row, name) != getattr(other, name) for name in kinds]
-        return (*differ[:2], target, *differ[2:], len(_differing(row, other)[0]))
+        return (not same(row, other), *differ[:2], target, *differ[2:], len(differences(row, other)))
 
     chosen = min(candidates, key=distance)
-    differ = _differing(row, chosen)[0]
-    if len(candidates) < 2 or not differ:
+    if len(candidates) < 2 or same(row, chosen):
         return chosen, ""
     near = sum(distance(other) == distance(chosen) for other in candidates)
     why = "which differs in least" if near == 1 else f"the first of {near} that differ in as little"
     return chosen, (
         f"{theirs.name} has {len(candidates)} results on {devices_text(row.devices, row.nodes)}: "
         f"{'; '.join(theirs.words(other) for other in candidates)}. None has all settings of this one. It is compared with "
-        f"{theirs.words(chosen)}, {why} ({', '.join(label(name) for name, _, _ in differ[:5])})."
+        f"{theirs.words(chosen)}, {why} ({', '.join(label(name) for name in [*differences(row, chosen)][:5])})."
     )
 
 
@@ -266,8 +239,8 @@ def _differing(one: Row, other: Row) -> tuple[list[tuple[str, str, str]], list[t
     aside = () if ours else ("round", "submitter", "folder", "profile", "rules")
     logged = one.hyperparameters and other.hyperparameters
     for name, pair in differences(one, other).items():
-        same = name == "targets" and same_targets(*pair, one.workload)
-        if not same and name not in aside and (logged or not name.startswith(HYPERPARAMETERS)):
+        equal = name == "targets" and same_targets(*pair, one.workload)
+        if not equal and name not in aside and (logged or not name.startswith(HYPERPARAMETERS)):
             found[name] = pair
     names = sorted(
         (name for name, (left, right) in found.items() if left != right), key=lambda name: name not in _FIRST
@@ -287,7 +260,7 @@ def _lines(row: Row, other: Row, ours: Side, theirs: Side) -> list[_Line]:
     intervals = dict(zip(_QUANTITIES, (*found.intervals, rate), strict=True))
     differ = "; ".join(f"{label(name)}: {one} | {two}" for name, one, two in _differing(row, other)[0])
     lines = []
-    for quantity, (column, unit, _, _, _, of) in _QUANTITIES.items():
+    for quantity, (column, unit, *_) in _QUANTITIES.items():
         line: _Line = {"kind": "refused", "workload": row.workload, "devices": row.devices, "quantity": quantity}
         line |= {"ours": name_of(row), "theirs": name_of(other)}
         value, interval = ratios[quantity], intervals[quantity]
@@ -297,7 +270,7 @@ def _lines(row: Row, other: Row, ours: Side, theirs: Side) -> list[_Line]:
             line |= {"kind": "ratio", "unit": unit, "ratio": value, "differences": differ}
             line |= {"ours_value": getattr(row, column), "theirs_value": getattr(other, column)}
             line |= {} if interval is None else {"ratio_low": interval.low, "ratio_high": interval.high}
-            runs = [[of(run) for run in one.runs if not one.single_figure] for one in (row, other)]
+            runs = [[_of_run(column, run) for run in one.runs if not one.single_figure] for one in (row, other)]
             line |= {"runs_ours": len(runs[0]) or None, "runs_theirs": len(runs[1]) or None}
             test = permutation_test(*runs)
             line |= {} if test is None else {"p": test[0]}
@@ -332,10 +305,17 @@ def _refusals(row: Row, other: Row) -> Iterator[tuple[tuple[str, ...], str]]:
         yield (THROUGHPUT,), f"samples are {row.sample_unit} against {other.sample_unit}"
 
 
+def _of_run(column: str, run: Row) -> float | None:
+    over = {"seconds_per_epoch": (run.seconds, run.epochs), "samples_per_second": (run.samples, run.train_seconds)}
+    above, below = over.get(column) or (getattr(run, column), 1)
+    return above / below if above and below else None
+
+
 def _verdict(line: _Line, names: tuple[str, str], test: tuple[float, float] | None) -> str:
     """A ratio in words, which claim a difference only where runs show one."""
     value, runs = line["ratio"], (line["runs_ours"], line["runs_theirs"])
-    _, unit, verb, of, claim, _ = _QUANTITIES[line["quantity"]]
+    column, unit, verb, claim = _QUANTITIES[line["quantity"]]
+    of = {"seconds": "", "seconds_per_epoch": " an epoch"}.get(column, f" {unit}")
     texts = [
         time_text(one) if unit == "s" else figure_text(one, 4) for one in (line["ours_value"], line["theirs_value"])
     ]
@@ -400,11 +380,11 @@ def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: 
 
 
 def _caveats(row: Row, other: Row, names: Sequence[str]) -> Iterator[str]:
-    same = same_targets(row.targets, other.targets, row.workload) if row.to_target and other.to_target else True
-    if same is None:
+    equal = same_targets(row.targets, other.targets, row.workload) if row.to_target and other.to_target else True
+    if equal is None:
         without = names[1] if row.targets else names[0]
         yield f"the target of {without} is not known: ratios of time and epochs hold only if it is the same"
-    if same is False:
+    if equal is False:
         yield "different targets: the time per epoch is the speed of training, not of reaching a target"
     if run_keys(row.runs) & run_keys(other.runs):
         yield "the same runs are on both sides"
@@ -441,9 +421,9 @@ def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Secti
         row = {"result": name, "batch": point.batch, "epochs": one.epochs, "published epochs": point.mean}
         limits = {"fewest": one.fewest_acceptable, "most": one.most_expected, "verdict": one.verdict}
         table.append(row | {"published runs": point.runs} | limits)
-        below.append(
-            f"{'; '.join((f'{name}: {one.reason}', *one.notes))}. Published runs: {', '.join(point.sources[:5])}"
-        )
+        more = f" and {len(point.sources) - 5} more" if len(point.sources) > 5 else ""
+        notes = [one.reason, *one.notes, f"published runs: {', '.join(point.sources[:5])}{more}"]
+        below.append(f"{name}: {'; '.join(filter(None, notes))}")
     below += _by_reason(missing, "not judged: ")
     title = "Convergence: epochs to target against published runs"
     return Section(title=title, table=frame_of(table), below=tuple(below)), lines

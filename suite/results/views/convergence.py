@@ -49,7 +49,7 @@ class Convergence:
     verdict: str
     """`inside`, `slower`, `suspiciously fast`, `not judged`."""
     reason: str
-    """Why it was not judged; otherwise the verdict in words."""
+    """Why it was not judged."""
     epochs: float | None = None
     """Olympic mean of the judged runs."""
     reference: Point | None = None
@@ -98,8 +98,7 @@ def judge(row: Row, epochs: Sequence[float], reference: Point) -> Convergence:
         return Convergence(row, NOT_JUDGED, reason, mean, reference)
     high = 2 * reference.mean - low
     verdict = FAST if mean < low else SLOWER if mean > high else INSIDE
-    text = _verdict_text(verdict, mean, low, high, reference)
-    return Convergence(row, verdict, text, mean, reference, low, high, tuple(_notes(row, reference)))
+    return Convergence(row, verdict, "", mean, reference, low, high, tuple(_notes(row, reference)))
 
 
 def olympic_mean(values: Sequence[float]) -> float:
@@ -208,22 +207,9 @@ def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: i
     )
 
 
-# --- text ---------------------------------------------------------------------------------------------------------------
-
-
-def _verdict_text(verdict: str, mean: float, low: float, high: float, point: Point) -> str:
-    around = f"{point.mean:.4g} epochs in {point.runs} published runs at batch {point.batch:,}"
-    if point.neighbours:
-        one, other = point.neighbours
-        around = f"{point.mean:.4g} epochs between {point.runs} published runs at batch {one:,} and {other:,}"
-    if verdict == FAST:
-        return f"suspiciously fast: {mean:.4g} epochs, fewer than {low:.4g}, the fewest that {around} make likely"
-    if verdict == SLOWER:
-        return f"slower: {mean:.4g} epochs, more than {high:.4g}, the most that {around} make likely"
-    return f"inside: {mean:.4g} epochs, between {low:.4g} and {high:.4g}, which {around} make likely"
-
-
 def _notes(row: Row, point: Point) -> Iterator[str]:
+    if point.neighbours:
+        yield f"published between the batches {point.neighbours[0]:,} and {point.neighbours[1]:,}"
     if row.rules == "v0.5":
         yield "epochs are those begun when the target was reached"
     if row.workload == "ssd" and row.rules != "v0.5":

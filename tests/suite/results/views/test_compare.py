@@ -85,10 +85,10 @@ def test_published_logs_against_their_own_figures(folder, workloads):
     data = against(LOGS / "v0.5" / folder, "v0.5/NVIDIA/dgx1").data
     found = data[data["kind"] == "ratio"]
     assert found["workload"].nunique() == workloads
-    for line in found[found["workload"].isin(["resnet50", "ssd"])].itertuples():  # all five runs are there
-        assert line.ratio == pytest.approx(1.0, abs=1e-8)
-        assert line.p == 1.0
-        assert line.differences == ""
+    for one in found[found["workload"].isin(["resnet50", "ssd"])].itertuples():  # all five runs are there
+        assert one.ratio == pytest.approx(1.0, abs=1e-8)
+        assert one.p == 1.0
+        assert one.differences == ""
 
 
 @needs_logs
@@ -234,7 +234,7 @@ def test_copies_count_once(tmp_path):
     time = ratios(view)[TIME]
     assert (time.runs_ours, time.runs_theirs) == (1, 1)
     assert pd.isna(time.p)
-    assert "copies of others: 4 of 5 runs" in page(view)
+    assert "4 of 5 runs are copies of others" in page(view)
 
 
 def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
@@ -354,7 +354,7 @@ def test_formats_hold_the_same_and_text_of_logs_is_escaped(tmp_path):
     view = two(one, runs(tmp_path / "b", [6.0], system="y"))
     assert list(view.data.columns)[-1] == "differences"
     whole = json.loads(document(view, "json"))
-    assert [row["ratio"] for row in whole["rows"] if row["quantity"] == TIME][0] == pytest.approx(0.5)
+    assert next(row["ratio"] for row in whole["rows"] if row["quantity"] == TIME) == pytest.approx(0.5)
     for text in (markdown(view), document(view, "csv")):
         assert "\x1b" not in text
     assert "<script>" not in markdown(view)
@@ -381,9 +381,9 @@ def test_command_says_what_is_wrong_in_one_line(tmp_path):
         (demo, demo, demo): "which against which? type ",
         (tmp_path,): "runs of several profiles (demo, reference)",
         (demo, "--to", "v0.5/NVIDA/dgx1"): "nearest: v0.5/NVIDIA/dgx1",
-        (demo, "--workload", "ssd"): "no run of workload ssd; there are: ncf",
-        (demo, "--profile", "refrence"): "no run of profile refrence; there are: demo",
-        (tmp_path / "failed",): "not succeeded: 1 of 1 runs (suite report lists them): none succeeded",
+        (demo, "--workload", "ssd"): "--workload=ssd: allowed: ncf",
+        (demo, "--profile", "refrence"): "--profile=refrence: allowed: demo",
+        (tmp_path / "failed",): "1 of 1 runs did not succeed (suite report lists them): none succeeded",
         (demo, "--to-logs", tmp_path / "empty"): "holds no log",
         (demo, reference, "--output", tmp_path / "there.md"): "exists and is not overwritten",
     }
