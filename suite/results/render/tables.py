@@ -131,6 +131,8 @@ def heading(name: str) -> str:
     place, _, unit = name.rpartition(", ")
     if place and unit in _OF_A_MATRIX:
         return clean(place)
+    if name.endswith("_per_second") and name not in HEADINGS:
+        return f"{label(name.removesuffix('_per_second'))}/s"
     return HEADINGS.get(name, label(name))
 
 

@@ -97,8 +97,12 @@ def series_by(results: Iterable[Row], place: Callable[[Row], Hashable]) -> dict[
     return found
 
 
-def told_apart(rows: Sequence[Row], look: Sequence[Hashable], shown: Sequence[str] = ()) -> list[str]:
-    """For each row in what it differs from those with an equal `look`, the columns `shown` aside: tables have those."""
+def told_apart(
+    rows: Sequence[Row], look: Sequence[Hashable], shown: Sequence[str] = (), fewest: bool = False
+) -> list[str]:
+    """For each row in what it differs from those with an equal `look`, the columns `shown` aside: tables have those.
+
+    `fewest`: in no more words than are needed."""
     alike: dict[Hashable, list[int]] = {}
     for place, one in enumerate(look):
         alike.setdefault(one, []).append(place)
@@ -106,7 +110,7 @@ def told_apart(rows: Sequence[Row], look: Sequence[Hashable], shown: Sequence[st
     for places in alike.values():
         blank = {name: getattr(rows[places[0]], name) for name in shown}
         members = [SimpleNamespace(**{**vars(rows[place]), **blank}) for place in places]
-        for place, text in zip(places, own_words(members), strict=True):
+        for place, text in zip(places, own_words(members, fewest=fewest), strict=True):
             words[place] = text
     return words
 
@@ -136,9 +140,14 @@ def _over_workloads(results: Sequence[Row]) -> tuple[list[Cell], int]:
         chain = chosen(series)
         for row in chain:
             unit = "" if row.to_target else f" in {row.sample_unit or 'samples'}/s"
-            names = {**_names(row), "devices": row.devices, "nodes": row.nodes or 1}
+            names = {**_names(row), "devices": row.devices, "nodes": _several(row)}
             cells.append(Cell(names, row.workload + unit, row, _over(chain[0], row)))
     return cells, len(results) - len(cells)
+
+
+def _several(row: Row) -> int | None:
+    """The number of nodes, where there are several."""
+    return row.nodes if (row.nodes or 1) > 1 else None
 
 
 def _over(first: Row, row: Row) -> float | None:
@@ -150,7 +159,7 @@ def _of_others(results: Sequence[Row]) -> tuple[list[Cell], int]:
     places: dict[Any, list[Row]] = {}
     for row in results:
         folder = Path(row.folder).parent
-        name = (row.round, row.system, accelerator_name(row.device_name), row.framework, row.devices, row.nodes)
+        name = (row.round, row.system, accelerator_name(row.device_name), row.framework, row.devices, _several(row))
         places.setdefault((name, folder, row.workload), []).append(row)
     folders: dict[Any, set[Path]] = {}
     for name, folder, _ in places:
@@ -168,50 +177,11 @@ def _of_others(results: Sequence[Row]) -> tuple[list[Cell], int]:
 
 
 def published_overview(results: Sequence[Row], prices: Prices | None = None) -> list[Section]:
-    """First the kinds of accelerator beside each other on one number of them, then all systems of each round."""
-    timed = [row for row in results if row.to_target and row.seconds]
-    made = _glance([row for row in timed if row.devices and row.round != ARTICLE], prices)
-    for name in sorted({row.round for row in timed}, key=lambda name: (name == ARTICLE, name)):
-        members = [row for row in timed if row.round == name]
-        if name == ARTICLE:
-            cells = [
-                Cell(_published_names(row), row.workload, row, _over(chain[0], row))
-                for found in series_by(members, lambda row: row.workload).values()
-                for chain in found
-                for row in chain
-            ]
-        else:
-            cells = _against_slowest([Cell(_published_names(row), row.workload, row) for row in _fastest(members)])
-        over = _OVER_FEWEST if name == ARTICLE else _OVER_SLOWEST
-        left_out = _left_out_text(len(members) - len(cells))
-        made += _matrix(f"Published results of {name}: every system", cells, prices, over, left_out, least=1)
-    return made
-
-
-def _published_names(row: Row) -> dict[str, Any]:
-    return {
-        "devices": row.devices,
-        "nodes": row.nodes,
-        "accelerator": row.device_name,
-        "submitter": row.submitter,
-        "system": row.system,
-        "division": row.division if row.division == "open" else "",
-    }
-
-
-def _fastest(results: Sequence[Row]) -> list[Row]:
-    """The fastest of each place, of which each has one target: that of its round."""
-    best: dict[Any, Row] = {}
-    for row in sorted(results, key=lambda row: row.seconds):
-        best.setdefault((tuple(_published_names(row).values()), row.workload), row)
-    return list(best.values())
-
-
-def _glance(timed: Sequence[Row], prices: Prices | None) -> list[Section]:
     """The fastest result of each kind of accelerator in each round, on eight of them (else on the number that most have).
 
     One of the open division stands there only where there is none of the closed one.
     """
+    timed = [row for row in results if row.to_target and row.seconds and row.devices and row.round != ARTICLE]
     kinds: dict[int, set[tuple[str, str]]] = {}
     for row in timed:
         kinds.setdefault(row.devices, set()).add((row.round, accelerator_name(row.device_name)))
@@ -261,10 +231,9 @@ def _matrix(
     prices: Prices | None,
     over: str,
     below: tuple[str, ...] = (),
-    least: int = 2,
 ) -> list[Section]:
     """Times or rates, a row for each of the cells' names; where there are any, ratios and costs as tables of their own."""
-    if len(cells) < least:
+    if len(cells) < 2:
         return []
     values = {name: {cell.names[name] for cell in cells} for name in cells[0].names}
     kept = [name for name in values if len(values[name]) > 1] or list(values)[:1]
@@ -320,14 +289,18 @@ def _notes(members: Sequence[Cell], shared: Sequence[str]) -> list[str]:
 
 def _said(row: Row) -> tuple[str, ...]:
     """The labels of a result, and which of its runs are missing."""
-    told: tuple[str, ...] = ("published",) if row.published else ()
-    told += ("open division",) if row.division == "open" and not row.profile else ()
+    told = (*(("published",) if row.published else ()), *division(row))
     required, done = row.runs_required, row.runs_successful
     if row.published and row.runs_failed:
         told += (f"{row.runs_failed} of {required} runs failed",)
     elif required is not None and done < required:
         told += (f"{done} of {required} runs" + (f", {row.runs_failed} failed" if row.runs_failed else ""),)
     return (*told, *labels(row))
+
+
+def division(row: Row) -> tuple[str, ...]:
+    """The label of the open division, of results of others."""
+    return ("open division",) if row.division == "open" and not row.profile else ()
 
 
 def _sortable(value: Any) -> tuple[float, str]:

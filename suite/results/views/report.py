@@ -16,7 +16,7 @@ from suite.results.targets import targets_text
 from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
 from suite.results.views.all_reduce import all_reduce_section
 from suite.results.views.baseline import Baseline, baseline_section
-from suite.results.views.overview import PROFILES, chosen, hardness, overview, place_of, series_by, told_apart
+from suite.results.views.overview import PROFILES, chosen, division, hardness, overview, place_of, series_by, told_apart
 from suite.results.views.section import Section, View, frame_of, without_empty
 from suite.results.views.study import sections as studies
 
@@ -30,13 +30,15 @@ NOTICES: Mapping[str, str] = {
 }
 _OF_FRAMEWORK = ("framework_version", "thread_waiting", "linear")
 """What follows from the framework: a column only where the rows of one framework differ in it."""
-_OF_OTHERS = ("system", "round", "submitter", "division")
+_OF_OTHERS = ("system", "round")
 _SETTINGS = (
-    *("device_name", "cores_per_device", "threads_per_device", "batch_rule", "batch_size_global", "batch_unit"),
+    *("device_name", "cores_per_device", "threads_per_device", "batch_rule", "batch_size_global"),
     *("lr_scaling", "precision", "link", "hyperparameter_set", "rules", "clock", "stop", "max_epochs", "dataset"),
-    *("timing_warmup_steps", "timing_each", "straggler_ms", "variant", "data_fingerprint", "targets", "sample_unit"),
+    *("timing_warmup_steps", "timing_each", "straggler_ms", "variant", "data_fingerprint", "targets"),
 )
 """What, with the two above, gets a column where the rows of a table differ in it, and else a place above the table."""
+_UNITS = ("batch_unit", "sample_unit")
+"""Above alone."""
 _MOST_FILES, _MOST_PROBLEMS = 30, 5
 
 
@@ -182,10 +184,10 @@ def _varying(table: Sequence[Row]) -> list[str]:
 
 def _names(row: Row, varying: Sequence[str], words: str) -> dict[str, Any]:
     own = {name: getattr(row, name) for name in varying}
-    own = {name: value if type(value) is int else value_text(name, value, row) for name, value in own.items()}
+    own = {name: value if type(value) is int else value_text(name, value, row) for name, value in own.items() if value}
     first = {"system": own.pop("system")} if "system" in own else {}
-    nodes = row.nodes if (row.nodes or 1) > 1 else None
-    return {**first, "framework": row.framework, "devices": row.devices, "nodes": nodes, **own, "differs in": words}
+    named = {"framework": row.framework, "devices": row.devices, "nodes": row.nodes if (row.nodes or 1) > 1 else None}
+    return {**first, **named, **{name: own.get(name) for name in varying if name not in first}, "differs in": words}
 
 
 def _measured(row: Row) -> dict[str, Any]:
@@ -214,7 +216,7 @@ def _mean(row: Row) -> str:
 
 def _notes(row: Row, table: Sequence[Row], shared: Sequence[str]) -> list[str]:
     """What must be said with a row: its own labels, how it leaves the closed rules, how it was scored."""
-    own = [text for text in labels(row) if text not in shared]
+    own = [text for text in (*division(row), *labels(row)) if text not in shared]
     common = set.intersection(*(set(one.deviations) for one in table))
     own += [f"leaves the closed rules: {text}" for text in row.deviations if text not in common]
     return [text for text in (*own, *row.score_notes, _mean(row), row.note) if text]
@@ -223,7 +225,9 @@ def _notes(row: Row, table: Sequence[Row], shared: Sequence[str]) -> list[str]:
 def _constants(table: Sequence[Row], varying: Sequence[str], changed: Sequence[str]) -> list[str]:
     """What all rows agree in, as `name value` texts; what has its usual value and says nothing is left out."""
     row, usual = table[0], vars(RunSettings()) | {"sample_unit": "samples", "batch_unit": "samples"}
-    names = [*_SETTINGS] if row.profile else [name for name in ("round", *_SETTINGS) if name != "rules"]
+    names = (
+        [*_SETTINGS, *_UNITS] if row.profile else [name for name in ("round", *_SETTINGS, *_UNITS) if name != "rules"]
+    )
     names = [name for name in names if name not in varying and getattr(row, name) != usual.get(name)]
     names = [name for name in names if all(getattr(one, name) == getattr(row, name) for one in table)]
     values = {name: getattr(row, name) for name in names} | {name: facts(row).get(name) for name in changed}
