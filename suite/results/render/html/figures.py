@@ -125,8 +125,6 @@ def draw(chart: plots.Chart, on_page: bool = False) -> Figure:
     below = [] if on_page else [NOT_VERIFIED.rstrip(".")]
     if chart.kind == "bars":
         return _draw_bars(chart, below)
-    if chart.kind == "scatter":
-        return _draw_scatter(chart, below)
     shown = _short_labels(chart.series)
     gap = _GAP * max((1 + one.label.count("\n") for one in shown), default=1)
     width, height = (440.0, 430.0) if chart.kind == "scaling" else (WIDTH, HEIGHT)
@@ -145,18 +143,6 @@ def draw(chart: plots.Chart, on_page: bool = False) -> Figure:
     _end_labels(axes, shown, gap)
     if chart.inset:
         _inset(axes, chart.inset)
-    return figure
-
-
-def _draw_scatter(chart: plots.Chart, below: Sequence[str]) -> Figure:
-    figure, axes = _new_axes(chart, below, WIDTH, HEIGHT, right=24, top=62)
-    _logarithmic(axes)
-    for one in chart.series:
-        xs, ys = zip(*(point for path in one.paths for point in path), strict=True)
-        size: dict[str, Any] = {"markersize": 5.0, "markeredgewidth": 0.0}
-        axes.plot(xs, ys, one.marker, color=one.colour, alpha=0.75, label=one.label, **size)
-    above: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0 + 20 / (HEIGHT - 114)), "ncols": 4}
-    axes.legend(**above, frameon=False, fontsize=_SMALL, handletextpad=0.2, columnspacing=1.0, borderpad=0)
     return figure
 
 
@@ -180,19 +166,11 @@ def _draw_bars(chart: plots.Chart, below: Sequence[str]) -> Figure:
 
 
 def _new_axes(
-    chart: plots.Chart,
-    below: Sequence[str],
-    width: float,
-    height: float,
-    right: float,
-    left: float = 48,
-    top: float = 44,
+    chart: plots.Chart, below: Sequence[str], width: float, height: float, right: float, left: float = 48
 ) -> tuple[Figure, Axes]:
-    """A figure of `width` x `height` pixels with margins in pixels, and title and labels, which stay with it when it is copied."""
+    """A figure of `width` x `height` pixels with margins in pixels; title and labels stay with it wherever it is copied."""
     figure = Figure(figsize=(width / 72, height / 72), dpi=72)
-    bottom = 52.0
-    box = (left / width, bottom / height, (width - left - right) / width, (height - top - bottom) / height)
-    axes = figure.add_axes(box)
+    axes = figure.add_axes((left / width, 52 / height, (width - left - right) / width, (height - 96) / height))
     title: dict[str, Any] = {"va": "top", "fontsize": TEXT_SIZE, "fontweight": "bold", "color": INK}
     figure.text(6 / width, 1 - 5 / height, textwrap.shorten(chart.title, 48, placeholder="…"), **title)
     kinds = dict.fromkeys(label.split(":")[0] for label in chart.labels)  # why a machine was busy stands in the table

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,21 +53,11 @@ _YEAR_3000_MS = 32_503_680_000_000.0
 Figures = list[dict[str, Any]]
 
 
-@dataclass
-class _Drawn:
-    """Draws the figures of a page, and keeps their charts for the files."""
-
-    charts: list[plots.Chart]
-
-    def figures(self, charts: Sequence[plots.Chart]) -> Figures:
-        """The charts as figures of the page."""
-        made = []
-        with matplotlib_settings():
-            for chart in charts:
-                self.charts.append(chart)
-                svg = inline_svg(draw(chart, on_page=True), f"f{len(self.charts)}", chart.title)
-                made.append({"svg": Markup(svg), "caption": chart.note})
-        return made
+def _drawn(charts: Sequence[plots.Chart]) -> Figures:
+    """The charts as figures of the page."""
+    with matplotlib_settings():
+        svgs = [inline_svg(draw(one, on_page=True), one.name, one.title) for one in charts]
+    return [{"svg": Markup(svg), "caption": one.note} for svg, one in zip(svgs, charts, strict=True)]
 
 
 def write_html(
@@ -85,10 +74,10 @@ def write_html(
     Raises ValueError, before anything is written, for an `out` that exists, or a folder that is not empty.
     """
     refuse_unwritable(out, figures)
-    drawn = _Drawn([])
-    page = _page(runs, published, prices, predicted, drawn)
+    charts: list[plots.Chart] = []
+    page = _page(runs, published, prices, predicted, charts)
     if figures is not None:
-        write_figures(drawn.charts, figures)
+        write_figures(charts, figures)
     _write(out, page)
 
 
@@ -98,8 +87,10 @@ def write_published_html(results: Sequence[Row], out: Path, prices: Prices | Non
     Raises ValueError as `write_html`.
     """
     refuse_unwritable(out)
-    found = _blocks([*published_overview(results, prices), _every(results, prices)])
-    figures = _Drawn([]).figures(workload_charts(results))
+    tables = report.together(results)
+    every = (report.results_section(one, prices, name) for one, name in zip(tables, report.titles(tables), strict=True))
+    found = _blocks([*published_overview(results, prices), *every])
+    figures = _drawn(workload_charts(results))
     found.insert(min(1, len(found)), _block(Section("Time to target over accelerators"), "points", figures))
     rounds, submitters = sorted({row.round for row in results}), len({row.submitter for row in results})
     about = [_count(len(results), "result"), ", ".join(rounds), _count(submitters, "submitter")]
@@ -151,33 +142,39 @@ def _render(**context: Any) -> str:
 
 
 def _page(
-    runs: pd.DataFrame, beside: Sequence[Row], prices: Prices | None, predicted: Sequence[int], drawn: _Drawn
+    runs: pd.DataFrame,
+    beside: Sequence[Row],
+    prices: Prices | None,
+    predicted: Sequence[int],
+    charts: list[plots.Chart],
 ) -> str:
+    """The page; all charts on it are added to `charts`."""
     view, results, found = report.report(runs, prices), result_rows(runs), list(rows(runs))
     trained = [row for row in results if not row.all_reduces]
     slots = plots.framework_slots(row.framework for row in results)
-    shared = {row.workload for row in trained} & {row.workload for row in beside}
-    theirs = [row for row in beside if row.workload in shared]
-    tables = dict(zip(report.titles(tables := report.together(trained)), tables, strict=True))
-    charts = _charts_of(runs, results, tables, slots)
-    blocks = []
-    if curves := scaling_charts(trained, theirs, slots):
-        blocks.append(_block(Section("Time to target over devices"), "scaling", drawn.figures(curves)))
-    if beside:
-        blocks.append(_block(_beside(trained, theirs), "beside" if shared else "nothing beside"))
-    blocks += _predictions(trained, predicted, prices, drawn) if predicted else []
-    made = _blocks(view.sections)
+    theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
+    tables = dict(zip(report.titles(listed := report.together(trained)), listed, strict=True))
+    curves = scaling_charts(trained, theirs, slots)
+    first = [_block(Section("Time to target over devices"), "scaling", _drawn(curves))] if curves else []
+    first += [_block(_beside(trained, theirs), "beside" if theirs else "nothing beside")] if beside else []
+    foretold = _predictions(trained, results, predicted, prices) if predicted else []
+    charts += [*curves, *(chart for _, each in foretold for chart in each)]
+    made, further = _blocks(view.sections), _charts_of(runs, results, tables, slots)
     for block in made:
-        block["figures"] = drawn.figures(charts[block["title"]]()) if block["title"] in charts else []
+        block["figures"] = _drawn(further.get(block["title"], ()))
         block["speedups"] = _speedups(tables[block["title"]]) if block["title"] in tables else None
-    overviews = [block for block in made if block["title"].startswith("Overview")]
-    shown = run_views(found)
+        charts += further.get(block["title"], ())
+    top, shown = [block for block in made if block["title"].startswith("Overview")], run_views(found)
     return _render(
         title="Training results",
         about=_run_counts(found),
-        top=[*overviews, *_blocks(published_overview(theirs, prices))],
+        top=[*top, *_blocks(published_overview(theirs, prices))],
         cards=report.headlines(trained, prices),
-        blocks=[*blocks, *(block for block in made if block not in overviews)],
+        blocks=[
+            *first,
+            *(_block(section, "", _drawn(each)) for section, each in foretold),
+            *(block for block in made if block not in top),
+        ],
         undrawn=max(0, len(tables) - MAX_DRAWN_TABLES),
         download=_download(view),
         runs=shown,
@@ -220,26 +217,26 @@ def _part(section: Section) -> dict[str, Any]:
 
 def _charts_of(
     runs: pd.DataFrame, results: Sequence[Row], tables: Mapping[str, Sequence[Row]], slots: Mapping[str, int]
-) -> dict[str, Callable[[], Sequence[plots.Chart]]]:
-    """Title of a section to what draws its figures."""
-    found: dict[str, Callable[[], Sequence[plots.Chart]]] = {}
-    for number, (title, table) in enumerate(list(tables.items())[:MAX_DRAWN_TABLES], start=1):
-        found[title] = partial(table_charts, table, number, slots)
-    for number, (section, one) in enumerate(zip(study.sections(runs), study.studies(runs), strict=True), start=1):
-        found[section.title] = partial(study_charts, one, number, slots)
-    return found | {ALL_REDUCE: partial(all_reduce_charts, results, slots)}
+) -> dict[str, Sequence[plots.Chart]]:
+    """Title of a section to its charts."""
+    drawn = list(enumerate(tables.items(), start=1))[:MAX_DRAWN_TABLES]
+    studied = enumerate(zip(study.sections(runs), study.studies(runs), strict=True), start=1)
+    return {
+        **{title: table_charts(table, number, slots) for number, (title, table) in drawn},
+        **{section.title: study_charts(one, number, slots) for number, (section, one) in studied},
+        ALL_REDUCE: all_reduce_charts(results, slots),
+    }
 
 
 def _predictions(
-    results: Sequence[Row], devices: Sequence[int], prices: Prices | None, drawn: _Drawn
-) -> list[dict[str, Any]]:
-    """A block for each forecast. Raises ValueError where none can be made."""
+    trained: Sequence[Row], results: Sequence[Row], devices: Sequence[int], prices: Prices | None
+) -> list[tuple[Section, Sequence[plots.Chart]]]:
+    """A section for each forecast, with its charts. Raises ValueError where none can be made."""
     wanted = scaling.Wanted(tuple(devices), prices=prices, links=tuple(measured_links(results)))
-    made = scaling.forecasts(results, wanted)
-    sections = scaling.view(made).sections
+    made = scaling.forecasts(trained, wanted)
+    sections = (replace(one, title=f"Prediction: {one.title}") for one in scaling.view(made).sections)
     return [
-        _block(replace(section, title=f"Prediction: {one.title}"), "", drawn.figures(forecast_charts(one, number)))
-        for number, (one, section) in enumerate(zip(made, sections, strict=True), start=1)
+        (section, forecast_charts(one, at)) for at, (section, one) in enumerate(zip(sections, made, strict=True), 1)
     ]
 
 
@@ -255,23 +252,13 @@ def _speedups(table: Sequence[Row]) -> dict[str, Any] | None:
 
 
 def _speedup_row(name: str, pair: Ratio) -> dict[str, Any]:
-    figures = {"speedup": pair.total, "throughput": pair.throughput, "efficiency": pair.efficiency}
-    ends: dict[str, Any] = {}
-    for (column, value), interval in zip(figures.items(), pair.intervals, strict=True):
-        ends |= {
-            column: value,
-            f"{column}_low": interval and interval.low,
-            f"{column}_high": interval and interval.high,
-        }
-    return {
-        "series": name,
-        "devices": pair.places,
-        **ends,
-        "of_linear_share": pair.scaling_efficiency,
-        "scaling": pair.scaling,
-        "in words": pair.words,
-        "notes": (f"no interval: {pair.no_interval}" if pair.no_interval else "", *pair.flags, *labels(pair.after)),
-    }
+    figures: dict[str, Any] = {"series": name, "devices": pair.places}
+    for column, interval in zip(("total", "throughput", "efficiency"), pair.intervals, strict=True):
+        figures |= {column.replace("total", "speedup"): getattr(pair, column)}
+        figures |= {f"{column}_{end}": interval and getattr(interval, end) for end in ("low", "high")}
+    notes = (f"no interval: {pair.no_interval}" if pair.no_interval else "", *pair.flags, *labels(pair.after))
+    words = {"of_linear_share": pair.scaling_efficiency, "scaling": pair.scaling, "in words": pair.words}
+    return {**figures, **words, "notes": notes}
 
 
 def _beside(ours: Sequence[Row], theirs: Sequence[Row]) -> Section:
@@ -292,30 +279,11 @@ def _beside(ours: Sequence[Row], theirs: Sequence[Row]) -> Section:
     return Section("Published results", table=without_empty(frame_of(found), ("notes",)), keys=2)
 
 
-def _listed(row: Row, whose: str, prices: Prices | None = None, notes: Sequence[str] = ()) -> dict[str, Any]:
+def _listed(row: Row, whose: str, notes: Sequence[str] = ()) -> dict[str, Any]:
     """A result in a table with published ones."""
-    names = ("devices", "nodes", "seconds", "epochs", "batch_size_global", "samples_per_second", "device_name")
-    return {
-        "workload": row.workload,
-        "result": whose,
-        **{name: getattr(row, name) for name in names},
-        "target": targets_text(row.targets, row.workload),
-        "runs": row.runs_successful,
-        "failed": row.runs_failed or None,
-        "cost": None if prices is None else prices.cost(row),
-        "notes": tuple(notes),
-    }
-
-
-def _every(results: Sequence[Row], prices: Prices | None) -> Section:
-    """All published results with every column."""
-    found = (
-        {"round": row.round, "submitter": row.submitter, "system": row.system, "division": row.division}
-        | _listed(row, "", prices, (*labels(row), row.note or ""))
-        | {"framework": row.framework, "result": None}
-        for row in results
-    )
-    return Section("All results with every column", table=without_empty(frame_of(found), ("notes",)), keys=3)
+    names = ("devices", "nodes", "seconds", "epochs", "batch_size_global", "samples_per_second", "clock", "device_name")
+    named = {"workload": row.workload, "result": whose, **{name: getattr(row, name) for name in names}}
+    return named | {"target": targets_text(row.targets, row.workload), "notes": tuple(notes)}
 
 
 def _download(view: View) -> dict[str, Any]:

@@ -107,8 +107,8 @@ class Chart:
     note: str = ""
     """Caption: which curves were left out."""
     kind: str = "lines"
-    """`lines`: linear axes; `powers`: logarithmic ones; `scaling`: these with ideal scaling dotted and `inset`; `scatter`: these
-    without lines; `bars`: each series is one, its value the x of its point."""
+    """`lines`: linear axes; `powers`: logarithmic ones; `scaling`: these with ideal scaling dotted and `inset`; `bars`: each
+    series is one, its value the x of its point."""
     target: float | None = None
     """A horizontal line."""
     from_zero: bool = False

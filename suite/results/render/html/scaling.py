@@ -123,28 +123,21 @@ def write_scaling_figures(results: Sequence[Row], folder: Path) -> None:
 
 
 def workload_charts(results: Sequence[Row]) -> list[plots.Chart]:
-    """Time to target against accelerators, one chart for each workload, one colour for each framework."""
-    slots = plots.framework_slots(())
-    charts = []
+    """Time to target against accelerators as points, one chart for each workload, one colour for each framework."""
+    slots, charts = plots.framework_slots(()), []
     for workload in dict.fromkeys(row.workload for row in results):
         members = [row for row in results if row.workload == workload and row.devices and row.to_target and row.seconds]
-        series = []
-        for name in sorted({_framework(row) for row in members}):
-            points = plots.finite_points(
-                (float(row.devices), row.seconds / 60) for row in members if _framework(row) == name
-            )
-            slot = slots.get(name, plots.OTHER_SLOT)
-            series.append(
-                plots.Series(
-                    name, slot, (tuple(sorted(points)),), style=slot if slot != plots.OTHER_SLOT else len(slots)
-                )
-            )
+        points: dict[str, list[plots.Points]] = {}
+        for row in sorted(members, key=lambda row: (row.devices, row.seconds)):
+            points.setdefault(_framework(row), []).append(((float(row.devices), row.seconds / 60),))
+        series = tuple(
+            plots.Series(name, slots.get(name, plots.OTHER_SLOT), tuple(found), style=slots.get(name, len(slots)))
+            for name, found in sorted(points.items())
+        )
         if len(members) > 1:
-            title = WORKLOAD_TITLES.get(workload, clean(workload, 40))
-            labels, axes = ("published",), ("accelerators", "minutes to target")
-            charts.append(
-                plots.Chart(plots.file_name("00", workload), title, labels, *axes, tuple(series), kind="scatter")
-            )
+            title, axes = WORKLOAD_TITLES.get(workload, clean(workload, 40)), ("accelerators", "minutes to target")
+            stem = plots.file_name("00", workload)
+            charts.append(plots.Chart(stem, title, ("published",), *axes, series, kind="powers"))
     return charts
 
 
