@@ -9,12 +9,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from suite.commands.arguments import add_price, counts
-
-if TYPE_CHECKING:
-    from suite.results.score.price import Prices
+from suite.commands.arguments import add_format, add_price, check_output, counts, prices, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,10 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "paths", nargs="+", type=Path, metavar="DIR", help="folder with runs (searched below), or a log"
     )
-    parser.add_argument(
-        "--format", choices=("markdown", "csv"), default=None, help="markdown (default) or csv (raw numbers)"
-    )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write to FILE instead of standard output")
+    add_format(parser)
     parser.add_argument(
         "--html",
         type=Path,
@@ -57,32 +50,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print or write the report; 0. Raises ValueError for a folder without logs, a file that is no log, or an output that
     cannot be written."""
-    from suite.results.score.price import parse_prices
-
-    prices = None if args.price_per_device_hour is None else parse_prices(args.price_per_device_hour)
+    check_output(args)
     _look_at(args.paths)
     if args.html is not None:
-        if args.baseline is not None:
-            raise ValueError("--baseline is for the report as text: leave out --html, or call suite report twice")
-        return _html(args, prices)
+        return _html(args)
     if args.to is not None or args.figures is not None or args.predict is not None:
         raise ValueError("--to, --figures and --predict need --html OUT")
-    from suite.results.report.baselines import parse_baseline
-    from suite.results.report.report import report_csv, report_text
+    from suite.results.table import table
+    from suite.results.views.baseline import parse_baseline
+    from suite.results.views.report import report
 
     against = None if args.baseline is None else parse_baseline(args.baseline)
-    if args.format == "csv" and against is not None:
-        raise ValueError("--baseline makes a table of its own: leave out --format csv")
-    text = report_csv(args.paths, prices) if args.format == "csv" else report_text(args.paths, prices, against)
-    if args.output is None:
-        print(text, end="")
-        return 0
-    try:
-        args.output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ValueError(
-            f"--output {args.output} cannot be written ({error.strerror}); give the path of a file"
-        ) from error
+    if args.format != "markdown" and against is not None:
+        raise ValueError(f"--baseline makes a table of its own: leave out --format {args.format}")
+    write(report(table(args.paths), prices(args), against), args)
     return 0
 
 
@@ -98,15 +79,18 @@ def _look_at(paths: list[Path]) -> None:
         print(f"suite report: skipped {are}", file=sys.stderr)
 
 
-def _html(args: argparse.Namespace, prices: Prices | None) -> int:
-    if args.format is not None or args.output is not None:
-        raise ValueError("--html writes a page of its own: leave out --format and --output, or call suite report twice")
-    from suite.results.html.page import write_html  # matplotlib: only here
-    from suite.results.published.csv_files import find_published_results
+def _html(args: argparse.Namespace) -> int:
+    if args.format != "markdown" or args.output is not None or args.baseline is not None:
+        raise ValueError(
+            "--html writes a page of its own: leave out --format, --output and --baseline, or call suite report twice"
+        )
+    from suite.results.render.html.page import write_html  # matplotlib: only here
+    from suite.results.scores import find_published
+    from suite.results.table import table
 
-    published = [] if args.to is None else [item.measurement for item in find_published_results(args.to)]
+    published = [] if args.to is None else find_published(args.to)
     with _in_place_of_an_older_page(args.html) as out:
-        write_html(args.paths, out, published, args.figures, prices, args.predict or ())
+        write_html(table(args.paths), out, published, args.figures, prices(args), args.predict or ())
     print(args.html)
     return 0
 

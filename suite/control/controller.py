@@ -289,11 +289,13 @@ def closed(ended: Sequence[Ended], console: Console, code: int) -> int:
 def summarise(ended: Sequence[Ended], console: Console) -> None:
     """The speedup table of these runs with the failures below it, and the paths of the logs, also where there is no table."""
     try:
-        from suite.results.report.report import report_text
+        from suite.results.render.document import markdown
+        from suite.results.table import table
+        from suite.results.views.report import report
 
         folders = list(dict.fromkeys(run.job.folder for run in ended))
         console.print()
-        console.print(report_text(folders), soft_wrap=True, markup=False)
+        console.print(markdown(report(table(folders))), soft_wrap=True, markup=False)
     finally:
         with held():
             console.print("Logs:")

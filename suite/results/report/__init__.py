@@ -1,1 +1,0 @@
-"""The tables of `suite report` and `suite published`, as Markdown and CSV."""
