@@ -130,7 +130,8 @@ def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[
 def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool = False) -> list[str]:
     """For each row in what it differs from the others: `learning rate 0.01, global batch 512`; empty where nothing does.
 
-    `fewest`: leave out what is not needed to tell the rows apart, for legends.
+    What more than half of the rows have is not named: the usual rows have no words. `fewest`: leave out what is not needed to
+    tell the rows apart, for legends.
     """
     every = [facts(row) for row in rows]
     out = set().union(*(_left_out(row, aside) for row in rows))
@@ -146,8 +147,10 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool =
         if rest and len(set(zip(*(texts[other] for other in rest), strict=True))) == len(rows):
             varying = rest
     short = {name: shortened(values, 40) for name, values in texts.items()}
+    usual = {name: value for name in varying for value in set(short[name]) if 2 * short[name].count(value) > len(rows)}
+    named = [[name for name in varying if short[name][place] != usual.get(name)] for place in range(len(rows))]
     return shortened(
-        [", ".join(f"{label(name)} {short[name][place]}" for name in varying) for place in range(len(rows))], limit
+        [", ".join(f"{label(name)} {short[name][place]}" for name in own) for place, own in enumerate(named)], limit
     )
 
 
