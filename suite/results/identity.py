@@ -7,6 +7,7 @@ Results, tables, comparisons, advice, studies, predictions and packages all ask 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -130,7 +131,7 @@ def differences(one: Row, other: Row, *aside: str, known: bool = False) -> dict[
 def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool = False) -> list[str]:
     """For each row in what it differs from the others: `learning rate 0.01, global batch 512`; empty where nothing does.
 
-    What more than half of the rows have is not named: the usual rows have no words. `fewest`: leave out what is not needed to
+    What more rows have than anything else is not named: the usual rows have no words. `fewest`: leave out what is not needed to
     tell the rows apart, for legends.
     """
     every = [facts(row) for row in rows]
@@ -147,11 +148,17 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool =
         if rest and len(set(zip(*(texts[other] for other in rest), strict=True))) == len(rows):
             varying = rest
     short = {name: shortened(values, 40) for name, values in texts.items()}
-    usual = {name: value for name in varying for value in set(short[name]) if 2 * short[name].count(value) > len(rows)}
-    named = [[name for name in varying if short[name][place] != usual.get(name)] for place in range(len(rows))]
+    usual = {name: _usual(short[name]) for name in varying}
+    named = [[name for name in varying if short[name][place] != usual[name]] for place in range(len(rows))]
     return shortened(
         [", ".join(f"{label(name)} {short[name][place]}" for name in own) for place, own in enumerate(named)], limit
     )
+
+
+def _usual(values: Sequence[str]) -> str | None:
+    """The value that several rows have and more than any other; None without one."""
+    counted = Counter(values).most_common(2)
+    return counted[0][0] if counted[0][1] > max(1, counted[-1][1] if len(counted) > 1 else 1) else None
 
 
 def differences_text(one: Row, other: Row, *aside: str) -> str:
