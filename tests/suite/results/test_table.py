@@ -1,0 +1,153 @@
+"""The table of runs: types, what is not known, files, what it costs to import, and a column added in one place."""
+
+import csv
+import io
+import math
+import shutil
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from suite.results import table
+from suite.results.columns import COLUMNS, rows
+from suite.results.identity import FIELDS
+from suite.results.scores import SCORE_COLUMNS, published_results, results
+from suite.results.table import shareable
+from tests.helpers import PROJECT
+from tests.suite.results.fake_logs import write_run
+
+PAGE = PROJECT / "docs" / "notebook.md"
+KINDS = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool", "object": "object"}
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """A success, a run of fixed length, one that left no log."""
+    write_run(tmp_path, "good")
+    write_run(tmp_path, "short", stop="steps:10", qualities=(None,))
+    write_run(tmp_path, "dead", log=False, status={"status": "oom", "reason": "too large"})
+    return tmp_path
+
+
+def of_result(name):
+    """What a result makes of a column, in words."""
+    combine = COLUMNS[name].combine
+    if combine is not None:
+        return {"combined": "ratio of sums", "_mean_rates": "mean"}.get(combine.__name__, combine.__name__)
+    if name in SCORE_COLUMNS:
+        return "see below"
+    return "the same in all its runs" if name in FIELDS or name == "hyperparameters" else ""
+
+
+def columns_text():
+    """The tables of columns of docs/notebook.md, as they must stand there."""
+    found = ["| column | type | of a run | of a result |", "|---|---|---|---|"]
+    for name, column in COLUMNS.items():
+        found += [f"| `{name}` | {column.kind} | {column.text} | {of_result(name)} |"] if column.shown else []
+    found += ["", "| column | of a result |", "|---|---|"]
+    return "\n".join([*found, *(f"| `{name}` | {text} |" for name, text in SCORE_COLUMNS.items())])
+
+
+def test_each_column_has_its_type_also_in_a_table_of_failures_alone_and_in_an_empty_one(logs):
+    expected = {name: KINDS[column.kind] for name, column in COLUMNS.items()}
+    for found in (table(logs), table(logs / "dead"), table()):
+        assert {name: str(dtype).replace("str", "object") for name, dtype in found.dtypes.items()} == expected
+    assert (len(table(logs)), len(table())) == (3, 0)
+
+
+def test_what_is_not_known_is_missing_in_the_table_and_none_in_a_row(logs):
+    found = table(logs).set_index("status")
+    assert math.isnan(found.loc["oom", "seconds"])
+    dead, good, short = sorted(rows(table(logs)), key=lambda row: row.status != "oom")
+    assert (dead.seconds, dead.evaluations, dead.devices, dead.reason) == (None, None, None, "too large")
+    assert (good.seconds, good.epochs, good.devices, good.evaluations) == (6.0, 3.0, 1, 3)
+    assert (short.seconds, short.epochs, short.succeeded) == (2.0, None, True)
+    values = [value for row in (dead, good, short) for value in vars(row).values()]
+    assert not any(value is pd.NA or (isinstance(value, float) and math.isnan(value)) for value in values)
+
+
+def test_a_file_holds_the_table(logs, tmp_path):
+    shown = shareable(table(logs))
+    path = tmp_path / "runs.parquet"
+    shown.to_parquet(path)
+    back = pd.read_parquet(path)
+    assert list(back) == list(shown) == [name for name, column in COLUMNS.items() if column.shown]
+    for name, column in COLUMNS.items():
+        if column.shown and column.kind in ("number", "count", "flag"):
+            pd.testing.assert_series_equal(back[name], shown[name])
+    assert back["hyperparameters"].str.contains('"opt_name": "adam"').sum() == 2
+    assert list(back["status"]) == list(shown["status"])
+
+
+def test_a_view_s_own_text_column_called_as_an_object_of_the_program_is_kept():
+    assert list(shareable(pd.DataFrame({"source": ["a file"], "record": [object()]}))) == ["source"]
+
+
+def test_only_a_table_needs_pandas():
+    code = (
+        "import sys, suite.results, suite.results.logs.reader, suite.results.scores; sys.exit('pandas' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
+
+
+def test_published_rows_score_as_the_files_say():
+    with open(PROJECT / "logs" / "published" / "results.csv", newline="") as stream:
+        printed = {
+            (row["round"], row["submitter"], row["system"], row["benchmark"]): row["seconds"]
+            for row in csv.DictReader(stream)
+        }
+    scored = {(row.round, row.submitter, row.system, row.workload): row for row in published_results()}
+    assert len(printed) >= 445
+    for name, seconds in printed.items():
+        assert scored[name].seconds == pytest.approx(float(seconds), abs=1e-3), name
+    assert len(results(table(published=True))) == len(published_results()) == len(printed) + 18
+
+
+ADDED = '    "twice": Column("Twice the time", "number", lambda run, record: 2 * record.seconds if record else None, mean),\n'
+ASKED = """
+import sys
+from suite.results import table
+from suite.results.render.document import document
+from suite.results.scores import results
+from suite.results.views.report import report
+runs = table(sys.argv[1])
+print(runs["twice"].max(), results(runs)["twice"].max())
+print(document(report(runs), "csv"), end="")
+"""
+
+
+def test_a_column_is_added_in_one_place(logs, tmp_path):
+    copy = tmp_path / "copy"
+    for folder in ("suite", "workloads", "logs/published"):
+        shutil.copytree(PROJECT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    file = copy / "suite" / "results" / "columns.py"
+    text = file.read_text()
+    begin = "COLUMNS: Mapping[str, Column] = {\n"
+    assert text.count(begin) == 1
+    file.write_text(text.replace(begin, begin + ADDED))
+    command = [sys.executable, "-c", ASKED, str(logs / "good")]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(copy)})
+    assert done.returncode == 0, done.stderr
+    first, _, report = done.stdout.partition("\n")
+    assert first == "12.0 12.0"
+    assert [row["twice"] for row in csv.DictReader(io.StringIO(report))] == ["12.0"]
+
+
+def test_the_page_for_notebooks_lists_every_column():
+    """`python -m tests.suite.results.test_table` prints what belongs there."""
+    assert columns_text() in PAGE.read_text()
+
+
+def test_the_page_s_ten_lines_end_in_a_plot(logs, tmp_path):
+    code = next(part for part in PAGE.read_text().split("```python\n")[1:] if "savefig" in part).partition("```")[0]
+    assert len(code.splitlines()) <= 12
+    write_run(tmp_path / "logs", "good")
+    environment = {"PYTHONPATH": str(PROJECT), "MPLBACKEND": "agg"}
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, env=environment)
+    assert (tmp_path / "time_to_target.png").read_bytes().startswith(b"\x89PNG")
+
+
+if __name__ == "__main__":
+    print(columns_text())
