@@ -47,10 +47,17 @@ def mean(rows: Sequence[Row], name: str) -> float | None:
     return statistics.fmean(values) if values else None
 
 
+def sum_of(values: Sequence[float]) -> float | None:
+    """Their sum; None without any, and of numbers in a log whose sum no number holds."""
+    try:
+        return math.fsum(values) if values else None
+    except OverflowError:
+        return None
+
+
 def total(rows: Sequence[Row], name: str) -> float | None:
     """Sum of what is known."""
-    values = known(rows, name)
-    return math.fsum(values) if values else None
+    return sum_of(known(rows, name))
 
 
 def largest(rows: Sequence[Row], name: str) -> float | None:
@@ -107,7 +114,7 @@ def _blocks(name: str, *needed: str) -> Callable[[Run, RunRecord | None], float 
         known = [
             getattr(block, name) for block in blocks if all(getattr(block, one) is not None for one in (name, *needed))
         ]
-        return math.fsum(known) if known else None
+        return sum_of(known)
 
     return value
 

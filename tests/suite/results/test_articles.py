@@ -1,24 +1,16 @@
-"""What four articles print, against each other and against the suite's own counts: no GPU is needed for these.
-
-The printed figures are those of logs/published/throughput.csv; the fifth article's are tested with its tables.
-"""
-
-import math
+"""What articles print, against each other and against the suite's own counts: no GPU is needed for these."""
 
 import pytest
 
 from suite.results.fits import fit_steps
-from suite.results.published import csv_rows
-from workloads.gnmt import network as gnmt
+from suite.results.published import ARTICLE, csv_rows
+from suite.results.scores import find_published, pairs
+from suite.results.views.tables import printed_speedups
 
-KERAS, FOUR_GPUS, NVLINK, P100 = (
-    f"article: {name}"
-    for name in ("Keras and TensorFlow on DGX-1", "GTX 1080", "DGX-1 with NVLink", "Tesla P100 servers")
+KERAS, FOUR_GPUS, NVLINK = (
+    f"article: {name}" for name in ("Keras and TensorFlow on DGX-1", "GTX 1080", "DGX-1 with NVLink")
 )
-CIFAR, LITTLE, RESNET, VGG = (
-    *("LittleCNN (CIFAR-10, 32x32)", "LittleCNN (synthetic 224x224)"),
-    *("ResNet-50 (synthetic 224x224)", "VGG16 (synthetic 224x224)"),
-)
+CIFAR = "LittleCNN (CIFAR-10, 32x32)"
 MULTIPLY_ADDS = {"vgg11": 7.609e9, "vgg16": 15.470e9, "vgg19": 19.632e9}
 """Of a forward pass over one image of 224 pixels, counted from the layers (Simonyan and Zisserman 2014, table 1)."""
 
@@ -50,53 +42,11 @@ def test_two_batches_of_littlecnn_foretell_the_others():
     assert (fit.t0_error, fit.largest_deviation) == (None, pytest.approx(0, abs=1e-12))
 
 
-def test_the_constant_part_of_a_step_with_large_images():
-    """1.3 times from 16 to 64 with 442 images/s at 32: t0 = 13.2 ms, 1.85 ms an image."""
-    gain = printed(KERAS, model=LITTLE, batch="64 vs 16", metric="training speedup")
-    of_t0 = (64 * 16 * gain - 64 * 16) / (64 - 16 * gain)  # t0 over c, from 64 (t0 + 16 c) = gain · 16 (t0 + 64 c)
-    c = 32 / rate(LITTLE, 32) / (of_t0 + 32)
-    fit = fit_steps([(batch, (of_t0 + batch) * c) for batch in (16, 32, 64)])
-    assert fit.t0 == pytest.approx(13.2e-3, abs=5e-5)
-    assert fit.c == pytest.approx(1.85e-3, abs=5e-6)
-    assert fit.rate(32) == pytest.approx(442)
-    assert fit.t0_error < 1e-9
-
-
-@pytest.mark.parametrize(
-    ("model", "speedup", "milliseconds", "megabytes"), [(RESNET, 1.29, 92, 102), (VGG, 1.74, 31, 553)]
-)
-def test_what_a_second_gpu_costs_a_step(model, speedup, milliseconds, megabytes):
-    """The smaller gradient costs more: no bandwidth explains that, a cost for each tensor does (161 against 32)."""
-    assert printed(KERAS, model=model, chips="2", metric="training speedup over 1 GPU") == speedup
-    alone = 32 / rate(model, 32)
-    assert 1e3 * (2 * alone / speedup - alone) == pytest.approx(milliseconds, abs=0.6)
-    count = {RESNET: 25_557_032, VGG: 138_357_544}[model]
-    assert 4e-6 * count == pytest.approx(megabytes, rel=0.005)
-
-
-def step(batch):
-    return printed(FOUR_GPUS, batch=str(batch), metric="forward + backward time per minibatch")
-
-
-def test_a_batch_of_128_takes_more_than_two_of_64():
-    """Printed: almost 60 ms more. It is 59.3 ms, a ratio of 1.07."""
-    extra = step(128) - 2 * step(64)
-    assert extra == pytest.approx(59.3, abs=0.01)
-    assert extra == pytest.approx(printed(FOUR_GPUS, batch="128 vs twice 64"), abs=1)
-    assert step(128) / (2 * step(64)) == pytest.approx(1.0705, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("model", "tera", "tera_per_second", "possible"),
-    [("vgg11", 2.92, 6.95, True), ("vgg16", 5.94, 14.1, False), ("vgg19", 7.54, 17.9, False)],
-)
-def test_which_vgg_the_article_timed(model, tera, tera_per_second, possible):
+def test_the_vgg_that_the_article_timed_is_vgg11():
     """A GTX 1080 computes 8.2 (base clock) to 8.9 TFLOP/s (boost): more than VGG-11 needed, far less than the others would."""
-    operations = 3 * 2 * 64 * MULTIPLY_ADDS[model]  # forward and backward: three times the forward pass
-    reached = operations / (step(64) / 1e3)
-    assert operations / 1e12 == pytest.approx(tera, abs=0.005)
-    assert reached / 1e12 == pytest.approx(tera_per_second, abs=0.05)
-    assert (reached < 8.9e12) is possible
+    step = printed(FOUR_GPUS, batch="64", metric="forward + backward time per minibatch")
+    per_second = [3 * 2 * 64 * one / (step / 1e3) for one in MULTIPLY_ADDS.values()]  # backward: twice the forward pass
+    assert [one / 1e12 for one in per_second] == pytest.approx([6.95, 14.1, 17.9], abs=0.05)
 
 
 def exposed(gain, ratio):
@@ -126,39 +76,39 @@ def test_what_the_gains_of_nvlink_mean():
     assert exposed(13, 13)[0] == pytest.approx(100)
 
 
+def article_pairs():
+    return {(one.before.workload, one.before.devices, one.after.devices): one for one in pairs(find_published(ARTICLE))}
+
+
+def test_table_7_of_the_article_comes_out_of_its_tables_1_to_6():
+    found = article_pairs()
+    wrong = {
+        key: (value, found[key].total)
+        for key, value in printed_speedups().items()
+        if abs(found[key].total / value - 1) > 0.003
+    }
+    assert len(printed_speedups()) == 12
+    assert wrong == {("resnet50", 1, 4): (4.76, pytest.approx(4.68, abs=0.005))}
+
+
 @pytest.mark.parametrize(
-    ("hidden", "megabytes", "nvlink_ms", "pcie_ms"),
-    [(512, 227, 3.1, 39.7), (1024, 643, 8.7, 112), (2048, 2040, 27.5, 357)],
+    ("key", "scaling", "throughput", "efficiency"),
+    [
+        (("resnet50", 1, 4), "mixed", 16.21 / 4.56, 83 / 63),
+        (("resnet50", 4, 8), "strong", 4.56 / 2.2002, 1),
+        (("maskrcnn", 1, 8), "mixed", 179.183 / 24.9895, 11 / 13),
+        (("maskrcnn", 4, 8), "weak", 44.315 / 24.9895, 18 / 13),
+        (("ssd", 1, 8), "weak", 4.080 / 0.5628, 1),
+        (("gnmt", 1, 4), "unknown", 39.98 / 12.31, 1),
+        (("gnmt", 1, 8), "mixed", 39.98 / 6.4, 5 / 3),
+        (("transformer", 1, 8), "weak", 60.34 / 7.648, 2),
+        (("ncf", 1, 8), "strong", 1.76 / 0.63, 1),
+    ],
 )
-def test_gradients_of_gnmt_and_how_long_a_ring_of_eight_exchanges_them(hidden, megabytes, nvlink_ms, pcie_ms):
-    network = gnmt.build({"hidden": hidden, "layers": 4}, 32_317, 0.2)
-    size = 4 * sum(gnmt.parameter_counts(network).values())
-    assert size / 1e6 == pytest.approx(megabytes, rel=0.003)
-    carried = 2 * 7 / 8 * size
-    assert carried / 130e9 * 1e3 == pytest.approx(nvlink_ms, abs=0.05)
-    assert carried / 10e9 * 1e3 == pytest.approx(pcie_ms, rel=0.006)
-
-
-def test_the_network_of_124_systems_by_formula():
-    """Four EDR ports of 100 Gb/s with 64/66 coding in both directions across the middle; 40 Gb/s in one direction."""
-    systems = 124
-    bisection = systems / 2 * 4 * 100e9 * 2 * 64 / 66 / 8
-    ethernet = systems / 2 * 40e9 / 8
-    table = {"bisection bandwidth": (6012, 310), "system-wide latency": (1.28, 5)}
-    for metric, values in table.items():
-        for system, value in zip(("124x DGX-1, quad EDR IB", "124 systems, dual 10 Gb Ethernet"), values, strict=True):
-            assert printed(NVLINK, system=system, metric=metric) == value
-    assert bisection / 1e9 == pytest.approx(6012.1, abs=0.05)
-    assert ethernet / 1e9 == 310
-    assert 800 / 40 == printed(NVLINK, metric="network performance ratio") == 20
-    assert pytest.approx(3.9, abs=0.01) == 5 / 1.28
-    nvlink = printed(NVLINK, model="NVLink, 6 links")
-    assert nvlink / 32 == pytest.approx(9.4, abs=0.05)  # PCIe 3.0 x16: 16 GB/s in each direction
-    assert printed(NVLINK, model="NVLink vs PCIe Gen3 x16", metric="bandwidth ratio") == math.floor(nvlink / 32)
-
-
-def test_four_p100_over_one():
-    """The server paper's Googlenet: 5.3 and 19.7 times two Xeons, so 3.72 times on four times the GPUs."""
-    one, four = (printed(P100, chips=str(count), metric="training speedup over CPU server") for count in (1, 4))
-    assert four / one == pytest.approx(3.72, abs=0.005)
-    assert four / one / 4 == pytest.approx(0.93, abs=0.002)
+def test_factors_and_kind_of_scaling_of_the_article(key, scaling, throughput, efficiency):
+    pair = article_pairs()[key]
+    assert pair.scaling == scaling
+    assert (pair.throughput, pair.efficiency) == (pytest.approx(throughput, rel=1e-8), pytest.approx(efficiency))
+    assert pair.scaling_efficiency == pytest.approx(throughput * key[1] / key[2], rel=1e-8)
+    assert pair.interval is None
+    assert pair.no_interval.startswith("no single runs are known on ")

@@ -1,0 +1,69 @@
+"""What makes two runs the same experiment: `key`, `same`, `differences` and `own_words` agree with each other."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.results.identity import FIELDS, differences, differences_text, key, label, own_words, same, value_text
+from suite.results.scores import results_of
+from tests.helpers import examples
+from tests.suite.results.rows import make_runs
+
+VALUES = {
+    **{"precision": ["fp32", "bf16"], "batch_size_global": [512, 4096], "devices": [1, 2], "framework": ["a", "b"]},
+    **{"targets": [{"hr_at_10": 0.5}, {"hr_at_10": 0.635}], "seed": [1, 2], "stop": ["target", "epochs:1"]},
+    "hyperparameters": [{"opt_base_learning_rate": rate, "global_batch_size": 1} for rate in (0.002, 0.006)],
+}
+rows = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in VALUES.items()}).map(
+    lambda changed: make_runs(**changed)[0]
+)
+asides = st.lists(st.sampled_from(["gpus", "batch", "precision", "framework", "workload.target"]), unique=True)
+
+
+@examples(200)
+@given(rows, rows, asides)
+def test_same_differences_key_and_words_agree(one, other, aside):
+    alike = same(one, other, *aside)
+    assert alike == (key(one, *aside) == key(other, *aside)) == same(other, one, *aside)
+    assert alike == (not differences(one, other, *aside)) == (differences_text(one, other, *aside) == "")
+    first, second = own_words([one, other], *aside)
+    assert alike == (first == second)
+    assert alike == (first == "" == second)
+    assert alike or all(label(name) in first for name in differences(one, other, *aside))
+
+
+@pytest.mark.parametrize(
+    ("changed", "aside", "words"),
+    [
+        ({"seed": 2}, (), ""),
+        ({"hyperparameters": {"opt_base_learning_rate": 0.002}}, (), "learning rate 0.001 and 0.002"),
+        ({"targets": {"hr_at_10": 0.5}}, (), "target hr_at_10 0.635 and hr_at_10 0.5"),
+        ({"devices": 2, "batch_size_global": 8192}, ("gpus",), ""),
+        ({"batch_size_global": 512, "batch_rule": "global:512"}, ("batch",), ""),
+        ({"batch_size_global": 512}, (), "global batch 4,096 and 512"),
+        ({"labels": ("demo", "own")}, (), "labels demo and demo; own"),
+        ({"labels": ("demo", "own"), "precision": "bf16"}, (), "precision fp32 and bf16"),
+    ],
+)
+def test_differences_in_words(changed, aside, words):
+    (one,), (other,) = make_runs(), make_runs(**changed)
+    assert differences_text(one, other, *aside) == words
+
+
+def test_words_never_print_what_a_program_would():
+    every = [make_runs(targets={"hr_at_10": one})[0] for one in (0.5, 0.55)]
+    assert own_words(every) == ["target hr_at_10 0.5", "target hr_at_10 0.55"]
+    assert own_words(every[:1]) == [""]
+    assert [value_text("devices", one) for one in (None, 8192, "")] == ["none", "8,192", "none"]
+    assert "{" not in "".join(value_text(name, getattr(every[0], name), every[0]) for name in FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("hyperparameters", "targets", "results"),
+    [({}, {}, 1), ({"opt_base_learning_rate": 0.5}, {"hr_at_10": 0.635}, 2)],
+)
+def test_a_run_that_failed_early_counts_for_the_only_result_that_it_fits(hyperparameters, targets, results):
+    lost = make_runs(1, [(None, None)], hyperparameters=hyperparameters, targets=targets, succeeded=False)
+    assert len(results_of([*make_runs(), *lost])) == results
+    others = make_runs(hyperparameters={"opt_base_learning_rate": 0.9})
+    assert len(results_of([*make_runs(), *others, *lost])) == 3

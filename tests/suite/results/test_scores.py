@@ -1,0 +1,382 @@
+"""Scores and ratios against closed forms, a second implementation, and the published figures."""
+
+import csv
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.common.paths import PROJECT
+from suite.results import scores
+from suite.results.published import ARTICLE
+from suite.results.scores import (
+    FIRST_CONVERGED,
+    families,
+    measured,
+    merged_labels,
+    pairs,
+    published_results,
+    ratio,
+    result_rows,
+    score,
+    speedups,
+    times_text,
+    titles,
+)
+from suite.results.table import table
+from tests.helpers import examples
+from tests.suite.results.fake_logs import demo_log, write, write_run
+from tests.suite.results.rows import make_result
+
+PUBLISHED = PROJECT / "logs" / "published"
+ORIGINAL = PROJECT.parent / "shared" / "published"
+BUSY = {"busy": ["others took 48 % of its cores"], "others_share": 0.48}
+WORSE = {"busy": ["others took 90 % of its cores"], "others_share": 0.9}
+QUIET = {"busy": [], "others_share": 0.01}
+RATE = "opt_base_learning_rate"
+
+
+def runs(*seconds, epochs=None):
+    return [SimpleNamespace(seconds=value, epochs=epochs, single_figure=False) for value in seconds]
+
+
+# --- one result ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seconds", "failed", "required", "mean", "retained", "notes"),
+    [
+        ((10, 50, 20, 30, 1000), 0, 5, 100 / 3, 3, ()),
+        ((10,), 0, 5, 10, 1, ("fewer runs than the rules ask (1 of 5)",)),
+        ((10, 20), 0, 5, 15, 2, ("fewer runs than the rules ask (2 of 5)",)),
+        ((10, 20, 30, 40), 1, 5, 30, 3, ("the failed run counts as the slowest",)),
+        ((10, 20, 30), 2, 5, 20, 1, ("no official score: 2 runs failed",)),
+        ((), 3, 5, None, 0, ("fewer runs than the rules ask (3 of 5)",)),
+        (
+            (1, 2, 3, 4, 5, 6),
+            0,
+            5,
+            3.5,
+            4,
+            ("more runs than the rules ask (6 for 5): which of them count was not fixed before",),
+        ),
+        ((1, 2, 3), 0, None, 2, 1, ()),
+    ],
+)
+def test_olympic_mean(seconds, failed, required, mean, retained, notes):
+    found = score(runs(*seconds), failed, required)
+    assert (found["seconds"], found["runs_retained"]) == (pytest.approx(mean) if mean else None, retained)
+    assert found["score_notes"] == notes
+    assert found["score_method"] == ("olympic mean" if len(seconds) > 2 else "plain mean")
+    assert found["runs_failed"] == failed
+
+
+def test_standard_deviation_is_over_all_successful_runs():
+    found = score(runs(10, 20, 30))
+    assert (found["seconds_minimum"], found["seconds_maximum"]) == (10, 30)
+    assert found["seconds_standard_deviation"] == pytest.approx(10.0)
+    assert score(runs(10))["seconds_standard_deviation"] is None
+
+
+@pytest.mark.parametrize(
+    ("converged", "failed", "mean", "retained", "note"),
+    [
+        (86, 14, sum(range(101, 149)) / 48, 48, "first 50 successful runs"),
+        (60, 0, sum(range(101, 159)) / 58, 58, "fewer runs than the rules ask (60 of 100)"),
+    ],
+)
+def test_ncf_takes_48_of_the_first_50_converged(converged, failed, mean, retained, note):
+    found = score(runs(*range(100, 100 + converged)), failed, 100, FIRST_CONVERGED)
+    assert (found["seconds"], found["runs_retained"], found["score_notes"]) == (pytest.approx(mean), retained, (note,))
+
+
+def test_time_per_epoch_is_over_the_retained_runs():
+    timed = [(10.0, 1.0), (20.0, 2.0), (40.0, 3.0), (60.0, 5.0), (90.0, 6.0)]
+    found = make_result(1, timed)
+    assert found.epochs == pytest.approx((2 + 3 + 5) / 3)
+    assert found.seconds_per_epoch == pytest.approx((20 + 40 + 60) / (2 + 3 + 5))
+
+
+def test_samples_per_second_is_all_samples_over_all_training_seconds(tmp_path):
+    write_run(tmp_path, "a", 0, samples=100, train_seconds=1.0)
+    write_run(tmp_path, "a", 1, samples=300, train_seconds=9.0)
+    (found,) = result_rows(table(tmp_path))
+    assert found.samples_per_second == pytest.approx(400 / 10)
+
+
+@given(st.lists(st.floats(1, 1e6), min_size=3, max_size=20), st.floats(0.5, 100))
+def test_score_scales_with_its_times_and_ignores_their_order(seconds, scale):
+    one, reverse = score(runs(*seconds))["seconds"], score(runs(*reversed(seconds)))["seconds"]
+    assert one == pytest.approx(reverse)
+    assert score(runs(*(value * scale for value in seconds)))["seconds"] == pytest.approx(one * scale)
+    assert min(seconds) - 1e-6 <= one <= max(seconds) + 1e-6
+
+
+def test_all_published_scores_come_out_of_the_published_runs():
+    """Right number of runs, olympic mean, one failed run as the slowest, NCF's 48 of the first 50."""
+    with open(PUBLISHED / "results.csv", newline="") as stream:
+        printed = list(csv.DictReader(stream))
+    found = {(one.run, one.benchmark): one for one in published_results() if one.round != ARTICLE}
+    assert len(found) == len(printed) >= 445
+    for row in printed:
+        one = found["/".join((row["round"], row["submitter"], row["system"])), row["benchmark"]]
+        assert one.seconds == pytest.approx(float(row["seconds"]), abs=1e-3), row
+        assert one.runs_retained == int(row["runs_used"]), row
+        assert (len(one.attempts), one.runs_successful) == (int(row["runs"]), int(row["runs_successful"]))
+
+
+@pytest.mark.skipif(not (ORIGINAL / "results.csv").is_file(), reason=f"no published figures at {ORIGINAL}")
+def test_the_shipped_figures_are_the_published_ones():
+    columns = {"seconds": "mean_seconds", "batch": "global_batch_size", "chips": "accelerators_total"}
+    places = ("round", "submitter", "system")
+    with open(PUBLISHED / "results.csv", newline="") as mine, open(ORIGINAL / "results.csv", newline="") as theirs:
+        shipped = {tuple(row[name] for name in (*places, *columns)) for row in csv.DictReader(mine)}
+        original = {tuple(row[name] for name in (*places, *columns.values())) for row in csv.DictReader(theirs)}
+    assert len(original) == 445
+    assert original <= shipped
+
+
+# --- ratios -------------------------------------------------------------------------------------------------------------
+
+
+@examples(60)
+@given(*[st.lists(st.tuples(st.floats(1, 1e5), st.floats(1, 100)), min_size=1, max_size=12)] * 2)
+def test_total_is_exactly_the_product(one, other):
+    pair = ratio(make_result(1, one), make_result(4, other), intervals=False)
+    assert pair.total == pair.throughput * pair.efficiency
+    assert pair.total == pytest.approx(pair.before.seconds / pair.after.seconds, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ((158.0, 20.0), (10.0, 10.0), "15.8 times faster: epochs 7.90 times faster, 2.00 times fewer of them"),
+        ((106.0, 10.0), (100.0, 10.0), "1.06 times faster: epochs 1.06 times faster, count unchanged"),
+        ((100.0, 10.0), (128.0, 10.0), "1.28 times slower: epochs 1.28 times slower, count unchanged"),
+        ((100.0, 10.0), (50.0, 20.0), "2.00 times faster: epochs 4.00 times faster, 2.00 times as many of them"),
+        ((100.0, 10.0), (100.0, 10.0), "as fast: epochs as fast, count unchanged"),
+        ((100.0, None), (50.0, None), "2.00 times faster; epochs are not known, so it cannot be decomposed"),
+    ],
+)
+def test_a_ratio_in_words(before, after, words):
+    assert ratio(make_result(1, [before]), make_result(2, [after])).words == words
+
+
+@given(st.floats(1e-3, 1e3))
+def test_slower_is_the_inverse_of_faster(value):
+    assert times_text(value).replace("faster", "slower") == times_text(1 / value).replace("faster", "slower")
+
+
+@pytest.mark.parametrize(
+    ("batch", "unit", "kind"),
+    [(128, "", "strong"), (512, "", "weak"), (256, "", "mixed"), (None, "", "unknown"), (128, "tokens", "unknown")],
+)
+def test_kind_of_scaling(batch, unit, kind):
+    one = make_result(2, batch_size_global=128)
+    assert ratio(one, make_result(8, batch_size_global=batch, batch_unit=unit)).scaling == kind
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        (([1], 10.0), ([2], 12.0), "one each"),
+        (([1, 2], 10.0), ([3, 4], 12.0), "2 each"),
+        (([1, 2, 3], 10.0), ([4], 12.0), "1 and 3"),
+        (([1], 10.0), ([1], 12.0), ""),
+        (([1], 10.0), ([None], 12.0), ""),
+        (([1], 10.0), ([2], 10.0), ""),
+        (([1, 2, 3], 10.0), ([4, 5, 6], 12.0), ""),
+    ],
+)
+def test_a_few_runs_of_other_seeds_credit_no_epochs_to_devices(one, other, said):
+    sides = [
+        make_result(1 + place, [(100.0, epochs)] * len(seeds)) for place, (seeds, epochs) in enumerate((one, other))
+    ]
+    for side, (seeds, _) in zip(sides, (one, other), strict=True):
+        for run, seed in zip(side.runs, seeds, strict=True):
+            run.seed = seed
+    chance = ratio(*sides).chance
+    assert (f"({said})" in chance) if said else chance == ""
+    sides[1].batch_size_global = 8192
+    assert ratio(*sides).chance == ""
+
+
+# --- which results are compared -----------------------------------------------------------------------------------------
+
+
+def counts(results):
+    return [(pair.before.devices, pair.after.devices) for pair in pairs(results, intervals=False)]
+
+
+def test_every_pair_of_device_counts():
+    results = [make_result(count) for count in (8, 1, 4, 2)]
+    assert counts(results) == [(1, 2), (1, 4), (1, 8), (2, 4), (2, 8), (4, 8)]
+    assert sorted(found.after.devices for found in speedups(results).values()) == [2, 4, 8]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"workload": "ssd"},
+        {"clock": "v0.7"},
+        {"precision": "bf16"},
+        {"targets": {"hr_at_10": 0.6}},
+        {"profile": "reference"},
+    ],
+)
+def test_families_never_meet(changed):
+    assert counts([make_result(1), make_result(4, **changed)]) == []
+    assert len(families([make_result(1), make_result(4, **changed)])) == 2
+
+
+def test_several_settings_on_as_many_devices_pair_with_their_like():
+    one, two = ([make_result(n, [(100.0 * r, 10.0)], hyperparameters={RATE: r}) for r in (n, n + 1)] for n in (1, 2))
+    (pair,) = pairs(one + two)
+    assert (pair.before.hyperparameters, pair.after.hyperparameters) == ({RATE: 2}, {RATE: 2})
+
+
+def test_clusters_of_one_submitter_are_one_family_whatever_they_are_called():
+    found = [
+        make_result(
+            n, profile="", system=f"dgx_n{n}", folder=f"/{n}", round="v4.0", submitter="A", framework_version=f"{n}"
+        )
+        for n in (8, 64, 512)
+    ]
+    assert counts(found) == [(8, 64), (8, 512), (64, 512)]
+    assert titles(families(found), "gpus") == ["ncf by A (v4.0) in pytorch on several systems with Some CPU (demo)"]
+
+
+def test_results_that_would_be_called_the_same_say_in_what_they_differ():
+    rates = [[make_result(1, hyperparameters={RATE: rate})] for rate in (0.002, 0.006)]
+    name = "ncf in pytorch on laptop (demo)"
+    assert titles(rates) == [f"{name}, learning rate 0.002", f"{name}, learning rate 0.006"]
+
+
+# --- intervals ----------------------------------------------------------------------------------------------------------
+
+
+def ordinary(numbers, count, seconds):
+    """Runs with 5 % of noise, a tenth more in the epochs."""
+    epochs = 10 * np.exp(numbers.normal(0, 0.1, count))
+    return [(seconds * one / 10 * np.exp(numbers.normal(0, 0.05)), one) for one in epochs]
+
+
+@examples(30)
+@given(st.integers(0, 10_000), st.integers(3, 20), st.integers(3, 20))
+def test_interval_contains_the_point_for_ordinary_runs(seed, before, after):
+    numbers = np.random.default_rng(seed)
+    pair = ratio(make_result(1, ordinary(numbers, before, 600)), make_result(4, ordinary(numbers, after, 180)))
+    assert pair.no_interval == ""
+    for value, interval in zip((pair.total, pair.throughput, pair.efficiency), pair.intervals, strict=True):
+        assert interval.low * (1 - 1e-9) <= value <= interval.high * (1 + 1e-9)
+
+
+def test_interval_is_the_one_of_a_plain_loop():
+    """The same resampling, run by run and with `score`, agrees within the noise of the draw."""
+    one = [(float(seconds), float(epochs)) for seconds, epochs in ((90, 9), (100, 11), (130, 12), (95, 10), (160, 15))]
+    other = [(seconds / 3, epochs) for seconds, epochs in reversed(one[:4])]
+    drawn, ratios = random.Random(7), []
+    for _ in range(4000):
+        means = [score(runs(*(s for s, _ in drawn.choices(side, k=len(side)))))["seconds"] for side in (one, other)]
+        ratios.append(means[0] / means[1])
+    interval = ratio(make_result(1, one), make_result(4, other)).interval
+    assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(ratios, [0.025, 0.975])), rel=0.02)
+    again = ratio(make_result(1, one[::-1]), make_result(4, other)).interval
+    assert (again, interval.level) == (interval, 0.95)
+
+
+def test_many_runs_are_drawn_in_blocks(monkeypatch):
+    numbers = np.random.default_rng(3)
+    sides = [ordinary(numbers, 400, 600), ordinary(numbers, 300, 180)]
+    whole = ratio(*(make_result(1, side) for side in sides)).interval
+    monkeypatch.setattr(scores, "_DRAWS_AT_A_TIME", 1234)
+    blocks = ratio(*(make_result(1, side) for side in sides)).interval
+    assert (blocks.low, blocks.high) == pytest.approx((whole.low, whole.high), rel=0.005)
+
+
+def test_too_few_runs_are_said():
+    pair = ratio(make_result(1, [(100.0, 10.0)] * 5), make_result(2, [(60.0, 10.0)] * 2))
+    assert (pair.interval, pair.no_interval) == (None, "too few runs on 2 devices: 2, and 3 are needed")
+    assert pair.total == pytest.approx(100 / 60)
+
+
+def test_runs_of_fixed_length_give_a_throughput(tmp_path):
+    for index in range(4):
+        for devices, count in ((1, 1000), (2, 1800)):
+            times = {"stop": "epochs:3", "train_seconds": 1 + index / 100}
+            write_run(tmp_path, f"{devices}", index, devices=devices, samples=count, **times)
+    (pair,) = pairs(result_rows(table(tmp_path)))
+    assert (pair.total, pair.efficiency, pair.throughput) == (None, None, pytest.approx(1.8))
+    assert pair.interval.low < 1.8 < pair.interval.high
+
+
+def test_a_log_with_absurd_numbers_ends_nothing(tmp_path):
+    write_run(tmp_path, "a", samples=1e308)
+    write_run(tmp_path, "b")
+    assert sorted(table(tmp_path)["status"]) == ["failed", "success"]
+
+
+def test_published_pairs_hold_together():
+    found = pairs(published_results())
+    assert len(found) > 300
+    for pair in found:
+        assert pair.before.workload == pair.after.workload
+        assert pair.total == pytest.approx(pair.before.seconds / pair.after.seconds, rel=1e-9)
+        assert pair.interval is None or pair.interval.low <= pair.total <= pair.interval.high
+
+
+# --- the machine --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        ([BUSY], "busy machine: others took 48 % of its cores"),
+        ([QUIET, BUSY, WORSE], "busy machine (2 of 3 runs): others took 90 % of its cores"),
+        ([QUIET, QUIET], "not busy"),
+        ([QUIET, None], ""),
+        ([None, BUSY], "busy machine (1 of 2 runs): others took 48 % of its cores"),
+    ],
+)
+def test_equal_runs_stay_one_result_whatever_the_machine_did(tmp_path, conditions, said):
+    for index, condition in enumerate(conditions):
+        write_run(tmp_path, "job", index, start=1000 * index, condition=condition)
+    (found,) = result_rows(table(tmp_path))
+    assert found.machine_condition == said
+    assert merged_labels([found]) == ("cpu", "demo", *([said] if said.startswith("busy") else []))
+
+
+@pytest.mark.parametrize("value", ["busy", 1, ["busy"], {"busy": "yes"}, {"busy": [1, None], "others_share": "much"}])
+def test_a_condition_of_another_form_says_nothing(tmp_path, value):
+    write(tmp_path / "result_0.txt", demo_log(condition=value))
+    (found,) = result_rows(table(tmp_path))
+    assert found.machine_condition in ("", "not busy")
+
+
+def test_busy_machines_of_several_results_are_one_label():
+    busy = [make_result(1, condition=None) for _ in range(2)]
+    for row, share in zip(busy, (48, 90), strict=True):
+        row.machine_condition = f"busy machine: others took {share} % of its cores"
+    assert merged_labels(busy) == ("demo", "busy machine")
+    assert merged_labels(busy[:1]) == ("demo", "busy machine: others took 48 % of its cores")
+
+
+# --- what a command is asked about --------------------------------------------------------------------------------------
+
+
+def test_nothing_to_show_is_one_line(tmp_path):
+    write_run(tmp_path / "a", "a", qualities=(0.1,))
+    write_run(tmp_path / "a", "b", log=False, status={"status": "running"})
+    write_run(tmp_path / "b", "a")
+    for arguments, words in [
+        (([],), "give a folder with runs (suite report logs/) or --published dgx1-article"),
+        (([tmp_path / "a"],), r"no run succeeded (1 of 2 did not, 1 of 2 has not ended); the reasons: suite report"),
+        (([], ["v9.9/Nobody/box"]), "--published v9.9/Nobody/box: no such published result; nearest:"),
+        (([tmp_path / "b"], [], "resnet5"), "--workload=resnet5: allowed: ncf"),
+    ]:
+        with pytest.raises(ValueError, match=r"^[^\n]*$") as caught:
+            measured(*arguments)
+        assert words in str(caught.value)
