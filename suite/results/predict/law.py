@@ -54,8 +54,7 @@ class Grid:
 
     def shape(self, row: Observation) -> Array:
         """log((1 + b_half / b) · n^p) for each pair."""
-        value: Array = np.log1p(self.b_half / row.batch_per_device) + self.exponent * math.log(row.devices)
-        return value
+        return np.asarray(np.log1p(self.b_half / row.batch_per_device) + self.exponent * math.log(row.devices))
 
 
 LAW = Grid.of(np.geomspace(0.1, 1000.0, 50), np.arange(0.0, 0.2001, 0.01))

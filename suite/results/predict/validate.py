@@ -75,14 +75,16 @@ class Validation:
         """The limits: those of errors, of intervals, and that no simpler rule is better in any workload."""
         row, small, _near, far, *_rest = PROTOCOLS
         medians, p90s = ((row, 0.045), (small, 0.06), (far, 0.09)), ((row, 0.18), (small, 0.22))
-        bars = [Bar(f"{name}: median error", self.error(name, "median_error"), 0.0, most) for name, most in medians]
-        bars += [Bar(f"{name}: 90th percentile", self.error(name, "p90_error"), 0.0, most) for name, most in p90s]
+        bars = [
+            Bar(f"{name}: median error", errors(under(self.held, name))["median_error"], 0.0, most)
+            for name, most in medians
+        ]
+        bars += [
+            Bar(f"{name}: 90th percentile", errors(under(self.held, name))["p90_error"], 0.0, most)
+            for name, most in p90s
+        ]
         bars += [Bar(f"{name}: share inside the interval", self.coverage(name), 0.88, 0.92) for name in (row, small)]
         return bars + [Bar(_RATIO.format(law), self._worst(law), 0.0, 1.0) for law in ("power", "linear")]
-
-    def error(self, protocol: str, figure: str) -> float:
-        """A figure of the law's `errors`."""
-        return float(errors(under(self.held, protocol))[figure])
 
     def _worst(self, law: str) -> float:
         """The largest ratio of the law's median error to that of a simpler rule."""
@@ -134,13 +136,8 @@ def validate(found: tuple[Sequence[Family], Mapping[str, int]] | None = None) ->
     families, left_out = found or published_families()
     later = [family for family in families if family[0].round not in CONSTANTS_UP_TO]
     fits = {name: Fit(of_workload(families, name)) for name in WORKLOADS if of_workload(families, name)}
-    return Validation(
-        families=families,
-        left_out=left_out,
-        held=held_out(families, families, LAWS),
-        later=held_out(later, of_rounds(families, CONSTANTS_UP_TO), LAWS),
-        constants={name: fit.constants for name, fit in fits.items()},
-    )
+    held, unseen = held_out(families, families, LAWS), held_out(later, of_rounds(families, CONSTANTS_UP_TO), LAWS)
+    return Validation(families, left_out, held, unseen, {name: fit.constants for name, fit in fits.items()})
 
 
 def held_out(families: Sequence[Family], fitted: Sequence[Family], laws: Mapping[str, Grid]) -> pd.DataFrame:

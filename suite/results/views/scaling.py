@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import rows
@@ -45,16 +45,8 @@ MEASURED, PREDICTION = "measured", "prediction"
 METHOD = "law of published rows: devices × time per epoch = c · (1 + b_half / b) · n^p"
 _SHOWN = (
     *("devices", "kind", "batch_size_global", "seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high"),
-    *(
-        "samples_per_second",
-        "training_samples_per_second",
-        "epochs",
-        "epochs_source",
-        "seconds",
-        "device_hours",
-        "cost",
-    ),
-    *("scaling_efficiency", "binds"),
+    *("samples_per_second", "training_samples_per_second", "epochs", "epochs_source", "seconds", "device_hours"),
+    *("cost", "scaling_efficiency", "binds"),
 )
 """Columns of a terminal's table; rates and times to target have the bounds of the time per epoch, which stand there alone."""
 _DOUBTFUL = 0.25
@@ -84,9 +76,7 @@ class Wanted:
             each = self.batch_per_device or nearest.batch_size_global / nearest.devices
             batch = float(self.batch_global or each * devices)
             if batch < devices:
-                raise ValueError(
-                    f"a batch of {batch:g} is less than a sample for each of {devices} devices; give a larger one"
-                )
+                raise ValueError(f"a batch of {batch:g} is less than a sample for each of {devices} devices; give more")
             chosen += [(devices, batch)] if (devices, batch) not in known else []
         return chosen
 
@@ -142,8 +132,7 @@ def forecasts(results: Sequence[Row], wanted: Wanted) -> list[Forecast]:
     if wanted.prices is not None:
         wanted.prices.refuse_unknown_names(results)
     groups = comparable(results)
-    made: list[Forecast] = []
-    reasons: list[str] = []
+    made, reasons = list[Forecast](), list[str]()
     for group, title in zip(groups, titles(groups, "gpus", "batch"), strict=True):
         try:
             made.append(forecast(group, wanted, title))
@@ -153,28 +142,22 @@ def forecasts(results: Sequence[Row], wanted: Wanted) -> list[Forecast]:
         more = f" (and {len(reasons) - 1} more families of runs)" if len(reasons) > 1 else ""
         raise ValueError(reasons[0] + more)
     if reasons:
-        last = made[-1]
         which = f"No prediction for {len(reasons)} more: {'; '.join(reasons[:3])}."
-        made[-1] = Forecast(last.title, last.how, last.table, (*last.notes, which), last.results)
+        made[-1] = replace(made[-1], notes=(*made[-1].notes, which))
     return made
 
 
 def comparable(results: Sequence[Row]) -> list[list[Row]]:
     """Results that one prediction may rest on, in order of devices. Raises ValueError if nothing is known of any."""
     known = [row for row in results if row.batch_size_global and (row.seconds_per_epoch or row.samples_per_second)]
+    if not known:
+        raise ValueError("a prediction needs runs with a known batch and a time per epoch or a rate; there are none")
     groups: dict[object, list[Row]] = {}
-    for row in known:
-        if row.devices:
-            groups.setdefault(family_key(row), []).append(row)
-    if known and not groups:
-        raise ValueError(
-            f"{known[0].workload}, {known[0].run}: the number of devices is not known, nothing to go on from"
-        )
+    for row in sorted((row for row in known if row.devices), key=lambda row: (row.devices, row.batch_size_global)):
+        groups.setdefault(family_key(row), []).append(row)
     if not groups:
-        raise ValueError(
-            "a prediction needs runs with a known batch and a time per epoch or a rate, and there are none"
-        )
-    return [sorted(group, key=lambda row: (row.devices, row.batch_size_global)) for group in groups.values()]
+        raise ValueError(f"{known[0].workload}, {known[0].run}: the number of devices is not known")
+    return list(groups.values())
 
 
 def forecast(results: Sequence[Row], wanted: Wanted, title: str = "") -> Forecast:
@@ -197,9 +180,8 @@ def forecast(results: Sequence[Row], wanted: Wanted, title: str = "") -> Forecas
         timed = price is not None and row["seconds"] is not None
         row["cost"] = cost_of(price or 0.0, row["devices"], row["seconds"]) if timed else None
     notes = [*known.notes(), *notes, *_epoch_notes(predicted)]
-    return Forecast(
-        title or titles([results])[0], how, frame_of(table_rows), tuple(dict.fromkeys(notes)), tuple(results)
-    )
+    title = title or titles([results])[0]
+    return Forecast(title, how, frame_of(table_rows), tuple(dict.fromkeys(notes)), tuple(results))
 
 
 @dataclass(frozen=True)
@@ -223,11 +205,9 @@ class _Known:
     def measured(self) -> list[dict[str, Any]]:
         """The fastest result of each device count and batch."""
         fastest: dict[tuple[int, int], Row] = {}
-        slowness = {
-            id(row): (self.seconds_per_epoch(row) or math.inf, -(row.samples_per_second or 0)) for row in self.results
-        }
-        for row in sorted(self.results, key=lambda row: slowness[id(row)]):
-            fastest.setdefault((row.devices, row.batch_size_global), row)
+        for row in sorted(self.results, key=lambda row: -(row.samples_per_second or 0)):
+            place = row.devices, row.batch_size_global
+            fastest[place] = min(fastest.get(place, row), row, key=lambda one: self.seconds_per_epoch(one) or math.inf)
         found = []
         for (devices, batch), row in sorted(fastest.items()):
             per_epoch, rate = _exactly(self.seconds_per_epoch(row)), _exactly(row.samples_per_second)
