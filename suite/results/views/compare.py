@@ -164,7 +164,7 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Row]) -> View:
     last, told = _convergence(judged, published)
     sections += [Section("Not compared", below=tuple(refused)), Section("Left out", below=tuple(left_out)), last]
     data = frame_of([dict.fromkeys(_COLUMNS) | line for line in (*lines, *told)], _COLUMNS)
-    shown = tuple(one for one in sections if one.below or (one.table is not None and len(one.table)))
+    shown = tuple(one for one in sections if one.above or one.below or (one.table is not None and len(one.table)))
     return View("Convergence" if theirs is None else "Comparison", shown, data, tuple(above))
 
 
@@ -190,7 +190,7 @@ def _candidates(row: Row, theirs: Side) -> list[Row] | str:
     found = [other for other in theirs.results if other.workload == row.workload]
     if not found:
         there = ", ".join(sorted({other.workload for other in theirs.results})) or "none"
-        return f"{theirs.name} has no result of {row.workload}; there are: {there}"
+        return clean(f"{theirs.name} has no result of {row.workload}; there are: {there}", 300)
     related = [other for other in found if _group(other) == _group(row)]
     if not related:
         return _NO_RELATION[_group(row) or _group(found[0])]
@@ -254,7 +254,7 @@ def _lines(row: Row, other: Row, ours: Side, theirs: Side) -> list[_Line]:
     """A line for each quantity: its ratio, or why there is none."""
     found, refused = ratio(other, row), dict[str, str]()
     for quantities, reason in _refusals(row, other):
-        refused = dict.fromkeys(quantities, reason) | refused
+        refused = dict.fromkeys(quantities, clean(reason, 300)) | refused
     rate = None if found.total is not None else found.intervals[1]
     ratios = dict(zip(_QUANTITIES, (found.total, found.throughput, found.efficiency, found.rate), strict=True))
     intervals = dict(zip(_QUANTITIES, (*found.intervals, rate), strict=True))
@@ -326,6 +326,8 @@ def _verdict(line: _Line, names: tuple[str, str], test: tuple[float, float] | No
         return f"{equal or both}; one run {'a side' if runs == (1, 1) else f'against {max(runs)}'} is too few to judge"
     if test is None:
         return f"{equal or both}; single runs are not known"
+    if equal and test[0] >= SIGNIFICANCE:
+        return equal
     ends = sorted(end if value >= 1 else 1 / end for end in (line.get("ratio_low"), line.get("ratio_high")) if end)
     between = f" (95 %: {ratio_text(ends[0])} to {ratio_text(ends[1])})" if ends else ""
     chance = f"run-to-run variation (p = {test[0]:.3f}, {runs[0]} against {runs[1]} runs)"
@@ -335,7 +337,7 @@ def _verdict(line: _Line, names: tuple[str, str], test: tuple[float, float] | No
     why = f"not more than {chance}" if test[0] >= SIGNIFICANCE else f"p = {test[0]:.3f}, but the interval includes 1"
     if test[1] >= SIGNIFICANCE:
         why = f"{runs[0]} against {runs[1]} runs are too few to judge (the smallest p that they allow: {test[1]:.2g})"
-    return f"{equal or f'no difference shown: {both}'}{between}; {why}"
+    return f"no difference shown: {both}{between}; {why}"
 
 
 def _said(side: Side, row: Row) -> str:
@@ -351,11 +353,9 @@ def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: 
     shown = {line["quantity"]: line for line in lines if line["kind"] == "ratio"}
     known, partly = _differing(row, other)
     group = _group(row)
-    above = [
-        f"Both sides: {_NO_RELATION[group]}." if group else "",
-        picked,
-        f"Verdict: {next(iter(shown.values()))['verdict']}.",
-    ]
+    above = [f"Both sides: {_NO_RELATION[group]}." if group else "", picked]
+    above += [clean(text, 300) for text in _caveats(row, other, said)]
+    above += [f"Verdict: {next(iter(shown.values()))['verdict']}."]
     above += [] if known else ["What differs: nothing that both sides say."]
     only = "; ".join(f"{label(name)} ({one} and {two})" for name, one, two in partly)
     first = Section(
@@ -364,7 +364,7 @@ def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: 
         table=frame_of(
             {"what differs": label(name), sides[0].name: one, sides[1].name: two} for name, one, two in known
         ),
-        below=(*([f"only one side says: {only}"] if only else []), *_caveats(row, other, said)),
+        below=(f"only one side says: {only}",) if only else (),
     )
     table = frame_of(
         {"quantity": name, "unit": line["unit"], sides[0].name: line["ours_value"], sides[1].name: line["theirs_value"]}
@@ -383,18 +383,18 @@ def _caveats(row: Row, other: Row, names: Sequence[str]) -> Iterator[str]:
     equal = same_targets(row.targets, other.targets, row.workload) if row.to_target and other.to_target else True
     if equal is None:
         without = names[1] if row.targets else names[0]
-        yield f"the target of {without} is not known: ratios of time and epochs hold only if it is the same"
+        yield f"The target of {without} is not known: ratios of time and epochs hold only if it is the same."
     if equal is False:
-        yield "different targets: the time per epoch is the speed of training, not of reaching a target"
+        yield "Different targets: the time per epoch is the speed of training, not of reaching a target."
     if run_keys(row.runs) & run_keys(other.runs):
-        yield "the same runs are on both sides"
+        yield "The same runs are on both sides."
     if "tpu" in (row.device_name + other.device_name).lower() and row.rules != other.rules:
-        yield "TPUs are counted in cores in v0.5 and in chips (two cores each) from v0.6 on"
-    told = [", ".join(labels(one)) for one in (row, other)]
-    yield from ([f"both: {told[0]}"] if told[0] and told[0] == told[1] else [])
-    for name, text, one in zip(names, told, (row, other), strict=True):
-        notes = (text if told[0] != told[1] else "", *one.score_notes, one.note)
-        yield from (f"{name}: {note}" for note in notes if note)
+        yield "TPUs are counted in cores in v0.5 and in chips (two cores each) from v0.6 on."
+    if labels(row) and labels(row) == labels(other):
+        yield f"Both: {', '.join(labels(row))}."
+    for name, one in zip(names, (row, other), strict=True):
+        own = (*(labels(one) if labels(row) != labels(other) else ()), *one.score_notes, one.note)
+        yield from [f"{name}: {'; '.join(filter(None, own))}."] if any(own) else []
 
 
 def _by_reason(refused: Iterable[tuple[str, str]], prefix: str = "") -> list[str]:
@@ -412,9 +412,10 @@ def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Secti
         name, point = f"{side.name}: {side.described(one.row)}", one.reference
         line = {"kind": "convergence", "workload": one.row.workload, "devices": one.row.devices, "ours": name}
         line |= {"quantity": EPOCHS, "unit": "epochs", "ours_value": one.epochs, "runs_ours": len(one.row.runs)}
+        reason = clean(one.reason, 300)
         if point is None:
-            missing.append((one.reason, side.name if _group(one.row) else name))
-            lines.append(line | {"verdict": f"not judged: {one.reason}"})
+            missing.append((reason, side.name if _group(one.row) else name))
+            lines.append(line | {"verdict": f"not judged: {reason}"})
             continue
         line |= {"theirs": "; ".join(point.sources), "theirs_value": point.mean, "runs_theirs": point.runs}
         lines.append(line | {"verdict": one.verdict})
@@ -422,7 +423,7 @@ def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Secti
         limits = {"fewest": one.fewest_acceptable, "most": one.most_expected, "verdict": one.verdict}
         table.append(row | {"published runs": point.runs} | limits)
         more = f" and {len(point.sources) - 5} more" if len(point.sources) > 5 else ""
-        notes = [one.reason, *one.notes, f"published runs: {', '.join(point.sources[:5])}{more}"]
+        notes = [reason, *one.notes, f"published runs: {', '.join(point.sources[:5])}{more}"]
         below.append(f"{name}: {'; '.join(filter(None, notes))}")
     below += _by_reason(missing, "not judged: ")
     title = "Convergence: epochs to target against published runs"

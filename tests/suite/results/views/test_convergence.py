@@ -142,12 +142,6 @@ def test_inside_slower_and_suspiciously_fast():
     assert words == {-8: FAST, 0: INSIDE, 8: SLOWER}
 
 
-def test_the_slower_limit_is_as_far_as_the_faster_one():
-    point = reference_point(256, [10, 11, 12, 13, 14, 12, 12, 11, 13, 12])
-    found = judge(ours("resnet50", [12] * 5, 256), [12] * 5, point)
-    assert found.most_expected - point.mean == pytest.approx(point.mean - found.fewest_acceptable)
-
-
 def test_own_round_comes_first_and_then_the_family():
     found = judged(ours("maskrcnn", [14] * 5, 48, "v0.7/NVIDIA/dgx1_ngc20.06_pytorch"))
     assert {name.split("/")[0] for name in found.reference.sources} == {"v0.7"}
@@ -180,11 +174,6 @@ def test_tokens_and_sentence_pairs_never_meet():
     assert {one.split("/")[1] for one in found.reference.sources} == {"Google"}
 
 
-def test_published_runs_are_not_held_against_themselves():
-    found = judged(result("v0.6/NVIDIA/dgx1_ngc19.05_mxnet", "resnet50"))
-    assert found.reference is None or not [one for one in found.reference.sources if "dgx1_ngc19.05" in one]
-
-
 def test_a_log_submitted_twice_counts_once():
     pool = [one for one in published_results() if one.workload == "resnet50" and one.round in ("v2.1", "v3.0")]
     runs = {(run.start_ms, run.seconds) for one in pool for run in one.runs if run.epochs is not None}
@@ -194,6 +183,8 @@ def test_a_log_submitted_twice_counts_once():
 def test_demo_unknown_and_fixed_length_are_not_judged():
     demo = judged(ours("resnet50", [1] * 5, 1664, profile="demo", labels=("demo",)))
     assert (demo.verdict, demo.reason) == (NOT_JUDGED, "demo target has no relation to MLPerf")
+    own = judged(result("v0.6/NVIDIA/dgx1_ngc19.05_mxnet", "resnet50"))  # is not held against itself
+    assert own.reference is None or not [one for one in own.reference.sources if "dgx1_ngc19.05" in one]
     assert judged(ours("resnet50", [1] * 5, None)).reason == "the global batch is not known"
     assert convergence([ours("resnet50", [1] * 5, 1664, to_target=False)], published_results()) == []
     run = SimpleNamespace(seconds=1.0, epochs=None, start_ms=None)
