@@ -8,8 +8,9 @@ Results, tables, comparisons, advice, studies, predictions and packages all ask 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import Any
 
 from suite.results.logs.record import RunSettings
@@ -159,6 +160,24 @@ def _usual(values: Sequence[str]) -> str | None:
     """The value that several rows have and more than any other; None without one."""
     counted = Counter(values).most_common(2)
     return counted[0][0] if counted[0][1] > max(1, counted[-1][1] if len(counted) > 1 else 1) else None
+
+
+def told_apart(
+    rows: Sequence[Row], look: Sequence[Hashable], shown: Sequence[str] = (), fewest: bool = False
+) -> list[str]:
+    """For each row in what it differs from those with an equal `look`, the columns `shown` aside: tables have those.
+
+    `fewest`: in no more words than are needed."""
+    alike: dict[Hashable, list[int]] = {}
+    for place, one in enumerate(look):
+        alike.setdefault(one, []).append(place)
+    words = [""] * len(rows)
+    for places in alike.values():
+        blank = {name: getattr(rows[places[0]], name) for name in shown}
+        members = [SimpleNamespace(**{**vars(rows[place]), **blank}) for place in places]
+        for place, text in zip(places, own_words(members, fewest=fewest), strict=True):
+            words[place] = text
+    return words
 
 
 def differences_text(one: Row, other: Row, *aside: str) -> str:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.results.fits import LinkFit, fit_link
-from suite.results.identity import Row
+from suite.results.identity import Row, told_apart
 from suite.results.logs.all_reduce import algorithm_bandwidth, bus_bandwidth, shown_link
 from suite.results.scores import labels, shared_labels
 from suite.results.text import clean, figure_text
-from suite.results.views.overview import told_apart
 from suite.results.views.section import Section, frame_of, without_empty
 
 TITLE = "All-reduce"

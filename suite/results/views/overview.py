@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-from suite.results.identity import Row, label, own_words
+from suite.results.identity import Row, label, told_apart
 from suite.results.names import accelerator_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
@@ -95,24 +94,6 @@ def series_by(results: Iterable[Row], place: Callable[[Row], Hashable]) -> dict[
     for chain in (chain for family in families(results) for chain in chains(family)):
         found.setdefault(place(chain[0]), []).append(chain)
     return found
-
-
-def told_apart(
-    rows: Sequence[Row], look: Sequence[Hashable], shown: Sequence[str] = (), fewest: bool = False
-) -> list[str]:
-    """For each row in what it differs from those with an equal `look`, the columns `shown` aside: tables have those.
-
-    `fewest`: in no more words than are needed."""
-    alike: dict[Hashable, list[int]] = {}
-    for place, one in enumerate(look):
-        alike.setdefault(one, []).append(place)
-    words = [""] * len(rows)
-    for places in alike.values():
-        blank = {name: getattr(rows[places[0]], name) for name in shown}
-        members = [SimpleNamespace(**{**vars(rows[place]), **blank}) for place in places]
-        for place, text in zip(places, own_words(members, fewest=fewest), strict=True):
-            words[place] = text
-    return words
 
 
 def _names(row: Row) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import rows
-from suite.results.identity import HYPERPARAMETERS, Row, facts, label, value_text
+from suite.results.identity import HYPERPARAMETERS, Row, facts, label, told_apart, value_text
 from suite.results.logs.record import RunSettings
 from suite.results.names import WORKLOAD_TITLES, workload_name
 from suite.results.price import Prices
@@ -16,7 +17,7 @@ from suite.results.targets import targets_text
 from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
 from suite.results.views.all_reduce import all_reduce_section
 from suite.results.views.baseline import Baseline, baseline_section
-from suite.results.views.overview import PROFILES, chosen, division, hardness, overview, place_of, series_by, told_apart
+from suite.results.views.overview import PROFILES, chosen, division, hardness, overview, place_of, series_by
 from suite.results.views.section import Section, View, frame_of, without_empty
 from suite.results.views.study import sections as studies
 
@@ -28,17 +29,13 @@ NOTICES: Mapping[str, str] = {
     "synthetic": "Synthetic data: throughput only, no MLPerf result.",
     "": "Logs of other programs.",
 }
-_OF_FRAMEWORK = ("framework_version", "thread_waiting", "linear")
-"""What follows from the framework: a column only where the rows of one framework differ in it."""
-_OF_OTHERS = ("system", "round")
-_SETTINGS = (
-    *("device_name", "cores_per_device", "threads_per_device", "batch_rule", "batch_size_global"),
-    *("lr_scaling", "precision", "link", "hyperparameter_set", "rules", "clock", "stop", "max_epochs", "dataset"),
-    *("timing_warmup_steps", "timing_each", "straggler_ms", "variant", "data_fingerprint", "targets"),
+_SHOWN_ELSEWHERE = (
+    *("profile", "workload", "framework", "device", "devices", "nodes", "mode", "update", "labels", "deviations"),
+    *("folder", "submitter", "division", "hyperparameter_set"),
 )
-"""What, with the two above, gets a column where the rows of a table differ in it, and else a place above the table."""
-_UNITS = ("batch_unit", "sample_unit")
-"""Above alone."""
+"""In titles, in columns that every table has, in notes; or needed only where nothing else tells two rows apart."""
+_NO_COLUMN = ("linear", "thread_waiting", "batch_unit", "sample_unit")
+"""What follows from the framework or the workload: named above a table, where its rows agree."""
 _MOST_FILES, _MOST_PROBLEMS = 30, 5
 
 
@@ -55,7 +52,7 @@ def report(runs: pd.DataFrame, prices: Prices | None = None, against: Baseline |
     sections = [*overview(trained, prices), *studies(runs, prices), all_reduce_section(results)]
     sections += [baseline_section(trained, against)] if against is not None else []
     for table, title in zip(tables, titles(tables), strict=True):
-        sections.append(results_section(table, prices, title, _changed(table, tables)))
+        sections.append(results_section(table, prices, title, tables))
     for title, found in (("Runs without success", failures(runs)), ("Runs that have not ended", not_ended(runs))):
         sections += [Section(title, table=found)] if len(found) else []
     sections += [_copies(runs), _problems(runs)]
@@ -76,7 +73,7 @@ def data(results: Sequence[Row], prices: Prices | None = None) -> pd.DataFrame:
 
 def _ratio_columns(one: Ratio | None) -> dict[str, Any]:
     return {
-        "speedup": one and one.total,
+        "speedup": one and one.value,
         "throughput": one and one.throughput,
         "efficiency": one and one.efficiency,
         "baseline_devices": one and one.before.devices,
@@ -119,31 +116,16 @@ def _title(table: Sequence[Row]) -> str:
     return f"{title}, asynchronous updates" if row.update == "async" else title
 
 
-def _changed(table: Sequence[Row], tables: Sequence[Sequence[Row]]) -> list[str]:
-    """Hyperparameters in which all rows of a table agree, but not those of all tables of its workload and profile."""
-
-    def names(found: Sequence[Row]) -> set[str]:
-        every = [facts(row) for row in found if row.hyperparameters]
-        keys = {name for one in every for name in one if name.startswith(HYPERPARAMETERS)}
-        return {name for name in keys if len({repr(one.get(name)) for one in every}) > 1}
-
-    first = table[0]
-    kin = [row for one in tables for row in one if (row.workload, row.profile) == (first.workload, first.profile)]
-    return sorted(names(kin) - names(table)) if first.profile else []
-
-
 def results_section(
-    table: Sequence[Row], prices: Prices | None = None, title: str = "", changed: Sequence[str] = ()
+    table: Sequence[Row], prices: Prices | None = None, title: str = "", tables: Sequence[Sequence[Row]] = ()
 ) -> Section:
-    """One table of results that stand `together`; `changed`: hyperparameters to name above it, since other tables differ."""
-    varying = _varying(table)
+    """One table of results that stand `together`; `tables`: those of the document, whose other hyperparameters are told."""
+    varying, above = _fields(table, [row for one in tables for row in one if _kind(row) == _kind(table[0])])
     visible = (
         varying if not table[0].profile else ()
     )  # logs of others differ in too much to say more than what is needed
     look = [(row.framework, *(repr(getattr(row, name)) for name in visible)) for row in table]
-    words = told_apart(
-        table, look, (*varying, *_OF_FRAMEWORK, "batch_rule", "labels", "deviations", "devices", "nodes")
-    )
+    words = told_apart(table, look, (*varying, "batch_rule", "labels", "deviations", "devices", "nodes"))
     over, shared = speedups(table, intervals=True), shared_labels(table)
     notes = [_notes(row, table, shared) for row in table]
     of_all = [text for text in notes[0] if len(table) > 1 and all(text in texts for texts in notes)]
@@ -152,7 +134,7 @@ def results_section(
             **_names(row, varying, text),
             **_measured(row),
             "cost": None if prices is None else prices.cost(row),
-            **_scaling(over.get(id(row)), row),
+            **{name: _ratio_columns(over.get(id(row)))[name] for name in (_PARTS if row.to_target else _PARTS[:1])},
             "notes": tuple(note for note in said if note not in of_all),
         }
         for row, text, said in zip(table, words, notes, strict=True)
@@ -161,25 +143,45 @@ def results_section(
     names = [name for name in cells[0] if name in shown and list(cells[0]).index(name) < list(cells[0]).index("runs")]
     alike = len({(row.system, row.framework, place(row)) for row in table}) < len(table)
     keys = len(names) if alike else names.index("devices") + 1 + ("nodes" in names)
-    above = [*_constants(table, varying, changed), *([f"labels {', '.join(shared)}"] if shared else [])]
+    above += [f"labels {', '.join(shared)}"] if shared else []
     below = [*of_all, *_sentences(table), *([_COST] if "cost" in shown else []), *_verdicts(table, over)]
     notice = NOTICES.get(table[0].profile, "")
     return Section(title or _title(table), (notice, " · ".join(above)), shown, below=tuple(below), keys=keys)
 
 
+_PARTS = ("speedup", "throughput", "efficiency")
 _COST = "cost of one result = devices × hours to target × price of a device for an hour."
 
 
-def _varying(table: Sequence[Row]) -> list[str]:
-    """Fields that need a column of their own."""
+def _kind(row: Row) -> tuple[str, str]:
+    return row.workload, row.profile
 
-    def values(name: str, *others: str) -> int:
-        return len({tuple(repr(getattr(row, one)) for one in (name, *others)) for row in table})
 
-    found = [name for name in (*_OF_OTHERS, *_SETTINGS) if values(name) > 1]
-    found += [name for name in _OF_FRAMEWORK if values(name, "framework") > values("framework")]
-    told = values("batch_size_global", "batch_rule") == values("batch_size_global")
-    return [name for name in found if not (told and name == "batch_rule") and (table[0].profile or name != "rules")]
+def _fields(table: Sequence[Row], kin: Sequence[Row]) -> tuple[list[str], list[str]]:
+    """(fields that need a column, texts of what all rows agree in: what is unusual, and the hyperparameters of which `kin`
+    has others)."""
+    own, every = [facts(row) for row in table], [facts(row) for row in kin if row.hyperparameters]
+    usual = vars(RunSettings()) | {"sample_unit": "samples", "batch_unit": "samples"}
+
+    def values(found: Sequence[Mapping[str, Any]], *names: str) -> int:
+        return len({tuple(repr(one.get(name)) for name in names) for one in found})
+
+    columns, texts = [], []
+    told = values(own, "batch_size_global", "batch_rule") == values(own, "batch_size_global")
+    for name, value in own[0].items():
+        logged = name.startswith(HYPERPARAMETERS)
+        named = table[0].profile and values(every, name) > 1 if logged else value and value != usual.get(name)
+        if values(own, name) == 1:
+            unsaid = name in (*_SHOWN_ELSEWHERE, "system") or (name == "round" and table[0].profile)
+            texts += [f"{label(name)} {value_text(name, value, table[0])}"] if named and not unsaid else []
+        elif logged and table[0].profile:
+            most = Counter(repr(one.get(name)) for one in own if name in one).most_common(1)[0][0]
+            shown = next(value_text(name, one[name]) for one in own if repr(one.get(name)) == most)
+            texts.append(f"{label(name)} {shown} but where a row differs")
+        elif not logged and name not in (*_SHOWN_ELSEWHERE, *_NO_COLUMN, *(("batch_rule",) if told else ())):
+            columns.append(name)
+    leaves = [text for text in table[0].deviations if all(text in row.deviations for row in table)]
+    return columns, texts + ([f"leaves the closed rules: {clean('; '.join(leaves), 4000)}"] if leaves else [])
 
 
 def _names(row: Row, varying: Sequence[str], words: str) -> dict[str, Any]:
@@ -202,13 +204,6 @@ def _measured(row: Row) -> dict[str, Any]:
     }
 
 
-def _scaling(one: Ratio | None, row: Row) -> dict[str, Any]:
-    found = _ratio_columns(one)
-    if not row.to_target:
-        return {"speedup": found["throughput"]}
-    return {name: found[name] for name in ("speedup", "throughput", "efficiency")}
-
-
 def _mean(row: Row) -> str:
     several = row.to_target and row.runs_successful > 1
     return f"{row.score_method} of {row.runs_retained} of {row.runs_successful} runs" if several else ""
@@ -220,31 +215,6 @@ def _notes(row: Row, table: Sequence[Row], shared: Sequence[str]) -> list[str]:
     common = set.intersection(*(set(one.deviations) for one in table))
     own += [f"leaves the closed rules: {text}" for text in row.deviations if text not in common]
     return [text for text in (*own, *row.score_notes, _mean(row), row.note) if text]
-
-
-def _constants(table: Sequence[Row], varying: Sequence[str], changed: Sequence[str]) -> list[str]:
-    """What all rows agree in, as `name value` texts; what has its usual value and says nothing is left out."""
-    row, usual = table[0], vars(RunSettings()) | {"sample_unit": "samples", "batch_unit": "samples"}
-    names = (
-        [*_SETTINGS, *_UNITS] if row.profile else [name for name in ("round", *_SETTINGS, *_UNITS) if name != "rules"]
-    )
-    names = [name for name in names if name not in varying and getattr(row, name) != usual.get(name)]
-    names = [name for name in names if all(getattr(one, name) == getattr(row, name) for one in table)]
-    values = {name: getattr(row, name) for name in names} | {name: facts(row).get(name) for name in changed}
-    texts = [f"{label(name)} {value_text(name, value, row)}" for name, value in values.items() if value]
-    leaves = [text for text in row.deviations if all(text in one.deviations for one in table)]
-    texts += [f"leaves the closed rules: {clean('; '.join(leaves), 4000)}"] if leaves else []
-    return [*_frameworks(table, varying), *texts]
-
-
-def _frameworks(table: Sequence[Row], varying: Sequence[str]) -> list[str]:
-    """`pytorch 2.11.0, linear onednn` for each framework."""
-    found = {}
-    for row in table:
-        known = [name for name in _OF_FRAMEWORK if name not in varying and getattr(row, name)]
-        texts = [("" if name == _OF_FRAMEWORK[0] else f", {label(name)}") + f" {getattr(row, name)}" for name in known]
-        found[row.framework] = clean(row.framework + "".join(texts))
-    return [text for text in found.values() if text]
 
 
 def _sentences(table: Sequence[Row]) -> list[str]:

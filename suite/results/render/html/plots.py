@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from suite.results.identity import Row
+from suite.results.identity import Row, told_apart
 from suite.results.text import clean, devices_text
-from suite.results.views.overview import told_apart
 
 # --- the look -----------------------------------------------------------------------------------------------------------
 
