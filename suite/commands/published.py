@@ -40,13 +40,14 @@ def run(args: argparse.Namespace) -> int:
 
     check_output(args)
     filters = {name: getattr(args, name) for name in OPTIONS["results"]}
-    if args.html is None:
-        write(published_list(args.kind, filters, prices(args)), args)
-        return 0
-    if args.kind != "results" or args.format != "markdown":
+    if args.html is not None and (args.kind != "results" or args.format != "markdown"):
         raise ValueError("--html is a page of results: leave out --kind and --format")
-    from suite.results.render.html.published_page import write_published_html
+    view = published_list(args.kind, filters, prices(args))
+    if args.html is None:
+        write(view, args)
+        return 0
+    from suite.results.render.html.page import write_published_html  # matplotlib: only here
 
-    write_published_html(args.html, filters, prices(args))
+    write_published_html(view, args.html)
     print(args.html)
     return 0

@@ -36,7 +36,7 @@ _LETTER = 0.58
 _LEADER = {"arrowstyle": "-", "linewidth": 0.5, "alpha": 0.6, "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5)}
 """Line from the end of a curve to its label."""
 _LABEL_LETTERS = 26
-"""Letters of a line of a label beside the axes; a label has two lines at most."""
+"""Letters of a line of a label beside the axes; a label has three lines at most."""
 _MOST_LABELS = 30
 """Labels beside one pair of axes; more curves are counted below."""
 _STEPS = (1, 2, 5, 10)
@@ -184,8 +184,8 @@ def _new_axes(
 
 
 def _short_labels(series: Sequence[plots.Series]) -> list[plots.Series]:
-    """The series with labels of two lines, for which there is room beside the axes, and which still differ."""
-    labels = shortened([one.label for one in series], 2 * _LABEL_LETTERS - 4)
+    """The series with labels of few lines, for which there is room beside the axes, and which still differ."""
+    labels = shortened([one.label for one in series], 3 * _LABEL_LETTERS - 8)
     lines = ["\n".join(textwrap.wrap(label, _LABEL_LETTERS)) or label for label in labels]
     return [replace(one, label=label) for one, label in zip(series, lines, strict=True)]
 
@@ -196,7 +196,8 @@ def _short_labels(series: Sequence[plots.Series]) -> list[plots.Series]:
 def _plot(axes: Axes, series: plots.Series) -> None:
     """All paths of a series as one line with gaps, so that a hundred runs are one element of the SVG."""
     points = [point for path in series.paths for point in (*path, (math.nan, math.nan))]
-    longest, many = max(len(path) for path in series.paths), len(series.paths) > 3
+    longest = max(len(path) for path in series.paths)
+    many = len(series.paths) > 3 and longest > 1
     axes.plot(
         *zip(*points, strict=True),
         color=series.colour,

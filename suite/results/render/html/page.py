@@ -81,20 +81,22 @@ def write_html(
     _write(out, page)
 
 
-def write_published_html(results: Sequence[Row], out: Path, prices: Prices | None = None) -> None:
-    """Published results as the new file `out`: kinds of accelerator first, a figure for each workload, every system.
+def write_published_html(view: View, out: Path) -> None:
+    """A list of published results as the new file `out`: the overview, a figure for each workload, every column.
 
     Raises ValueError as `write_html`.
     """
     refuse_unwritable(out)
-    tables = report.together(results)
-    every = (report.results_section(one, prices, name) for one, name in zip(tables, report.titles(tables), strict=True))
-    found = _blocks([*published_overview(results, prices), *every])
+    every = Section("All results with every column", table=without_empty(view.data), keys=3)
+    blocks, results = _blocks([*view.sections[:-1], every]), list(rows(view.data))
     figures = _drawn(workload_charts(results))
-    found.insert(min(1, len(found)), _block(Section("Time to target over accelerators"), "points", figures))
+    blocks.insert(min(1, len(blocks)), _block(Section("Time to target over accelerators"), "points", figures))
     rounds, submitters = sorted({row.round for row in results}), len({row.submitter for row in results})
     about = [_count(len(results), "result"), ", ".join(rounds), _count(submitters, "submitter")]
-    _write(out, _render(title="Published results", about=about, blocks=found))
+    _write(
+        out,
+        _render(title=view.title, about=about, blocks=blocks, download=_download(view), command="suite published list"),
+    )
 
 
 def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
@@ -133,7 +135,7 @@ def _render(**context: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters["line"] = lambda text: clean(str(text), 4000)
-    usual = {"top": [], "cards": [], "runs": [], "runs_left_out": 0, "download": None, "undrawn": 0}
+    usual = {"top": [], "cards": [], "runs": [], "runs_left_out": 0, "undrawn": 0, "command": "suite report"}
     page = environment.get_template("page.html.j2")
     return page.render(usual | context, version=__version__, not_verified=NOT_VERIFIED)
 
@@ -287,7 +289,7 @@ def _listed(row: Row, whose: str, notes: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def _download(view: View) -> dict[str, Any]:
-    """The table of results as CSV, the bytes of `suite report --format csv`, as a link that needs no network."""
+    """The data of the view as CSV, the bytes of `--format csv`, as a link that needs no network."""
     content = str(document(view, "csv")).encode()
     link = f"data:text/csv;charset=utf-8;base64,{base64.b64encode(content).decode()}"
     return {"link": Markup(link) if len(content) <= MAX_DATA_BYTES else None, "bytes": len(content)}

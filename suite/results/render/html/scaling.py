@@ -8,7 +8,7 @@ from pathlib import Path
 
 from suite.results.columns import rows
 from suite.results.identity import Row
-from suite.results.names import WORKLOAD_TITLES, framework_name
+from suite.results.names import WORKLOAD_TITLES
 from suite.results.published import ARTICLE
 from suite.results.render.html import plots
 from suite.results.render.html.figures import write_figures
@@ -21,7 +21,6 @@ MAX_TOGETHER = 6
 """Curves of all workloads in one figure: more would tangle."""
 _MAX_CURVES = 12
 """Curves of ours, and as many published ones, of one figure."""
-_OTHERS = "other frameworks"
 
 
 # --- ours, and published ones beside them -------------------------------------------------------------------------------
@@ -101,17 +100,18 @@ def _nearest(beside: Sequence[Sequence[Row]], mine: Sequence[Sequence[Row]]) -> 
 
 
 def _names(firsts: Sequence[Row], several: bool) -> list[str]:
-    """A different name for each curve: framework, of others who submitted it; then in what else they differ."""
+    """A different name for each curve: frameworks, of others who submitted it; then in what else they differ."""
+    rounds, frameworks = ({getattr(row, name) for row in firsts} for name in ("round", "framework"))
     names = []
     for row in firsts:
-        who = row.framework if row.profile else "DGX-1 article" if row.round == ARTICLE else _whose(row, firsts)
+        round_text = row.round if len(rounds) > 1 else ""
+        whose = (
+            "DGX-1 article" if row.round == ARTICLE else " ".join(filter(None, (round_text, row.submitter, row.system)))
+        )
+        who = whose if not row.profile else row.framework if len(frameworks) > 1 else ""
         names.append(clean(", ".join(filter(None, (row.workload if several else "", who))), 200))
-    return plots.distinct(names, firsts, ("devices", "nodes"))
-
-
-def _whose(row: Row, firsts: Sequence[Row]) -> str:
-    rounds = {other.round for other in firsts if not other.profile}
-    return " ".join(filter(None, (row.round if len(rounds) > 1 else "", row.submitter, row.system)))
+    named = zip(plots.distinct(names, firsts, ("devices", "nodes")), firsts, strict=True)
+    return [name or row.framework for name, row in named]
 
 
 def write_scaling_figures(results: Sequence[Row], folder: Path) -> None:
@@ -122,29 +122,27 @@ def write_scaling_figures(results: Sequence[Row], folder: Path) -> None:
 # --- published results alone --------------------------------------------------------------------------------------------
 
 
-def workload_charts(results: Sequence[Row]) -> list[plots.Chart]:
-    """Time to target against accelerators as points, one chart for each workload, one colour for each framework."""
-    slots, charts = plots.framework_slots(()), []
-    for workload in dict.fromkeys(row.workload for row in results):
-        members = [row for row in results if row.workload == workload and row.devices and row.to_target and row.seconds]
+def workload_charts(results: Iterable[Row]) -> list[plots.Chart]:
+    """Time to target against accelerators as points, one chart for each workload, one colour for each framework.
+
+    `results`: rows with the columns of logs/published/results.csv.
+    """
+    slots, charts, found = plots.framework_slots(()), [], list(results)
+    for workload in dict.fromkeys(row.benchmark for row in found):
+        members = [row for row in found if row.benchmark == workload and row.chips and row.minutes]
         points: dict[str, list[plots.Points]] = {}
-        for row in sorted(members, key=lambda row: (row.devices, row.seconds)):
-            points.setdefault(_framework(row), []).append(((float(row.devices), row.seconds / 60),))
+        for row in sorted(members, key=lambda row: (row.chips, row.minutes)):
+            name = row.framework if row.framework in slots else "other frameworks"
+            points.setdefault(name, []).append(((float(row.chips), row.minutes),))
         series = tuple(
-            plots.Series(name, slots.get(name, plots.OTHER_SLOT), tuple(found), style=slots.get(name, len(slots)))
-            for name, found in sorted(points.items())
+            plots.Series(name, slots.get(name, plots.OTHER_SLOT), tuple(paths), style=slots.get(name, len(slots)))
+            for name, paths in sorted(points.items())
         )
         if len(members) > 1:
             title, axes = WORKLOAD_TITLES.get(workload, clean(workload, 40)), ("accelerators", "minutes to target")
             stem = plots.file_name("00", workload)
             charts.append(plots.Chart(stem, title, ("published",), *axes, series, kind="powers"))
     return charts
-
-
-def _framework(row: Row) -> str:
-    """`pytorch`, `tensorflow` or `mxnet`; others, and descriptions of several, are one group."""
-    name = framework_name(row.framework, row.system)
-    return name if name in ("pytorch", "tensorflow", "mxnet") else _OTHERS
 
 
 # --- predictions --------------------------------------------------------------------------------------------------------
