@@ -2,7 +2,7 @@
 
 import pytest
 
-from suite.results.predict.step import BACKWARD_SHARE, StepCost, fit_overlap, fit_step, step_time
+from suite.results.predict.step import BACKWARD_SHARE, StepCost, fit_step, step_time
 from suite.results.predict.systems import Link, System, Traffic, find_system, systems
 from suite.results.published import csv_rows
 from workloads.api import GradientTraffic
@@ -31,7 +31,7 @@ def printed(source, model, metric, batch=None, chips=None):
 
 
 KERAS = "article: Keras and TensorFlow on DGX-1"
-CIFAR, LARGE = "LittleCNN (CIFAR-10, 32x32)", "LittleCNN (synthetic 224x224)"
+CIFAR = "LittleCNN (CIFAR-10, 32x32)"
 
 
 def test_batch_sizes_of_the_keras_article():
@@ -43,18 +43,6 @@ def test_batch_sizes_of_the_keras_article():
     assert speedup == pytest.approx(3.07, abs=0.005)
     assert speedup == pytest.approx(printed(KERAS, CIFAR, "training speedup"), rel=0.1)
     assert 2048 / cost.seconds(2048) == pytest.approx(27_700, rel=1e-3)
-
-
-def test_large_images_of_the_keras_article():
-    """1.3 from 16 to 64 and 442 images/s at 32 give t0 = 13.2 ms and 1.85 ms an image."""
-    gain, rate = printed(KERAS, LARGE, "training speedup"), printed(KERAS, LARGE, "training throughput", "32")
-    per_sample = (
-        32 / rate / (32 + (64 * gain - 64) / (4 - gain))
-    )  # 4·t(16) = gain·t(64), so t0 = c·(64·gain - 64)/(4 - gain)
-    cost = StepCost(32 / rate - 32 * per_sample, per_sample)
-    assert cost.fixed_seconds == pytest.approx(13.2e-3, abs=5e-5)
-    assert cost.seconds_per_sample == pytest.approx(1.85e-3, abs=5e-6)
-    assert fit_step([(b, cost.seconds(b)) for b in (16, 64)]).fixed_seconds == pytest.approx(cost.fixed_seconds)
 
 
 def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
@@ -124,18 +112,6 @@ def test_table_1_of_the_nvlink_article():
     assert slow / fast == pytest.approx(3.9, abs=0.01)
 
 
-def test_four_gpus_of_the_p100_article():
-    """19.7 over 5.3: 3.72 on four devices, 0.93 each."""
-    source = "article: Tesla P100 servers"
-    one, four = (printed(source, "GoogleNet", "training speedup over CPU server", chips=chips) for chips in ("1", "4"))
-    assert four / one == pytest.approx(3.72, abs=0.005)
-    assert four / one / 4 == pytest.approx(0.93, abs=0.005)
-    cost, gradients = StepCost(0.0, 1.0 / 128), GradientTraffic(6_998_552 * 4)
-    explained = step_time(cost, 128, 4, gradients, ring(gradients.size_bytes * 1.5 / 0.0753 / GB), overlap=0.0)
-    assert 4 / explained.seconds == pytest.approx(four / one, abs=0.005)
-    assert explained.exposed / explained.seconds == pytest.approx(0.07, abs=0.001)
-
-
 def test_larger_minibatches_that_cost_more_for_each_sample_are_named():
     """The GTX 1080 article: 899.86 ms for 128 images, 59.3 ms (printed: almost 60) more than twice 420.28."""
     source = "article: GTX 1080"
@@ -173,12 +149,6 @@ def test_what_the_backward_pass_hides_is_not_paid():
     assert step_time(StepCost(1.0, 1e-3), 1, 8, gradients, ring(130), 0.5).binds == "fixed cost"
     assert step_time(cost, 1, 8, GradientTraffic(8.0), ring(10, 1e-3), 0.5).binds == "latency"
     assert step_time(cost, 1, 4096, gradients, systems()["pcie"], 0.5).binds == "bandwidth between nodes"
-
-
-def test_overlap_is_recovered():
-    cost, gradients, system = StepCost(1e-3, 1e-3), GradientTraffic(1e9), ring(10)
-    measured = [(n, b, step_time(cost, b, n, gradients, system, 0.37).seconds) for n, b in ((2, 64), (8, 64), (8, 80))]
-    assert fit_overlap(cost, gradients, system, measured) == pytest.approx(0.37)
 
 
 def test_step_cost_is_recovered_and_needs_two_batches():
