@@ -31,8 +31,7 @@ def test_the_files_figures_are_listed_all_and_unchanged():
             (row["round"], row["submitter"], row["system"], row["benchmark"]): row for row in csv.DictReader(stream)
         }
     listed = [row for row in found() if row.round != "dgx1-article"]
-    assert len(listed) == len(printed) >= 445
-    assert len(found()) == len(published_results()) == len(printed) + 18
+    assert len(listed) == len(printed) == len(published_results()) - 18 >= 445
     for row in listed:
         text = printed[row.round, row.submitter, row.system, row.benchmark]
         assert row.minutes == pytest.approx(float(text["minutes"]), abs=2e-6)
@@ -54,26 +53,18 @@ def test_filters_go_together_without_regard_to_case():
     assert found(system="Xeon")  # stands in the description alone
 
 
-@pytest.mark.parametrize(
-    ("chips", "allowed"), [("8", {8}), ("0", {0}), ("1,4,8", {1, 4, 8}), ("1-16,2048", {*range(1, 17), 2048})]
-)
+@pytest.mark.parametrize(("chips", "allowed"), [("0", {0}), ("1,4,8", {1, 4, 8}), ("1-16,2048", {*range(1, 17), 2048})])
 def test_chips(chips, allowed):
-    assert values("chips", chips=chips) <= allowed
-    assert found(chips=chips)
+    assert set() < values("chips", chips=chips) <= allowed
 
 
 @pytest.mark.parametrize(
     ("filters", "says"),
     [
-        ({"round": "v0.8"}, "--round v0.8"),
-        ({"submitter": "NVDIA"}, "nearest: NVIDIA"),
-        ({"workload": "resnet51"}, "nearest: resnet50"),
-        ({"framework": "pytroch"}, "nearest: pytorch"),
-        ({"system": "dgx9_ngc"}, "nearest: dgx"),
-        ({"chips": "7"}, "existing: 0, 1, 2, 4, 6, 8"),
-        ({"chips": "8-1"}, "a range such as 1-16"),
-        ({"chips": "many"}, "a range such as 1-16"),
-        ({"division": "ajar"}, "--division ajar"),
+        *(({"round": "v0.8"}, "--round v0.8"), ({"submitter": "NVDIA"}, "nearest: NVIDIA")),
+        *(({"workload": "resnet51"}, "nearest: resnet50"), ({"framework": "pytroch"}, "nearest: pytorch")),
+        *(({"system": "dgx9_ngc"}, "nearest: dgx"), ({"chips": "7"}, "existing: 0, 1, 2, 4, 6, 8")),
+        *(({"chips": text}, "a range such as 1-16") for text in ("8-1", "many")),
         ({"kind": "throughput", "round": "v0.7"}, "--round means nothing for --kind throughput"),
         ({"kind": "speedups", "submitter": "x"}, "--submitter means nothing for --kind speedups"),
         ({"kind": "speedups", "prices": parse_prices("2")}, "--price-per-device-hour means nothing"),
@@ -123,19 +114,19 @@ def test_own_files_are_labelled_and_text_for_a_terminal_and_a_spreadsheet(own):
     assert json.loads(document(view, "json"))["rows"][0]["submitter"] == "=1+1"
 
 
-@pytest.mark.parametrize("minutes", ["soon", "nan", "-1", "1e400", "9" * 400])
-def test_a_bad_number_names_file_line_and_column(own, minutes):
-    (own / "results_x.csv").write_text(HEADER + f"v9,Us,box,4,JAX,ncf,{minutes},1,\n")
-    with pytest.raises(ValueError, match=r"results_x\.csv line 2: minutes is '.{1,200}$"):
-        found()
-
-
-def test_a_missing_column_and_a_missing_folder_are_one_line(own, monkeypatch):
-    (own / "results_x.csv").write_text("round,system\n")
-    with pytest.raises(ValueError, match="no column submitter, chips"):
-        found()
-    monkeypatch.setenv(files.FOLDER_VARIABLE, str(own / "none"))
-    with pytest.raises(ValueError, match="no such folder"):
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        *(
+            (HEADER + f"v9,Us,box,4,JAX,ncf,{minutes},1,\n", r"results_x\.csv line 2: minutes is '.{1,200}$")
+            for minutes in ("soon", "nan", "-1", "1e400", "9" * 400)
+        ),
+        ("round,system\n", "no column submitter, chips"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_one_line(own, text, says):
+    (own / "results_x.csv").write_text(text)
+    with pytest.raises(ValueError, match=says):
         found()
 
 
@@ -146,8 +137,6 @@ def test_command(tmp_path):
     assert max(map(len, done.stdout.splitlines())) <= 120
     assert done.stdout.count("Not verified by MLCommons Association") == 1
     assert "(a) first 50 successes in file-number order instead give 28.399 s" in done.stdout
-    done = suite_here(tmp_path, "published", "list", "--workload", "resnet51")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def test_every_column_of_the_shipped_files_is_explained():
