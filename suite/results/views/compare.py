@@ -38,9 +38,7 @@ _NO_RELATION = {
     "demo": "a demo's target has no relation to MLPerf (generated data, small model)",
     "synthetic": "synthetic data have no relation to MLPerf results",
 }
-_UNPLACED = (
-    "the logs do not say on how many devices; put the system description (system.json) into the folder above the logs"
-)
+_UNPLACED = "the logs do not say on how many devices; put its description (system.json) into the folder above the logs"
 _FIRST = ("machine", "targets", "clock", "rules", "dataset", "batch_size_global")
 """What stands first among differences."""
 UNCOUNTED = "the number of devices of a CPU system is not known"
@@ -72,6 +70,11 @@ class Side:
         """`ncf on 2 devices, learning rate 0.002`."""
         own = self.words(row)
         return f"{_where(row)}{f', {own}' if own and not row.published else f' ({name_of(row)})'}"
+
+
+def _said(side: Side, row: Row) -> str:
+    """A side in sentences."""
+    return name_of(row) if side.name == "published" else side.name
 
 
 def name_of(row: Row) -> str:
@@ -242,10 +245,9 @@ def _differing(one: Row, other: Row) -> tuple[list[tuple[str, str, str]], list[t
         equal = name == "targets" and same_targets(*pair, one.workload)
         if not equal and name not in aside and (logged or not name.startswith(HYPERPARAMETERS)):
             found[name] = pair
-    names = sorted(
-        (name for name, (left, right) in found.items() if left != right), key=lambda name: name not in _FIRST
-    )
-    told = [(name, value_text(name, found[name][0], one), value_text(name, found[name][1], other)) for name in names]
+    names = [name for name in (*_FIRST, *found) if name in found and found[name][0] != found[name][1]]
+    values = {name: [value_text(name, *pair) for pair in zip(found[name], (one, other), strict=True)] for name in names}
+    told = [(name, left, right) for name, (left, right) in values.items()]
     partly = [item for item in told if {"none", "unknown"} & {*item[1:]} and (not ours or item[0] == "machine")]
     return [item for item in told if item not in partly], partly
 
@@ -297,10 +299,9 @@ def _refusals(row: Row, other: Row) -> Iterator[tuple[tuple[str, ...], str]]:
         if not without.dataset and any(text.startswith("data set") for text in one.deviations):
             yield training, f"trained on another data set than the rules': {one.dataset}"
     if same_targets(row.targets, other.targets, row.workload) is False:
-        one, two = (
-            ", ".join(f"{v:.7g}" for v in in_points(side.targets, row.workload).values()) for side in (row, other)
-        )
-        yield (TIME, EPOCHS), f"trained to another target: {one} against {two}"
+        both = [in_points(one.targets, row.workload).values() for one in (row, other)]
+        texts = [", ".join(f"{value:.7g}" for value in one) for one in both]
+        yield (TIME, EPOCHS), f"trained to another target: {' against '.join(texts)}"
     if ("token" in row.sample_unit) != ("token" in other.sample_unit):
         yield (THROUGHPUT,), f"samples are {row.sample_unit} against {other.sample_unit}"
 
@@ -316,9 +317,8 @@ def _verdict(line: _Line, names: tuple[str, str], test: tuple[float, float] | No
     value, runs = line["ratio"], (line["runs_ours"], line["runs_theirs"])
     column, unit, verb, claim = _QUANTITIES[line["quantity"]]
     of = {"seconds": "", "seconds_per_epoch": " an epoch"}.get(column, f" {unit}")
-    texts = [
-        time_text(one) if unit == "s" else figure_text(one, 4) for one in (line["ours_value"], line["theirs_value"])
-    ]
+    values = (line["ours_value"], line["theirs_value"])
+    texts = [time_text(one) if unit == "s" else figure_text(one, 4) for one in values]
     (better, good), (worse, bad) = list(zip(names, texts, strict=True))[:: 1 if value >= 1 else -1]
     equal = f"no difference ({good}{of} each)" if good == bad else ""
     both = f"{better} {verb} {good}{of}, {worse} {bad}"
@@ -338,11 +338,6 @@ def _verdict(line: _Line, names: tuple[str, str], test: tuple[float, float] | No
     if test[1] >= SIGNIFICANCE:
         why = f"{runs[0]} against {runs[1]} runs are too few to judge (the smallest p that they allow: {test[1]:.2g})"
     return f"no difference shown: {both}{between}; {why}"
-
-
-def _said(side: Side, row: Row) -> str:
-    """A side in sentences."""
-    return name_of(row) if side.name == "published" else side.name
 
 
 def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: Sequence[Side]) -> list[Section]:

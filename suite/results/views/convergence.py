@@ -25,38 +25,32 @@ _REQUIRED = {"resnet50": RUNS_REQUIRED["resnet"], "retinanet": RUNS_REQUIRED["ss
 
 @dataclass(frozen=True)
 class Point:
-    """Epochs to target of published runs at one batch size."""
+    """Epochs to target of `runs` published runs at one batch size: olympic mean over the `retained` ones (fewest and most
+    dropped, from three runs on), population standard deviation over all; `sources`: `ROUND/SUBMITTER/SYSTEM (N runs)`."""
 
     batch: int
     mean: float
-    """Olympic mean: fewest and most dropped, from three runs on."""
     standard_deviation: float
-    """Standard deviation (population) over all runs."""
     retained: int
-    """Runs that the mean is taken over."""
     runs: int
     sources: tuple[str, ...]
-    """`ROUND/SUBMITTER/SYSTEM (N runs)`."""
     neighbours: tuple[int, ...] = ()
     """The two batch sizes between which it was interpolated."""
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """The verdict on one result."""
+    """The verdict on one result: a mean below `fewest_acceptable` is suspiciously fast, above `most_expected` slower."""
 
     row: Row
     verdict: str
-    """`inside`, `slower`, `suspiciously fast`, `not judged`."""
-    reason: str
+    reason: str = ""
     """Why it was not judged."""
     epochs: float | None = None
     """Olympic mean of the judged runs."""
     reference: Point | None = None
     fewest_acceptable: float | None = None
-    """A mean below this is suspiciously fast."""
     most_expected: float | None = None
-    """A mean above this is slower than the reference."""
     notes: tuple[str, ...] = ()
 
 
@@ -126,9 +120,6 @@ def fewest_acceptable(mean: float, standard_deviation: float, runs_reference: in
     return max(0.0, mean - float(t.ppf(1 - SIGNIFICANCE, degrees_of_freedom)) * error)
 
 
-# --- the reference points -----------------------------------------------------------------------------------------------
-
-
 def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
     """The reference point for a result, from its own round or else all rounds with its rules; or why there is none."""
     comparable = [other for other in published if _is_comparable(row, other)]
@@ -196,15 +187,11 @@ def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: i
     if below is None or above is None or below.batch == batch:
         return below if above is not None else None
     share = (batch - below.batch) / (above.batch - below.batch)
-    return Point(
-        batch=batch,
-        mean=below.mean + share * (above.mean - below.mean),
-        standard_deviation=below.standard_deviation + share * (above.standard_deviation - below.standard_deviation),
-        retained=interpolated_runs,
-        runs=below.runs + above.runs,
-        sources=tuple(dict.fromkeys((*below.sources, *above.sources))),
-        neighbours=(below.batch, above.batch),
-    )
+    mean = below.mean + share * (above.mean - below.mean)
+    deviation = below.standard_deviation + share * (above.standard_deviation - below.standard_deviation)
+    sources = tuple(dict.fromkeys((*below.sources, *above.sources)))
+    runs = below.runs + above.runs
+    return Point(batch, mean, deviation, interpolated_runs, runs, sources, (below.batch, above.batch))
 
 
 def _notes(row: Row, point: Point) -> Iterator[str]:
