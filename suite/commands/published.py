@@ -39,14 +39,14 @@ def run(args: argparse.Namespace) -> int:
     from suite.results.views.published import OPTIONS, published_list
 
     check_output(args)
-    filters = {name: getattr(args, name) for name in OPTIONS["results"]}
     if args.html is not None and (args.kind != "results" or args.format != "markdown"):
         raise ValueError("--html is a page of results: leave out --kind and --format")
+    filters = {name: getattr(args, name) for name in OPTIONS["results"]}
     view = published_list(args.kind, filters, prices(args))
     if args.html is None:
         write(view, args)
         return 0
-    from suite.results.render.html.page import write_published_html  # matplotlib: only here
+    from suite.results.render.html.page import write_published_html
 
     write_published_html(view, args.html)
     print(args.html)
