@@ -123,6 +123,8 @@ def cell_text(name: str, value: Any) -> str:
     for ending, text in _BY_ENDING.items():
         if name.endswith(ending):
             return text(value)
+    if " → " in name:  # a speedup from one number of devices to another
+        return f"{value:.2f}"
     return f"{value:,}" if isinstance(value, int) else figure_text(float(value))
 
 

@@ -22,8 +22,8 @@ TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, 
 """The article's number of each workload's table."""
 SUMMARY_TABLE = 7
 _EXPLAINED = (
-    "speedup = throughput (time per epoch) × efficiency (epochs to target); scaling efficiency: throughput for each device.",
-    "batch: global; scaling: strong = same global batch, weak = same batch per device, mixed = neither.",
+    "speedup = throughput (time per epoch) × efficiency (epochs to target); per device: throughput for each device.",
+    "scaling: strong = same global batch, weak = same batch per device, mixed = neither.",
 )
 SAME_AS_PRINTED = 0.003
 """Relative difference that rounding of the printed figures explains."""
@@ -110,7 +110,7 @@ def _order(family: Sequence[Row]) -> tuple[Any, ...]:
 
 def _results(group: Sequence[Sequence[Row]]) -> Iterator[tuple[Row, str]]:
     """The results of families of one name, with what tells each from the others on as many devices."""
-    for family, words in zip(group, own_words([family[0] for family in group], "gpus"), strict=True):
+    for words, family in _families(group):
         for _, found in itertools.groupby(family, key=lambda row: row.devices):
             twins = list(found)
             for row, own in zip(twins, own_words(twins), strict=True):
@@ -119,10 +119,15 @@ def _results(group: Sequence[Sequence[Row]]) -> Iterator[tuple[Row, str]]:
 
 def _series(group: Sequence[Sequence[Row]]) -> Iterator[tuple[list[Row], str]]:
     """Their series, with what tells each from the others."""
-    for family, words in zip(group, own_words([family[0] for family in group], "gpus"), strict=True):
+    for words, family in _families(group):
         found = chains(family)
         for chain, own in zip(found, own_words([chain[0] for chain in found]), strict=True):
             yield chain, ", ".join(filter(None, (words, own)))
+
+
+def _families(group: Sequence[Sequence[Row]]) -> list[tuple[str, Sequence[Row]]]:
+    words = own_words([family[0] for family in group], "gpus")
+    return sorted(zip(words, group, strict=True), key=lambda pair: pair[0])
 
 
 def _workload_section(name: str, rows: Sequence[Line]) -> Section:

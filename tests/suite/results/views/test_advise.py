@@ -1,0 +1,276 @@
+"""On how many devices to run, by hand and for the article."""
+
+import json
+import math
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.common import registry
+from suite.plan.settings import resolve_settings
+from suite.results.render.document import document
+from suite.results.scores import find_published, measured, result_rows
+from suite.results.table import table
+from suite.results.views.advise import ASSUMPTION, advise, parse_deadline
+from suite.results.views.next_run import next_command
+from suite.results.views.section import NOT_VERIFIED
+from tests.helpers import PROJECT, composed, suite_here
+from tests.suite.results.fake_logs import write_run
+from tests.suite.results.rows import make_result
+
+SPREAD = ["gnmt", "resnet50", "transformer"]
+
+
+def suite(*arguments):
+    return suite_here(PROJECT, "advise", *arguments)
+
+
+def times(**seconds):
+    """Results without single runs: times(n1=100) is 100 s on one device."""
+    return [make_result(int(name[1:]), [(value, 10.0)], single_figure=True) for name, value in seconds.items()]
+
+
+def article(**options):
+    return advise(find_published("dgx1-article"), **options).data
+
+
+def chosen(data, flag):
+    """Workload to the number of devices that has this flag."""
+    return dict(data[data[flag] == True][["workload", "devices"]].values.tolist())  # noqa: E712
+
+
+def section(view, place=0):
+    return view.sections[place]
+
+
+def said(view, place=0):
+    return "\n".join((section(view, place).title, *section(view, place).above, *section(view, place).below))
+
+
+# --- choices ------------------------------------------------------------------------------------------------------------
+
+
+def test_where_the_workloads_of_the_article_belong():
+    data = article()
+    assert dict(data[["workload", "belongs"]].values.tolist()) == {
+        **dict.fromkeys(SPREAD, "spread"),
+        **{"ncf": "fewest", "maskrcnn": "sooner", "ssd": "sooner"},
+    }
+    assert set(chosen(data, "fastest_single_job").values()) == {8}
+    assert chosen(data, "most_jobs_per_hour") == {**dict.fromkeys(SPREAD, 8), "ncf": 1, "maskrcnn": 1, "ssd": 1}
+    assert set(data["labels"]) == {"article"}
+
+
+def test_numbers_by_hand():
+    data = article()
+    ncf = data[data["workload"] == "ncf"].set_index("devices")
+    assert ncf["jobs_at_once"].to_dict() == {1: 8, 4: 2, 8: 1}
+    assert ncf["jobs_per_hour"].to_dict() == pytest.approx({1: 8 * 60 / 1.76, 4: 120.0, 8: 60 / 0.63})
+    assert ncf["device_hours_per_job"].to_dict() == pytest.approx({1: 1.76 / 60, 4: 4 / 60, 8: 8 * 0.63 / 60})
+    assert chosen(data, "fewest_device_hours")["ncf"] == 1
+
+
+@pytest.mark.parametrize(
+    ("seconds", "belongs", "most_jobs", "words"),
+    [
+        ({"n1": 100.0, "n4": 20.0, "n8": 18.0}, "between", 4, "For a queue give each job 4 devices: on 8 devices"),
+        (
+            {"n1": 80.0, "n8": 10.0},
+            "spread",
+            8,
+            "Spread, for a queue too: on 8 devices one job is 8.00 times faster than on 1",
+        ),
+        ({"n1": 10.0, "n2": 12.8}, "fewest", 1, "on 2 devices one job is 1.28 times slower than on 1"),
+        ({"n1": 10.0, "n2": 10.0}, "fewest", 1, "on 2 devices one job is as fast as on 1, and 2-device jobs one after"),
+        ({"n1": 10.0, "n2": 6.0}, "sooner", 1, "Spread only when a single result is wanted sooner"),
+    ],
+)
+def test_where_a_queue_belongs(seconds, belongs, most_jobs, words):
+    view = advise(times(**seconds))
+    assert set(view.data["belongs"]) == {belongs}
+    assert chosen(view.data, "most_jobs_per_hour") == {"ncf": most_jobs}
+    assert words in section(view).above[0]
+
+
+@given(st.dictionaries(st.integers(1, 64), st.floats(1, 1e5), min_size=1, max_size=6), st.integers(64, 200))
+def test_no_choice_beats_the_advice(seconds, machine):
+    data = advise(times(**{f"n{count}": value for count, value in seconds.items()}), devices=machine).data
+
+    def best(flag, column):
+        return float(data[data[flag]][column].iloc[0])
+
+    assert best("fastest_single_job", "train_seconds") == min(seconds.values())
+    assert best("most_jobs_per_hour", "jobs_per_hour") == pytest.approx(
+        max((machine // count) * 3600 / value for count, value in seconds.items())
+    )
+    assert best("fewest_device_hours", "device_hours_per_job") == pytest.approx(
+        min(count * value / 3600 for count, value in seconds.items())
+    )
+    assert (set(data["belongs"]) == {"unknown"}) == (len(seconds) == 1)
+
+
+def test_deadline_takes_the_fewest_device_hours_that_meet_it():
+    found = chosen(article(deadline=3600.0), "deadline_choice")
+    assert (found["ssd"], found["ncf"], "resnet50" in found) == (4, 1, False)
+    assert chosen(article(deadline=60.0), "deadline_choice")["ncf"] == 4  # printed as 1.0 minutes
+    one = advise([make_result(1, [(80.0, 10.0), (90.0, 10.0), (100.0, 10.0), (180.0, 10.0)])], deadline=100.0)
+    assert "on average only: its slowest run took 3.00 min" in said(one)
+    assert "no measured device count meets it; the fastest is 1 device with 95.0 s" in said(
+        advise(times(n1=95.0), deadline=9.0)
+    )
+
+
+def test_a_machine_of_another_size_uses_measured_counts_only():
+    data = article(devices=6)
+    ncf = data[data["workload"] == "ncf"]
+    assert ncf[["devices", "jobs_at_once", "idle_devices"]].values.tolist() == [[1, 6, 0], [4, 1, 2]]
+    assert "extrapolated" not in "".join(data["labels"])
+    wide = advise(times(n1=100.0, n4=30.0), devices=16)
+    assert section(wide).title.endswith("; machine of 16 devices, extrapolated")
+    assert set(wide.data["labels"]) == {"demo; extrapolated"}
+    assert "16 devices were not measured for one job; only measured counts are used (1, 4)" in section(wide).below
+
+
+def test_energy_only_where_every_run_has_it(tmp_path):
+    for devices in (1, 2):
+        folder = write_run(tmp_path, f"{devices}", devices=devices)
+        samples = [{"seconds": float(second), "gpu_power_watts": [300.0] * devices} for second in range(7)]
+        (folder / "telemetry.jsonl").write_text("".join(json.dumps(sample) + "\n" for sample in samples))
+    write_run(tmp_path, "2", 1, devices=2)
+    view = advise(measured([tmp_path]))
+    assert [None if math.isnan(one) else one for one in view.data["energy_joules_per_job"]] == [1800.0, None]
+    assert "least energy (GPUs): 1 device, 1.8e+03 J a job (not measured on 2)" in said(view)
+
+
+def test_how_sure_the_speedup_is():
+    runs = [(100.0 + 5 * index, 10.0) for index in range(5)]
+    for faster, more in ((1.3, False), (2.0, True)):
+        view = advise([make_result(1, runs), make_result(2, [(seconds / faster, epochs) for seconds, epochs in runs])])
+        assert ("more runs are needed to tell which queue is faster" in said(view)) == more
+    assert "how sure: unknown (no single runs are known on 1 device)" in said(advise(times(n1=2.0, n2=1.0)))
+
+
+def test_notes():
+    view = advise([make_result(1, failed=1), make_result(8, [(20.0, 10.0)], nodes=2)])
+    assert "over several nodes (nodes × devices of each): 2 × 4 devices" in section(view).below
+    assert "1 of 2 runs on 1 device failed; the time they took is not counted" in section(view).below
+    rates = [make_result(1, [(at * 1e4, 10.0)], hyperparameters={"opt_base_learning_rate": at}) for at in (0.01, 0.02)]
+    (note,) = [text for text in section(advise(rates, deadline=1e4)).below if "fastest of" in text]
+    assert note == "on 1 device the fastest of 2 settings is used: learning rate 0.01"
+
+
+# --- names and pages ----------------------------------------------------------------------------------------------------
+
+
+def test_nobody_takes_a_heading_for_a_recommendation_and_the_page_is_not_verified_once(tmp_path):
+    for devices, target in ((1, 0.5), (2, 0.5), (1, 0.6), (2, 0.6)):
+        write_run(tmp_path, f"{devices}-{target}", devices=devices, targets={"hr_at_10": target})
+    view = advise(measured([tmp_path]))
+    assert [one.title for one in view.sections] == [
+        f"ncf in pytorch on laptop (demo, cpu), target hr_at_10 {target}; machine of 2 devices" for target in (0.5, 0.6)
+    ]
+    page = document(view)
+    assert page.count(NOT_VERIFIED) == page.count(ASSUMPTION.split(":")[0]) == 1
+    assert "×" not in page
+    assert max(map(len, page.splitlines())) <= 120
+
+
+def test_systems_of_one_submitter_on_one_accelerator_are_one_family():
+    rows = [row for row in find_published("v4.0/NVIDIA") if "H100" in row.device_name]
+    data = advise(rows).data
+    assert sorted(set(data["devices"])) == [8, 64, 2528, 3584]
+    assert data["series"].nunique() == data["workload"].nunique()
+
+
+def test_a_log_without_a_start_ends_nothing(tmp_path):
+    for devices in (1, 2):
+        write_run(tmp_path, f"{devices}", devices=devices)
+    log = tmp_path / "2" / "run_0" / "result_0.txt"
+    log.write_text("".join(line for line in log.read_text().splitlines(True) if '"run_start"' not in line))
+    done = suite(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the only count measured: nothing to choose from" in done.stdout
+
+
+# --- what to run next ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"devices": 2}, []),
+        ({"batch_rule": "global:512", "keys": {"opt_base_learning_rate": 0.006 / 16}}, ["batch=global:512"]),
+        ({"keys": {"opt_base_learning_rate": 0.002}}, ["workload.learning_rate=0.002"]),
+        ({"targets": {"hr_at_10": 0.5}}, ["workload.target=0.5"]),
+        ({"precision": "bf16", "lr_scaling": "sqrt"}, ["lr_scaling=sqrt", "precision=bf16"]),
+        ({"hyperparameter_set": "reference", "lr_scaling": "none", "keys": {"opt_base_learning_rate": 0.0005}}, None),
+    ],
+)
+def test_what_to_run_next_is_the_same_experiment(tmp_path, options, words):
+    """What it prints is composed and planned, and gives the settings of the log."""
+    size = {"global:512": 512}.get(options.get("batch_rule"), 2048 if "hyperparameter_set" in options else 8192)
+    keys = {"opt_base_learning_rate": 0.006, **options.get("keys", {})}
+    write_run(tmp_path, "a", **{"lr_scaling": "linear", "batch_size_global": size, **options, "keys": keys})
+    (row,) = result_rows(table(tmp_path))
+    python, script, *typed = shlex.split(next_command(row, 2 * row.devices))
+    common = ["workload=ncf", "framework=pytorch", "profile=demo", f"gpus={2 * row.devices}", "device=cpu"]
+    assert (python, script, typed[:4]) == ("python", "run_suite.py", common[:4])
+    assert words is None or sorted(typed) == sorted([*common, *words])
+    config = composed(*typed, "oversubscribe=true")
+    settings = resolve_settings(config, registry.load_workload("ncf"), registry.load_framework("pytorch"))
+    names = (
+        "batch_rule",
+        "batch_size_global",
+        "targets",
+        "precision",
+        "lr_scaling",
+        "hyperparameter_set",
+        "dataset",
+        "rules",
+    )
+    assert {name: getattr(settings, name) for name in names} == {name: getattr(row, name) for name in names}
+    assert settings.hyperparameters["learning_rate"] == pytest.approx(row.learning_rate)
+
+
+def test_what_only_the_run_itself_recorded_is_typed_too(tmp_path):
+    folder = write_run(tmp_path, "a")
+    settings = {"hyperparameter_sources": {"beta1": "user"}, "hyperparameters": {"beta1": 0.8, "beta2": 0.9}}
+    (folder / "run.json").write_text(json.dumps({"settings": settings}))
+    (row,) = result_rows(table(tmp_path))
+    assert "workload.beta1=0.8" in shlex.split(next_command(row, 2))
+    assert "beta2" not in next_command(row, 2)
+
+
+def test_texts_of_a_log_are_arguments_and_never_commands(tmp_path):
+    write_run(tmp_path, "a", framework="pytorch; touch /tmp/x", precision="$(id)", batch_rule="`id`")
+    page = suite(tmp_path).stdout
+    (command,) = [line for line in page.splitlines() if line.startswith("    python run_suite.py")]
+    assert {"framework=pytorch; touch /tmp/x", "precision=$(id)", "batch=`id`"} <= set(shlex.split(command))
+    assert "'framework=pytorch; touch /tmp/x'" in command
+
+
+# --- the command --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_to_advise_is_one_line():
+    with pytest.raises(ValueError, match="--devices 2: the fewest devices that were measured are 8; give 8 or more"):
+        advise(times(n8=10.0), devices=2)
+    with pytest.raises(ValueError, match="the number of devices of a CPU system is not known: Intel"):
+        advise([row for row in find_published("v0.7/Intel") if row.workload == "resnet50"])
+    with pytest.raises(ValueError, match="advice needs runs that reached a target"):
+        advise([make_result(1, stop="epochs:3", to_target=False)])
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("2h", 7200), ("90m", 5400), ("3600s", 3600), ("1h30m", 5400), ("1.5h", 5400)]
+)
+def test_deadlines(text, seconds):
+    assert parse_deadline(text) == seconds
+
+
+@given(st.text(max_size=12).filter(lambda text: text[-1:] not in ("h", "m", "s")))
+def test_other_deadlines_are_one_line(text):
+    with pytest.raises(ValueError, match=r"\A[^\n]*such as 2h, 90m or 3600s\Z"):
+        parse_deadline(text)

@@ -1,0 +1,204 @@
+"""Tables 1-7 of our runs by hand, and of the article."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from suite.results.render.document import document
+from suite.results.scores import measured
+from suite.results.views.section import NOT_VERIFIED
+from suite.results.views.tables import printed_speedups, tables
+from tests.helpers import PROJECT, suite_here
+from tests.suite.results.fake_logs import write_run
+
+PAGE = """\
+# Time to target and speedup
+
+Not verified by MLCommons Association.
+
+## Table 6. ncf in pytorch on laptop (demo, cpu)
+
+| devices | global batch | a device | time per epoch | epochs |  time | precision | runs |
+| ------: | -----------: | -------: | -------------: | -----: | ----: | --------- | ---: |
+|       1 |        4,096 |    4,096 |          2.0 s |    3.0 | 6.0 s | fp32      |    1 |
+|       2 |        4,096 |    2,048 |          1.5 s |    2.0 | 3.0 s | fp32      |    1 |
+
+## Table 7. Speedup over the fewest devices
+
+| results                              | 1 → 2 |
+| ------------------------------------ | ----: |
+| ncf in pytorch on laptop (demo, cpu) |  2.00 |
+
+## Every pair of device counts: ncf in pytorch on laptop (demo, cpu)
+
+speedup = throughput (time per epoch) × efficiency (epochs to target); per device: throughput for each device.
+
+scaling: strong = same global batch, weak = same batch per device, mixed = neither.
+
+| devices   | batch | → batch | scaling | speedup | = throughput | × efficiency | per device |
+| --------- | ----: | ------: | ------- | ------: | -----------: | -----------: | ---------: |
+| 1 → 2 (a) | 4,096 |   4,096 | strong  |    2.00 |         1.33 |         1.50 |       0.67 |
+
+(a) too few runs on 1 device: 1, and 3 are needed
+
+- 1 → 2: 2.00 times faster: epochs 1.33 times faster, 1.50 times fewer of them
+"""
+
+
+def suite(*arguments):
+    return suite_here(PROJECT, "tables", *arguments)
+
+
+def sweep(root, runs=1, counts=(1, 2, 4), **options):
+    """One device: 6 s, 3 epochs; two: 3 s, 2 epochs; four: 2 s, 2 epochs."""
+    sides = {1: ((0.3, 0.5, 0.65), 2.0), 2: ((0.5, 0.65), 1.5), 4: ((0.5, 0.65), 1.0)}
+    for index in range(runs):
+        for devices in counts:
+            qualities, seconds = sides[devices]
+            named = {"qualities": qualities, "seconds_per_epoch": seconds * (1 + index / 100), "devices": devices}
+            write_run(root, f"ncf-{devices}", index, **named, **options)
+    return root
+
+
+def results(data):
+    return data[data["table"] != 7]
+
+
+def speedups(data):
+    return data[data["table"] == 7]
+
+
+def test_the_page(tmp_path):
+    assert document(tables(measured([sweep(tmp_path, counts=(1, 2))]))) == PAGE
+
+
+def test_the_articles_own_tables():
+    view = tables([], with_article=True)
+    assert [one.title.split(". ")[0] for one in view.sections[:7]] == [f"Table {number}" for number in range(1, 8)]
+    assert all("(article)" in one.title for one in view.sections[:6])
+    found, pairs = results(view.data), speedups(view.data)
+    resnet50 = found[(found["workload"] == "resnet50") & (found["devices"] == 4)].iloc[0]
+    assert (resnet50["batch_size_global"], resnet50["batch_size_per_device"], resnet50["epochs"]) == (1664, 416, 63)
+    assert (resnet50["seconds_per_epoch"] / 60, resnet50["seconds"] / 60) == pytest.approx((4.56, 287.28), abs=0.005)
+    from_one = pairs[pairs["devices_from"] == 1].set_index(["workload", "devices_to"])["speedup"]
+    printed = {(workload, to): value for (workload, one, to), value in printed_speedups().items() if one == 1}
+    assert from_one.loc[list(printed)].to_list() == pytest.approx(list(printed.values()), rel=0.02)
+    flagged = pairs[["printed" in "".join(flags) for flags in pairs["flags"]]]
+    assert flagged[["workload", "devices_from", "devices_to"]].values.tolist() == [["resnet50", 1, 4]]
+    assert "4.76 printed, 4.68 by its own tables" in document(view)
+
+
+def test_factors_multiply_and_intervals_hold_the_speedup(tmp_path):
+    found = speedups(tables(measured([sweep(tmp_path, runs=4)]), with_article=True).data)
+    assert len(found) == 3 + 18
+    assert (found["speedup"] == found["throughput"] * found["efficiency"]).all()
+    ours = found[found["profile"] == "demo"]
+    assert ours["places"].to_list() == ["1 → 2", "1 → 4", "2 → 4"]
+    assert ours["speedup"].to_list() == pytest.approx([2.0, 3.0, 1.5])
+    assert ours["scaling_efficiency"].to_list() == pytest.approx([2 / 3, 0.5, 0.75])
+    assert (ours["interval_low"] < ours["speedup"]).all()
+    assert (ours["speedup"] < ours["interval_high"]).all()
+
+
+def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
+    for target in (0.5, 0.6):
+        sweep(tmp_path / str(target), counts=(1, 2), targets={"hr_at_10": target})
+    for rate in (0.002, 0.006):
+        write_run(tmp_path, f"{rate}", devices=4, targets={"hr_at_10": 0.6}, keys={"opt_base_learning_rate": rate})
+    view = tables(measured([tmp_path]))
+    titles = [one.title for one in view.sections]
+    assert len([title for title in titles if title.startswith("Table 6")]) == 1
+    own = results(view.data)["differs_in"].to_list()
+    assert own == [
+        *["target hr_at_10 0.5"] * 2,
+        *["target hr_at_10 0.6"] * 2,
+        *(f"target hr_at_10 0.6, learning rate {rate}" for rate in (0.002, 0.006)),
+    ]
+    page = document(view)
+    bullets = [line for line in page.splitlines() if line.startswith("- ")]
+    assert len(bullets) == len(set(bullets)) > 2
+    assert not any(text in page for text in ("{", "': ", "(2)", "set (2)"))
+
+
+def test_weak_and_strong_scaling_are_series_of_their_own(tmp_path):
+    sweep(tmp_path / "a")
+    for devices in (1, 2):
+        write_run(tmp_path, f"w{devices}", devices=devices, batch_rule="per_device:64", batch_size_global=64 * devices)
+    found = speedups(tables(measured([tmp_path])).data)
+    assert sorted(found["scaling"]) == ["strong"] * 3 + ["weak"]
+    assert set(found["differs_in"]) == {"batch set", "batch per_device:64"}
+
+
+def test_one_count_says_what_to_run_next(tmp_path):
+    write_run(tmp_path, "a", keys={"opt_base_learning_rate": 0.002})
+    (_, section) = tables(measured([tmp_path])).sections
+    assert (section.title, section.below) == (
+        "Without a speedup",
+        ("ncf in pytorch on laptop (demo, cpu): 1 device only",),
+    )
+    assert "gpus=2" in section.commands[0]
+    assert "workload.learning_rate=0.002" in section.commands[0]
+
+
+def test_profiles_never_mix_and_runs_of_fixed_length_are_left_out(tmp_path):
+    write_run(tmp_path, "a", devices=1)
+    write_run(tmp_path, "b", devices=2, profile="reference", labels=["cpu"])
+    write_run(tmp_path, "c", stop="epochs:3")
+    view = tables(measured([tmp_path]))
+    assert len(speedups(view.data)) == 0
+    assert "Several profiles were given; each has tables of its own, and no speedup is taken across them." in view.above
+    assert "Left out: 1 results without a time to target (suite report)." in view.above
+    notes = results(view.data).set_index("profile")["notes"]
+    assert (notes["demo"], notes["reference"]) == ((), ("fewer runs than the rules ask (1 of 100)",))
+
+
+def test_a_log_without_a_start_ends_nothing_and_the_page_is_not_verified_once(tmp_path):
+    log = sweep(tmp_path) / "ncf-2" / "run_0" / "result_0.txt"
+    log.write_text("".join(line for line in log.read_text().splitlines(True) if '"run_start"' not in line))
+    done = suite(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "1 → 4: 3.00 times faster" in done.stdout
+    assert done.stdout.count(NOT_VERIFIED) == 1
+
+
+def test_hostile_text_stays_in_its_cell(tmp_path):
+    evil = "a|b`c\x1b[31m\n## <script>x</script>[x](y)\u202e"
+    for devices in (1, 2):
+        named = dict.fromkeys(("framework", "system", "workload", "precision"), evil)
+        write_run(tmp_path, f"{devices}", devices=devices, labels=[evil], **named)
+    page = document(tables(measured([tmp_path])))
+    assert not any(text in page for text in ("<script>", "\x1b", "\u202e"))
+    blocks = [part.replace("\\|", "").splitlines() for part in page.split("\n\n") if part.startswith("|")]
+    assert len(blocks) >= 3
+    assert all(len({line.count("|") for line in block if line.startswith("|")}) == 1 for block in blocks)
+
+
+def test_files_are_written_once_and_never_over_others(tmp_path):
+    logs, out = sweep(tmp_path / "logs"), tmp_path / "out" / "deeper"
+    done = suite(logs, "--output", out)
+    names = ["table_7.csv", "tables.md", "tables_1_to_6.csv"]
+    assert (done.returncode, sorted(done.stdout.split())) == (0, [str(out / name) for name in names])
+    assert pd.read_csv(out / "table_7.csv")["speedup"].to_list() == pytest.approx([2.0, 3.0, 1.5])
+    assert pd.read_csv(out / "tables_1_to_6.csv")["devices"].to_list() == [1, 2, 4]
+    assert suite(logs, "--output", out).returncode == 0  # the same again
+    (out / "tables.md").write_text("mine")
+    again = suite(logs, "--output", out)
+    assert again.returncode == 2
+    assert "tables.md exists there already and is not overwritten; give another folder" in again.stderr
+    assert (out / "tables.md").read_text() == "mine"
+    assert [row["table"] for row in json.loads(suite(logs, "--format", "json").stdout)["rows"]] == [6, 6, 6, 7, 7, 7]
+
+
+def test_figure_6_from_the_tables_alone(tmp_path):
+    assert suite("--article", "--figures", tmp_path / "figures").returncode == 0
+    drawn = [path.read_text() for path in (tmp_path / "figures").glob("*.svg")]
+    assert all(any(name in text for text in drawn) for name in ("resnet50", "maskrcnn", "ssd", "gnmt", "ncf"))
+    assert suite("--article", "--figures", tmp_path / "figures").returncode == 2
+
+
+def test_mistakes_are_one_line_and_exit_2(tmp_path):
+    write_run(tmp_path, "a", stop="epochs:3")
+    for arguments, words in [((), "give a folder with runs"), ((tmp_path,), "no run was trained to a target")]:
+        done = suite(*arguments)
+        assert (done.returncode, len(done.stderr.splitlines()), words in done.stderr) == (2, 1, True)
