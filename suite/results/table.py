@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import COLUMNS, frame, row_of
 from suite.results.logs.collect import collect
@@ -44,8 +44,12 @@ def shareable(frame: Frame) -> Frame:
     for name in shown.columns:
         if shown[name].dtype != object:
             continue
-        shown[name] = [
-            json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, (Mapping, tuple, list)) else value
-            for value in shown[name]
-        ]
+        shown[name] = [_storable(value) for value in shown[name]]
     return shown
+
+
+def _storable(value: Any) -> Any:
+    """Mappings and lists as JSON; of text what UTF-8 can hold: logs may have halves of surrogate pairs."""
+    if isinstance(value, (Mapping, tuple, list)):
+        value = json.dumps(value, ensure_ascii=False, default=str)
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value

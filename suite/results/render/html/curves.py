@@ -45,7 +45,7 @@ class _Table:
         return clean(workload_name(self.results[0].workload) or "unknown workload", 40)
 
     def chart(
-        self, name: str, title: str, x_label: str, y_label: str, points: PathsOf, **further: object
+        self, name: Sequence[str], title: str, x_label: str, y_label: str, points: PathsOf, **further: object
     ) -> Iterator[plots.Chart]:
         """The chart of a quantity of each run; none if nothing of it was recorded."""
         drawn = [[path for run in row.attempts if run.record and (path := points(run.record))] for row in self.results]
@@ -61,12 +61,18 @@ class _Table:
         return tuple(plots.Series(name, slot, paths, style=style) for paths, name, (slot, style) in named if paths)
 
     def finished(
-        self, name: str, title: str, x_label: str, y_label: str, series: tuple[plots.Series, ...], **further: object
+        self,
+        name: Sequence[str],
+        title: str,
+        x_label: str,
+        y_label: str,
+        series: tuple[plots.Series, ...],
+        **further: object,
     ) -> Iterator[plots.Chart]:
         """The chart of these curves; none of none."""
         if series:
             stem, labels = (
-                plots.file_name(f"{self.number:02d}", self.workload, name),
+                plots.file_name(f"{self.number:02d}", self.workload, *name),
                 plots.shown_labels(merged_labels(self.results)),
             )
             yield plots.Chart(stem, f"{self.workload}: {title}", labels, x_label, y_label, series, **further)  # type: ignore[arg-type]
@@ -88,8 +94,8 @@ def _records(results: Sequence[Row]) -> list[RunRecord]:
 
 
 def _quality_charts(table: _Table) -> Iterator[plots.Chart]:
-    for metric in _metrics(table):
-        shown = clean(metric, 30)
+    for place, metric in enumerate(_metrics(table), start=1):
+        shown, place_text = clean(metric, 30), str(place) if place > 1 else ""
 
         def over_epochs(record: RunRecord, metric: str = metric) -> plots.Points:
             values = _shown_values(record, metric)
@@ -105,7 +111,7 @@ def _quality_charts(table: _Table) -> Iterator[plots.Chart]:
         target = target if len(targets) == 1 else None
         for what, x_label, points in (("epochs", "epochs", over_epochs), ("time", table.unit, over_time)):
             yield from table.chart(
-                f"{metric}-over-{x_label}", f"{shown} over {what}", x_label, shown, points, target=target
+                (shown, place_text, "over", x_label), f"{shown} over {what}", x_label, shown, points, target=target
             )
 
 
@@ -150,7 +156,7 @@ def _rate_charts(table: _Table) -> Iterator[plots.Chart]:
     unit = clean(table.results[0].sample_unit or "samples", 30)
     kinds = (("throughput", f"{unit}/s, training alone", rates), ("data wait", "% of training time", waits))
     for what, y_label, points in kinds:
-        yield from table.chart(what, f"{what} over time", table.unit, y_label, points, from_zero=True)
+        yield from table.chart([what], f"{what} over time", table.unit, y_label, points, from_zero=True)
 
 
 def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
@@ -192,4 +198,4 @@ def _telemetry_charts(table: _Table) -> Iterator[plots.Chart]:
                 for one in listed
             )
             drawn.append(tuple(plots.downsample_mean(path) for path in paths if path))
-        yield from table.finished(title, title, table.unit, y_label, table.series(drawn), from_zero=True, note=note)
+        yield from table.finished([title], title, table.unit, y_label, table.series(drawn), from_zero=True, note=note)

@@ -1,0 +1,102 @@
+"""Tables of at most 120 characters that lose nothing, and the texts of their cells."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from suite.results.render.markdown import WIDTH, markdown_table, wrapped
+from suite.results.targets import bleu_scale, targets_text
+from suite.results.text import shortened, time_range_text, time_text
+
+
+def parts(text):
+    return [part.splitlines() for part in text.split("\n\n") if part.startswith("|")]
+
+
+def test_a_narrow_table_is_one():
+    text = markdown_table(["a", "b"], [["x", "1"]], [False, True])
+    assert text == "| a   |   b |\n| --- | --: |\n| x   |   1 |"
+
+
+def test_columns_without_room_go_on_below_with_the_keys():
+    header = ["name", *(f"column {index}" for index in range(20))]
+    body = [["one", *(f"value {index}" for index in range(20))], ["two", *["7"] * 10, *["–"] * 10]]
+    tables = parts(markdown_table(header, body, [False] * 21))
+    assert len(tables) > 1
+    assert all(len(line) <= WIDTH for table in tables for line in table)
+    assert all(table[0].startswith("| name ") for table in tables)
+    joined = " ".join(line for table in tables for line in table)
+    assert all(f"value {index} " in joined for index in range(20))
+    assert "| two" in tables[0][3]
+    assert len(tables[-1]) == 3  # the second row has nothing there
+
+
+def test_long_texts_are_cut_with_the_whole_text_below():
+    texts = ["x" * 100 + "1", "x" * 100 + "2"]
+    wide = markdown_table(["name", "text"], [["a" * 30, texts[0]], ["b" * 30, texts[1]]], [False, False])
+    assert "… (1) |" in wide
+    assert "… (2) |" in wide
+    assert f"(1) {texts[0]}" in wide
+    assert f"(2) {texts[1]}" in wide
+    assert all(len(line) <= WIDTH for line in wide.splitlines())
+
+
+def test_keys_are_cut_shorter_where_they_leave_no_room():
+    body = [[letter * 40 for letter in "abcd"] + ["9" * 19], ["e", "f", "g", "h", "1"]]
+    text = markdown_table(["one", "two", "three", "four", "number"], body, [False] * 4 + [True], keys=4)
+    assert all(len(line) <= WIDTH for line in text.splitlines())
+    assert all(f") {letter * 40}" in text for letter in "abcd")
+
+
+def test_numbers_are_never_cut():
+    body = [["a" * 60, "9" * 40, "8" * 40]]
+    text = markdown_table(["n", "x", "y"], body, [False, True, True])
+    assert "9" * 40 in text
+    assert "8" * 40 in text
+
+
+def test_text_is_wrapped_and_tables_and_headings_are_not():
+    long = "word " * 40
+    text = wrapped(f"# {long}\n| {long}\n- {long}\n{long}")
+    lines = text.splitlines()
+    assert [len(lines[0]) > WIDTH, len(lines[1]) > WIDTH] == [True, True]
+    assert all(len(line) <= WIDTH for line in lines[2:])
+
+
+@pytest.mark.parametrize("block", ["# heading", "> quotation", "- item", "---"])
+def test_a_broken_line_begins_no_block(block):
+    long = "x" * (WIDTH - 1)
+    assert wrapped(f"{long} {block}").splitlines()[1] == "\\" + block
+    assert wrapped(f"- {long[2:]} {block}").splitlines()[1] == "  \\" + block
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(4.56, "4.6 s"), (0.0123, "0.0123 s"), (119.4, "119.4 s"), (120.0, "2.00 min"), (1224.6, "20.41 min")],
+)
+def test_times_below_two_minutes_are_seconds(seconds, text):
+    assert time_text(seconds) == text
+
+
+def test_a_range_has_one_unit():
+    assert time_range_text(4.5, 4.72, 0.11) == "4.5–4.7 ±0.1 s"
+    assert time_range_text(90.0, 180.0, 30.0) == "1.50–3.00 ±0.50 min"
+
+
+@given(st.lists(st.text(alphabet="ab", max_size=40), max_size=8), st.integers(12, 30))
+def test_shortened_texts_fit_and_differ_where_the_texts_do(texts, limit):
+    short = shortened(texts, limit)
+    assert all(len(text) <= limit for text in short)
+    assert len(set(short)) == len(set(texts))
+
+
+def test_where_ends_differ_the_middle_is_left_out():
+    names = ["v0.5 NVIDIA dgx1_ngc18.11_pytorch", "v0.5 NVIDIA dgx1_ngc18.11_mxnet"]
+    assert shortened(names, 26) == ["v0.5 NVIDIA dgx1_…_pytorch", "v0.5 NVIDIA dgx1_…11_mxnet"]
+
+
+def test_bleu_is_shown_in_points():
+    assert targets_text({"bleu": 0.24}) == targets_text({"bleu": 24.0}) == "bleu 24"
+    assert targets_text({"top1": 0.759, "map": 0.23}) == "top1 0.759, map 0.23"
+    assert bleu_scale("bleu", None, [0.1, 0.25]) == 100.0
+    assert bleu_scale("bleu", 24.0, [0.9]) == 1.0  # early in a log in points
