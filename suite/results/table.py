@@ -35,17 +35,22 @@ def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = Fa
 
 
 def shareable(frame: Frame) -> Frame:
-    """A table as files can hold it: objects of the program left out, mappings and lists as JSON."""
+    """A table as files can hold it: objects of the program left out, mappings and lists as JSON, mixed columns as text."""
     held = [COLUMNS[name].shown if name in COLUMNS else True for name in map(str, frame.columns)]
-    texts = [
-        all(isinstance(value, str) for value in frame[name]) for name in frame.columns
-    ]  # a view's own of that name
+    texts = [all(isinstance(value, str) for value in frame[name]) for name in frame.columns]  # a view's own column
     shown = frame.loc[:, [one or text for one, text in zip(held, texts, strict=True)]].copy()
     for name in shown.columns:
-        if shown[name].dtype != object:
-            continue
-        shown[name] = [_storable(value) for value in shown[name]]
+        if shown[name].dtype == object:
+            shown[name] = _of_one_type(shown[name].tolist())
     return shown
+
+
+def _of_one_type(values: Sequence[Any]) -> list[Any]:
+    """Values of a column as one type: seeds of logs may be text, or integers that no file's type holds."""
+    found = [_storable(value) for value in values]
+    told = [value for value in found if value is not None and value == value]
+    mixed = len(set(map(type, told))) > 1 or any(type(value) is int and abs(value) >= 1 << 63 for value in told)
+    return [str(value) if mixed and value is not None and value == value else value for value in found]
 
 
 def _storable(value: Any) -> Any:

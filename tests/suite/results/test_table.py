@@ -81,6 +81,16 @@ def test_a_file_holds_the_table(logs, tmp_path):
     assert list(back["status"]) == list(shown["status"])
 
 
+def test_columns_of_mixed_values_become_text_that_a_file_holds(tmp_path):
+    values = {"batch": ["64 vs 16", 64, None], "seed": [1 << 70, 3, None], "one": [1, 2, None]}
+    mixed = pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in values.items()})
+    shareable(mixed).to_parquet(tmp_path / "mixed.parquet")
+    back = list(rows(pd.read_parquet(tmp_path / "mixed.parquet")))
+    assert [(row.batch, row.seed, row.one) for row in back] == [
+        *(("64 vs 16", str(1 << 70), 1), ("64", "3", 2), (None, None, None)),
+    ]
+
+
 def test_a_view_s_own_text_column_called_as_an_object_of_the_program_is_kept():
     assert list(shareable(pd.DataFrame({"source": ["a file"], "record": [object()]}))) == ["source"]
 
