@@ -89,12 +89,6 @@ def bytes_text(size: float) -> str:
     return f"{size:.4g} B"
 
 
-def time_range_text(low: float, high: float, deviation: float) -> str:
-    """Fastest, slowest and standard deviation in one unit, all in seconds: `4.5–4.7 ±0.1 s`."""
-    unit = _time_in(high, high)[1]
-    return f"{_time_in(low, high)[0]}–{_time_in(high, high)[0]} ±{_time_in(deviation, high)[0]} {unit}"
-
-
 def _time_in(seconds: float, size: float) -> tuple[str, str]:
     """`seconds` as text in the unit that suits a time of `size` seconds, and that unit."""
     if size >= 120:

@@ -42,7 +42,7 @@ def all_reduce_section(results: Sequence[Row]) -> Section | None:
     ]
     above = DEFINITIONS + (f" Labels: {', '.join(shared)}." if shared else "")
     below = tuple(f"{name}: {_fit_text(row)}; {_links(row)}" for row, name in zip(measured, names, strict=True))
-    return Section(TITLE, (above,), without_empty(frame_of(lines)), below, keys=2)
+    return Section(TITLE, (above,), without_empty(frame_of(lines)), below=below, keys=2)
 
 
 def row_names(measured: Sequence[Row]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from suite.common.job_name import NAME_BYTES
 from suite.config.compose import compose
 from suite.control.controller import job_name
-from suite.results.report import report
+from suite.results.views import report
 from tests.helpers import TOY_RUN, only, run_suite_here, status
 
 
@@ -48,15 +48,15 @@ def unreadable(_):
 
 
 @pytest.mark.parametrize(
-    ("report_text", "code", "said"),
+    ("made", "code", "said"),
     [
         (interrupt, 130, "interrupted after the runs, which are kept"),
         (no_space, 0, "run_suite.py: no table: No space left on device; the runs are kept"),
         (unreadable, 0, "run_suite.py: no table: result_0.txt: not a log; the runs are kept"),
     ],
 )
-def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, report_text, code, said):
-    monkeypatch.setattr(report, "report_text", report_text)
+def test_runs_without_a_table_are_named_and_kept(tmp_path, monkeypatch, made, code, said):
+    monkeypatch.setattr(report, "report", made)
     output = tmp_path / "my runs"
     done = run_suite_here(tmp_path, *TOY_RUN, "stop=steps:2", f"output={output}", toy=True)
     assert "Traceback" not in done.stdout + done.stderr

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from suite.results.render.markdown import WIDTH, markdown_table, wrapped
 from suite.results.targets import bleu_scale, targets_text
-from suite.results.text import shortened, time_range_text, time_text
+from suite.results.text import percent_text, shortened, time_text
 
 
 def parts(text):
@@ -78,9 +78,9 @@ def test_times_below_two_minutes_are_seconds(seconds, text):
     assert time_text(seconds) == text
 
 
-def test_a_range_has_one_unit():
-    assert time_range_text(4.5, 4.72, 0.11) == "4.5–4.7 ±0.1 s"
-    assert time_range_text(90.0, 180.0, 30.0) == "1.50–3.00 ±0.50 min"
+def test_shares_are_percent_and_nearly_nothing_is_said_so():
+    shares = {0.0: "0 %", 9e-5: "below 0.1 %", 0.0131: "1.3 %", 0.38: "38 %", 0.996: "100 %", 1.2: "120 %"}
+    assert {share: percent_text(share) for share in shares} == shares
 
 
 @given(st.lists(st.text(alphabet="ab", max_size=40), max_size=8), st.integers(12, 30))

@@ -1,4 +1,4 @@
-"""Two targets, a metric without one, and a second unit of throughput: log, reader, tables, charts, progress."""
+"""Two targets, a metric without one, and a second unit of throughput: log, reader, tables, progress."""
 
 import io
 import json
@@ -8,11 +8,9 @@ from rich.console import Console
 
 from suite.control.progress import Progress
 from suite.results import read
-from suite.results.html.curves import table_charts
-from suite.results.logs.collect import collect
-from suite.results.report.further_units import further_units_line
-from suite.results.report.report import report_text
-from suite.results.score.groups import rows
+from suite.results.scores import result_rows
+from suite.results.table import table
+from suite.results.views.report import results_section
 from tests.suite.results.fake_logs import demo_log, write
 from tests.suite.worker.test_loop import make_run
 
@@ -58,21 +56,9 @@ def test_all_targets_must_be_met_and_scores_stand_beside_quality(folder):
 
 
 def test_tables_have_the_second_unit(folder):
-    table = rows(collect([folder]))
-    assert further_units_line(table) == "In tokens/s: 45,000 (pytorch on 1 device)."
-    text = report_text([folder])
-    assert "target bbox 0.3, segm 0.2" in " ".join(text.split())
-    assert "In tokens/s: 45,000 (pytorch on 1 device)." in text
-    assert further_units_line([]) == ""
-
-
-def test_every_metric_has_a_chart(folder):
-    charts = {chart.title.partition(": ")[2]: chart for chart in table_charts(rows(collect([folder])), 1)}
-    for metric, target in (("bbox", 0.3), ("segm", 0.2), ("validation_loss", None)):
-        chart = charts[f"{metric} over epochs"]
-        assert chart.target == target
-    (series,) = charts["validation_loss over epochs"].series
-    assert [y for _, y in series.paths[0]] == [1.5, 1.25]
+    section = results_section(result_rows(table(folder)))
+    assert section.table["tokens_per_second"].tolist() == [45_000.0]
+    assert "target bbox 0.3, segm 0.2" in section.above[1]
 
 
 def test_a_hostile_object_of_rates_is_left_out(tmp_path):

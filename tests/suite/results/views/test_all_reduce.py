@@ -1,0 +1,63 @@
+"""All-reduces in reports: a table of their own, and no place among results of training."""
+
+import json
+
+import pytest
+
+from suite.results.scores import result_rows
+from suite.results.table import table
+from suite.results.views.all_reduce import all_reduce_section, row_names
+from suite.results.views.report import report
+from tests.suite.results.fake_logs import write_run
+
+ALPHA, BANDWIDTH = 40e-6, 2e9
+SIZES = [1024 * 4**power for power in range(6)]
+
+
+def write_sums(root, job="sums", devices=2, alpha=ALPHA, bandwidth=BANDWIDTH, sizes=SIZES, **options):
+    """A run of all-reduces whose times are those of a ring exactly."""
+    timed = [
+        {"bytes": size, "count": 20, "median_us": seconds * 1e6, "mean_us": seconds * 1.1e6}
+        for size in sizes
+        for seconds in [2 * (devices - 1) * (alpha + size / devices / bandwidth)]
+    ]
+    event = {"devices": devices, "warmups": 5, "how": "a clock", "sizes": timed}
+    run = {"workload": "allreduce", "devices": devices, "profile": "synthetic", "labels": ["synthetic", "cpu"]}
+    run |= {"stop": "epochs:1", "targets": {}, "qualities": (None,), "batch_size_global": SIZES[-1], **options}
+    folder = write_run(root, job, keys={"suite_all_reduce": event}, **run)
+    (folder / "topology.json").write_text(json.dumps({"cpu": {"sockets": 1}}))
+    return folder
+
+
+def test_table_and_fit(tmp_path):
+    write_sums(tmp_path)
+    section = all_reduce_section(result_rows(table(tmp_path)))
+    assert "bus bandwidth that × 2 (n − 1) / n" in section.above[0]
+    assert section.above[0].endswith("Labels: cpu, synthetic.")
+    assert section.table["size_bytes"].tolist() == SIZES
+    seconds = 2 * (ALPHA + (1 << 20) / 2 / BANDWIDTH)
+    last = section.table.iloc[-1]
+    assert last["microseconds"] == pytest.approx(seconds * 1e6)
+    assert last["bus GB/s"] == last["algorithm GB/s"] == pytest.approx((1 << 20) / seconds / 1e9)
+    assert section.below[0].startswith("pytorch, 2 devices, fp32, laptop: α 40 ± ")
+    assert "link asked for: auto, topology.json shows one machine, 1 socket" in section.below[0]
+
+
+def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):
+    write_sums(tmp_path, "small")
+    for name, condition in (("large", None), ("other", {"busy": ["others took 48 % of its cores"]})):
+        write_sums(tmp_path, name, sizes=[*SIZES, 1 << 22], batch_size_global=1 << 22, condition=condition)
+    results = result_rows(table(tmp_path))
+    assert sorted(row_names(results)) == [
+        f"pytorch, 2 devices, fp32, laptop, global batch {size}" for size in ("1,048,576", "4,194,304")
+    ]
+    notes = all_reduce_section(results).table["notes"]
+    assert "busy machine (1 of 2 runs): others took 48 % of its cores" in notes.explode().dropna().tolist()[0]
+
+
+def test_no_other_table_has_it(tmp_path):
+    write_sums(tmp_path)
+    write_run(tmp_path, "trains")
+    view = report(table(tmp_path))
+    assert [section.title for section in view.sections] == ["All-reduce", "ncf on laptop (demo)"]
+    assert view.data["workload"].tolist() == ["ncf"]

@@ -1,0 +1,132 @@
+"""The overview: each row told from the others, each ratio of two cells that stand there, the hardest target first."""
+
+import pytest
+
+from suite.results.names import accelerator_name
+from suite.results.price import parse_prices
+from suite.results.scores import published_results, result_rows
+from suite.results.table import table
+from suite.results.views.overview import overview, published_overview
+from tests.suite.results.fake_logs import write_run
+
+
+def matrices(root, prices=None):
+    return overview(result_rows(table(root)), prices)
+
+
+def cells(section):
+    """Name of a row, joined, to its numbers."""
+    named = section.table.drop(columns="notes").values.tolist()
+    return {" ".join(map(str, row[: section.keys])): row[section.keys :] for row in named}
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"targets": {"hr_at_10": 0.5}}, "hr_at_10 0.5"),
+        ({"batch_rule": "global:512", "batch_size_global": 512}, "512"),
+        ({"keys": {"opt_base_learning_rate": 0.01}}, "learning rate 0.01"),
+    ],
+)
+def test_runs_with_another_setting_are_rows_of_their_own_and_ratios_are_of_cells_that_stand_there(
+    tmp_path, other, told
+):
+    for name, settings, speed in (("default", {}, 3.0), ("other", other, 2.0)):
+        for index in range(2):
+            write_run(tmp_path, f"{name}-1", index, devices=1, seconds_per_epoch=speed, **settings)
+        write_run(tmp_path, f"{name}-2", devices=2, seconds_per_epoch=speed / 1.6, **settings)
+    times, speedups = matrices(tmp_path)
+    assert times.title == "Overview: time to target, demo, ncf"
+    (mine,) = (name for name in cells(times) if told in name)
+    assert len(cells(times)) == 2
+    assert cells(times)[mine] == pytest.approx([6.0, 3.75])
+    assert [value for row in cells(speedups).values() for value in row] == pytest.approx([1.6, 1.6])
+
+
+def test_two_failed_or_single_results_need_no_overview(tmp_path):
+    write_run(tmp_path, "a")
+    assert matrices(tmp_path) == []
+
+
+def test_of_several_workloads_each_place_shows_the_hardest_target(tmp_path):
+    for index in range(2):
+        write_run(tmp_path, "ssd", index, workload="ssd", targets={"map": 0.2})
+        write_run(tmp_path, "easy", index, targets={"hr_at_10": 0.5}, qualities=(0.65,))
+    write_run(tmp_path, "ncf-1", seconds_per_epoch=3.0)
+    write_run(tmp_path, "ncf-2", seconds_per_epoch=2.0, devices=2)
+    times, speedups = matrices(tmp_path)
+    assert list(times.table.columns) == ["devices", "ncf, seconds", "ssd, seconds", "notes"]
+    assert times.table["ncf, seconds"].tolist() == [9.0, 6.0]
+    assert times.below == ("1 further result with other settings stands below.",)
+    assert speedups.table["ncf, speedup"].tolist() == [1.5]
+
+
+def test_profiles_modes_and_kinds_of_updates_do_not_mix(tmp_path):
+    for devices in (1, 2):
+        write_run(tmp_path, f"a{devices}", devices=devices)
+        write_run(tmp_path, f"b{devices}", devices=devices, profile="reference", labels=[])
+        write_run(tmp_path, f"c{devices}", devices=devices, update="async")
+        write_run(tmp_path, f"d{devices}", devices=devices, stop="epochs:2")
+    titles = [section.title for section in matrices(tmp_path) if section.title]
+    assert titles == [
+        "Overview: time to target, reference, ncf",
+        "Overview: time to target, asynchronous updates, demo, ncf",
+        "Overview: time to target, demo, ncf",
+        "Overview: throughput (train), demo, ncf",
+    ]
+
+
+def test_labels_of_all_stand_above_and_those_of_one_in_a_note(tmp_path):
+    write_run(tmp_path, "a", condition={"busy": ["others took 48 % of its cores"]})
+    write_run(tmp_path, "b", devices=2)
+    write_run(tmp_path, "c", framework="mxnet")
+    times, _ = matrices(tmp_path)
+    assert times.above[0].endswith("every result: cpu, demo")
+    notes = dict(zip(times.table["framework"], times.table["notes"], strict=True))
+    assert notes == {"mxnet": (), "pytorch": ("1 device: busy machine: others took 48 % of its cores",)}
+
+
+def test_costs_are_a_table_of_their_own(tmp_path):
+    for devices in (1, 2):
+        write_run(tmp_path, str(devices), devices=devices, seconds_per_epoch=6.0 / devices)
+    *_, costs = matrices(tmp_path, parse_prices("2"))
+    assert costs.table.iloc[0, 1:3].tolist() == pytest.approx([18 / 3600 * 2, 2 * 9 / 3600 * 2])
+
+
+def test_kinds_of_accelerators_stand_beside_each_other():
+    published = published_results()
+    times, ratios = published_overview([row for row in published if row.round == "v0.7" and row.devices == 8])
+    found = dict(zip(times.table["accelerator"], times.table["resnet50, seconds"], strict=True))
+    assert found["A100"] == pytest.approx(33.37 * 60, rel=1e-3)
+    assert found["V100"] == pytest.approx(68.82 * 60, rel=1e-3)
+    ratio = dict(zip(ratios.table["accelerator"], ratios.table["resnet50, speedup"], strict=True))
+    assert ratio["A100"] == pytest.approx(found["V100"] / found["A100"])
+    closed = [row for row in published if row.devices == 8 and row.division == "closed"]
+    rounds = [row for row in published if row.round in {row.round for row in closed}]
+    fastest = {}
+    for row in closed:
+        name = (row.round, accelerator_name(row.device_name), row.workload)
+        fastest[name] = min(fastest.get(name, row.seconds), row.seconds)
+    table_of_all = published_overview(rounds)[0].table.set_index(["round", "accelerator"])
+    for (name, accelerator, workload), seconds in fastest.items():
+        assert table_of_all.loc[(name, accelerator), f"{workload}, seconds"] == pytest.approx(seconds)
+
+
+def test_machines_without_accelerators_may_be_of_any_size_and_are_not_compared():
+    cpus = [row for row in published_results() if not row.devices and row.round != "dgx1-article"]
+    assert published_overview(cpus) == []
+
+
+def test_kinds_of_accelerators():
+    hardware = {
+        "Tesla V100-SXM3-32GB-H": "V100",
+        "Nvidia Tesla V100S-PCIe-32GB": "V100",
+        "NVIDIA A100-SXM4-40GB (400W)": "A100",
+        "tpu-v3 chip (2 cores)": "TPU v3",
+        "tpuv2-8": "TPU v2",
+        "Habana Gaudi2": "Gaudi2",
+        "NVIDIA RTX A5000": "RTX A5000",
+        "none (CPU)": "CPU",
+        "Something New": "Something New",
+    }
+    assert {text: accelerator_name(text) for text in hardware} == hardware

@@ -1,0 +1,380 @@
+"""What a report says: one row for each experiment, ratios of rows that stand there, everything that differs."""
+
+import json
+import shutil
+
+import pytest
+
+from suite.results.columns import rows
+from suite.results.render.document import document
+from suite.results.scores import result_rows
+from suite.results.table import table
+from suite.results.views import report as views
+from suite.results.views.report import report
+from tests.suite.results.fake_logs import demo_log, write, write_run
+
+FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
+RATE = "opt_base_learning_rate"
+
+
+def sections(root):
+    return {section.title: section for section in report(table(root)).sections}
+
+
+def only_table(root, **options):
+    """The rows of the one table of results."""
+    (members,) = views.together(result_rows(table(root)))
+    return list(rows(views.results_section(members, **options).table))
+
+
+def text_of(root):
+    return document(report(table(root)))
+
+
+def sweep(root, **options):
+    """One device: 6 s and 3 epochs; two: 3 s and 2 epochs of 1.5 s; four: 2 s and 2 epochs of 1 s."""
+    write_run(root, "ncf-1", qualities=(0.3, 0.5, 0.65), seconds_per_epoch=2.0, devices=1, samples=100, **options)
+    write_run(root, "ncf-2", qualities=(0.5, 0.65), seconds_per_epoch=1.5, devices=2, samples=160, **options)
+    write_run(root, "ncf-4", qualities=(0.5, 0.65), seconds_per_epoch=1.0, devices=4, samples=240, **options)
+
+
+PAGE = """\
+# Results
+
+Not verified by MLCommons Association.
+
+## Overview: time to target, demo, ncf
+
+system laptop · hardware Some CPU · every result: cpu, demo
+
+| framework | 1 device | 2 devices |
+| --------- | -------: | --------: |
+| pytorch   |    6.3 s |     3.0 s |
+
+Speedup over the fewest devices of the same settings:
+
+| framework | 2 devices |
+| --------- | --------: |
+| pytorch   |      2.10 |
+
+## ncf on laptop (demo)
+
+This is a demo and no MLPerf result: generated data, small model, target without relation to MLPerf.
+
+cores per device 1 · batch set · global batch 4,096 · learning-rate scaling none · precision fp32 · round v0.5 · clock
+rule v0.5 · data set ml-demo · target hr_at_10 0.635 · version 2.11.0 · hardware Some CPU · data abcdef01234… · samples
+are user-item pairs · labels cpu, demo
+
+"""
+BELOW = """\
+(a) plain mean of 2 of 2 runs
+
+- Evaluations took 20 % of the time of training and evaluating, waiting for data took 50 % of the time of training.
+- pytorch, 1 → 2 devices: 2.10 times faster: epochs 1.40 times faster, 1.50 times fewer of them
+- No interval: too few runs on 1 device: 2, and 3 are needed.
+"""
+
+
+def test_demo_report_reads_well(tmp_path):
+    sweep(tmp_path)
+    shutil.rmtree(tmp_path / "ncf-4")
+    write_run(tmp_path, "ncf-1", 1, seconds_per_epoch=2.2, devices=1, samples=100)
+    text = text_of(tmp_path)
+    above, body = text.split("| framework | devices |", 1)
+    assert above == PAGE
+    assert body.endswith(BELOW)
+    assert max(map(len, text.splitlines())) <= 120
+    one, two = only_table(tmp_path)
+    assert (one.devices, one.runs, one.seconds, one.seconds_minimum, one.seconds_maximum, one.epochs) == pytest.approx(
+        (1, 2, 6.3, 6.0, 6.6, 3.0)
+    )
+    assert (two.speedup, two.throughput, two.efficiency) == pytest.approx((2.1, 1.4, 1.5))
+    assert one.speedup is None
+
+
+def test_the_data_has_every_result_with_its_ratio(tmp_path):
+    sweep(tmp_path)
+    data = report(table(tmp_path)).data
+    assert list(data["seconds"]) == [6.0, 3.0, 2.0]
+    assert list(data["speedup"][1:]) == pytest.approx([2.0, 3.0])
+    assert list(data["throughput"] * data["efficiency"])[1:] == pytest.approx([2.0, 3.0])
+    assert list(data["baseline_devices"][1:]) == [1, 1]
+    assert list(data["samples_per_second"]) == [100, 160, 240]
+    for form in ("csv", "json", "parquet"):
+        assert document(report(table(tmp_path)), form)
+    assert len(json.loads(document(report(table(tmp_path)), "json"))["rows"]) == 3
+
+
+def test_factors_multiply_over_uneven_runs(tmp_path):
+    for index, (epochs, seconds) in enumerate([(3, 2.0), (5, 2.5), (4, 2.25), (9, 1.75), (6, 3.0)]):
+        write_run(tmp_path, "a", index, qualities=[0.1] * (epochs - 1) + [0.65], seconds_per_epoch=seconds, devices=1)
+        write_run(tmp_path, "b", index, qualities=[0.1] * epochs + [0.65], seconds_per_epoch=seconds / 3, devices=4)
+    one, four = only_table(tmp_path)
+    assert one.seconds == pytest.approx((9.0 + 12.5 + 15.75) / 3)
+    assert one.epochs == pytest.approx((4 + 5 + 9) / 3)
+    assert four.speedup == pytest.approx(four.throughput * four.efficiency, rel=1e-12)
+    assert four.speedup == pytest.approx(one.seconds / four.seconds, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"profile": "reference", "labels": []},
+        {"framework": "mxnet"},
+        {"system": "server"},
+        {"precision": "bf16"},
+        {"clock": "v0.7"},
+        {"data_fingerprint": "fedcba"},
+        {"targets": {"hr_at_10": 0.6}},
+        {"batch_rule": "per_device:4096"},
+        {"stop": "epochs:3"},
+        {"device_name": "Other CPU"},
+        {"cores_per_device": 2},
+        {"update": "async"},
+        {"keys": {RATE: 0.1}},
+        {"max_epochs": 7},
+        {"framework_version": "2.12.0"},
+        {"labels": ["demo", "cpu", "counts differ from the published data set"]},
+    ],
+)
+def test_what_is_not_alike_is_neither_averaged_nor_compared_nor_looks_alike(tmp_path, other):
+    write_run(tmp_path, "a", 0, devices=1)
+    write_run(tmp_path, "a", 1, devices=1, **other)
+    write_run(tmp_path, "b", 0, devices=2, **other)
+    view = report(table(tmp_path))
+    assert sorted(view.data["runs_successful"]) == [1, 1, 1]
+    two = view.data[view.data["devices"] == 2].iloc[0]
+    base = view.data[(view.data["devices"] == 1) & (view.data["path"].str.contains("run_1"))].iloc[0]
+    assert two["speedup"] == pytest.approx(base["samples_per_second"] / 4e5 if "stop" in other else 1.0)
+    titles = [section.title for section in view.sections if section.title]
+    assert len(set(titles)) == len(titles)
+    for section in view.sections:
+        names = [name for name in section.table.columns if name in (*section.table.columns[: section.keys], "notes")]
+        assert not section.table[names].astype(str).duplicated().any()
+
+
+def test_a_changed_learning_rate_shows_between_rows_and_above_tables(tmp_path):
+    """As a changed batch does."""
+    write_run(tmp_path, "a", keys={RATE: 0.003})
+    write_run(tmp_path, "b", keys={RATE: 0.01})
+    assert {row.__dict__["differs in"] for row in only_table(tmp_path)} == {"learning rate 0.003", "learning rate 0.01"}
+    write_run(tmp_path / "two", "c", keys={RATE: 0.003})
+    write_run(tmp_path / "two", "d", keys={RATE: 0.01}, system="server")
+    first, second = (
+        section for title, section in sections(tmp_path / "two").items() if title.startswith(("ncf on l", "ncf on s"))
+    )
+    assert "learning rate 0.003" in first.above[1]
+    assert "learning rate 0.01" in second.above[1]
+
+
+def test_a_failed_run_of_other_hyperparameters_is_no_failure_of_the_default(tmp_path):
+    for index in range(2):
+        write_run(tmp_path, "a", index, keys={RATE: 0.006})
+    write_run(tmp_path, "b", qualities=(0.1,), keys={RATE: 0.0001}, max_epochs=1)
+    found = {row.seconds is None: row for row in only_table(tmp_path)}
+    assert (found[False].runs, found[False].failed) == (2, None)
+    assert (found[True].runs, found[True].failed) == (0, 1)
+    assert "learning rate 0.0001" in text_of(tmp_path)
+    assert "of 3 runs" not in text_of(tmp_path)
+
+
+def test_failures_are_counted_and_listed_once(tmp_path):
+    for index in range(3):
+        write_run(tmp_path, "ncf-1", index)
+    write_run(tmp_path, "ncf-1", 3, qualities=(0.3,), status={"status": "target_missed", "reason": "after 101 steps"})
+    write_run(tmp_path, "ncf-1", 4, log=False, status=FAILED)
+    write_run(tmp_path, "ncf-2", 0, log=False, status={**FAILED, "status": "hung", "reason": "no progress"})
+    write_run(tmp_path, "ncf-3", 0, log=False, status={"status": "running", "reason": ""})
+    early = write_run(tmp_path, "ncf-1", 5) / "result_5.txt"
+    early.write_text("\n".join(early.read_text().splitlines()[:8]))  # cut off after run_start
+    (row,) = only_table(tmp_path)
+    assert (row.runs, row.failed) == (3, 3)
+    runs = table(tmp_path)
+    assert views.failures(runs).values.tolist()[:2] == [
+        ["ncf-1/run_3", "target_missed", "after 101 steps"],
+        ["ncf-1/run_4", "oom", "process 0: out of memory"],
+    ]
+    assert len(views.failures(runs)) == 4
+    assert views.not_ended(runs)["run"].tolist() == ["ncf-3/run_0"]
+
+
+def test_copies_count_once_and_are_named(tmp_path):
+    folder = write_run(tmp_path, "a")
+    for name in ("b", "c"):
+        shutil.copytree(folder.parent, tmp_path / name)
+    (row,) = only_table(tmp_path)
+    assert (row.runs, row.failed if hasattr(row, "failed") else None) == (1, None)
+    assert len(views.copies(table(tmp_path))) == 2
+    assert sections(tmp_path)["Copies"].above == ("2 logs are copies of others and do not count:",)
+
+
+def foreign(path, platform="placeholder", seconds=60):
+    """A log of another program, two epochs long."""
+    lines = ["submission_benchmark resnet", f"submission_platform {platform}", "submission_org Somebody"]
+    events = [tuple(text.split(" ", 1)) for text in lines] + [("global_batch_size", 256), ("run_start", None)]
+    events += [("eval_accuracy", 0.76), ("run_stop", None)]
+    made = []
+    for key, value in events:
+        ms = 1_700_000_000_000 + (seconds * 1000 if key in ("eval_accuracy", "run_stop") else 0)
+        metadata = {"status": "success"} if key == "run_stop" else {"epoch_num": 2} if key == "eval_accuracy" else {}
+        event = {"namespace": "", "time_ms": ms, "event_type": "POINT_IN_TIME", "key": key, "value": value}
+        made.append(":::MLLOG " + json.dumps({**event, "metadata": {"file": "a", "lineno": 1, **metadata}}))
+    return write(path, made)
+
+
+def test_systems_that_log_one_name_stay_two_rows(tmp_path):
+    for system, seconds in (("first", 60), ("second", 90)):
+        for index in range(5):
+            foreign(tmp_path / system / "resnet" / f"result_{index}.txt", seconds=seconds + index)
+    found = only_table(tmp_path)
+    assert [row.runs for row in found] == [5, 5]
+    assert [name in row.__dict__["differs in"] for row, name in zip(found, ("first", "second"), strict=True)] == [
+        True
+    ] * 2
+    overview = sections(tmp_path)["Overview: logs of other programs"]
+    assert len(overview.table) == 2
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        [line for line in demo_log() if '"run_start"' not in line],
+        [line for line in demo_log() if '"run_stop"' not in line],
+        [],
+        ["no log at all"],
+        b"\0\1\2" * 100,
+        b":::MLLOG {\n",
+        [*demo_log()[:4], *[line.replace('"time_ms"', '"time"') for line in demo_log()[4:]]],
+        [line.replace('"ncf"', '["ncf"]').replace('"devices": 1', '"devices": "many"') for line in demo_log()],
+    ],
+)
+def test_an_odd_log_takes_no_other_result_away(tmp_path, odd):
+    sweep(tmp_path)
+    good = report(table(tmp_path)).data
+    write(tmp_path / "odd" / "run_0" / "result_0.txt", odd)
+    found = report(table(tmp_path)).data
+    assert list(found["seconds"][:3]) == list(good["seconds"])
+    assert list(found["runs_successful"][:3]) == [1, 1, 1]
+    assert document(report(table(tmp_path)))
+
+
+def test_profiles_kinds_and_systems_have_tables_of_their_own(tmp_path):
+    write_run(tmp_path, "a")
+    write_run(tmp_path, "b", profile="reference", labels=[])
+    write_run(tmp_path, "c", profile="synthetic", labels=["synthetic"], stop="steps:10", qualities=(None,))
+    write_run(tmp_path, "d", update="async")
+    assert {title for title in sections(tmp_path) if not title.startswith("Overview")} == {
+        "ncf on laptop (reference)",
+        "ncf on laptop (demo)",
+        "ncf on laptop (synthetic): throughput, train",
+        "ncf on laptop (demo), asynchronous updates",
+    }
+
+
+def test_fixed_length_runs_have_a_throughput_only(tmp_path):
+    sweep(tmp_path, stop="epochs:2")
+    _, two, _ = only_table(tmp_path)
+    assert two.speedup == pytest.approx(1.6)
+    assert not {"seconds", "efficiency", "throughput"} & set(vars(two))
+    assert "1.60 times faster in samples/s" in " ".join(text_of(tmp_path).split())
+
+
+def test_labels_deviations_and_missing_runs_stand_with_a_result_in_one_mark(tmp_path):
+    write_run(tmp_path, "a", profile="reference", labels=["oversubscribed"], deviations=["learning rate 1"])
+    write_run(tmp_path, "b", profile="reference", labels=[], devices=2)
+    first, second = only_table(tmp_path)
+    assert first.notes == ("oversubscribed", "leaves the closed rules: learning rate 1")
+    assert (second.notes, second.of) == ((), 100)
+    text = text_of(tmp_path)
+    assert "1 (a) |" in text
+    assert ") (" not in "".join(line for line in text.splitlines() if line.startswith("|"))
+    assert "- fewer runs than the rules ask (1 of 100)" in text
+    assert text.count("Not verified by MLCommons Association.") == 1
+
+
+def test_shares_that_are_nearly_nothing_and_ratios_below_one_are_words(tmp_path):
+    for devices, seconds in ((1, 1.0), (2, 1.28)):
+        lines = demo_log(devices=devices, seconds_per_epoch=seconds)
+        lines = [line.replace('"data_wait_seconds": 0.5', '"data_wait_seconds": 9e-05') for line in lines]
+        write(tmp_path / str(devices) / "run_0" / "result_0.txt", lines)
+    text = " ".join(text_of(tmp_path).split())
+    assert "waiting for data took below 0.1 % of the time" in text
+    assert "1 → 2 devices: 1.28 times slower: epochs 1.28 times slower, count unchanged" in text
+    assert "÷" not in text
+    assert "×0" not in text
+
+
+def test_two_settings_on_one_device_compare_with_their_like_only(tmp_path):
+    for name, devices, seconds, rate in (("a", 1, 4.0, 0.001), ("b", 1, 2.0, 0.002), ("c", 2, 1.0, 0.002)):
+        write_run(tmp_path, name, devices=devices, seconds_per_epoch=seconds, keys={RATE: rate})
+    write_run(tmp_path, "d", devices=2, seconds_per_epoch=1.0, keys={RATE: 0.003})
+    data = report(table(tmp_path)).data
+    assert [round(value, 9) for value in data.sort_values("path")["speedup"].dropna()] == [2.0]
+
+
+def test_what_follows_from_the_number_of_devices_parts_no_series(tmp_path):
+    write_run(tmp_path, "a", devices=1, keys={"model_bn_span": 32})
+    write_run(tmp_path, "b", devices=2, seconds_per_epoch=1.0, keys={"model_bn_span": 16})
+    assert [row.speedup for row in only_table(tmp_path)] == [None, pytest.approx(2.0)]
+
+
+def test_nodes_are_rows_of_their_own_and_said(tmp_path):
+    write_run(tmp_path, "together", qualities=(0.5, 0.65), seconds_per_epoch=1.5, devices=2, nodes=1)
+    write_run(tmp_path, "apart", qualities=(0.5, 0.65), seconds_per_epoch=2.0, devices=2, nodes=2)
+    one, two = only_table(tmp_path)
+    assert (one.nodes, two.nodes, two.speedup) == (None, 2, pytest.approx(3 / 4))
+    text = " ".join(text_of(tmp_path).split())
+    assert "pytorch, 1 × 2 → 2 × 1 devices: 1.33 times slower" in text
+    assert "the network between them counts" in text
+
+
+def test_hostile_text_stays_in_its_cell(tmp_path):
+    evil = "a|b`c\x1b[31m\n## <script>alert(1)</script>[x](y)\u202e\ud800"
+    write_run(tmp_path, "a", framework=evil, system=evil, labels=["demo", evil], dataset=evil)
+    write_run(tmp_path, "b", qualities=(0.1,), framework="x", reason=evil)
+    text = text_of(tmp_path)
+    text.encode()
+    assert not {"\x1b", "\u202e"} & set(text)
+    assert "<script>" not in text
+    parts = [part.splitlines() for part in text.replace("\\|", "").split("\n\n") if part.startswith("|")]
+    assert all(len({line.count("|") for line in part if line.startswith("|")}) == 1 for part in parts)
+    assert all(len(line) <= 120 for part in parts for line in part)
+    for form in ("csv", "json"):
+        document(report(table(tmp_path)), form).encode()
+    assert document(report(table(tmp_path)), "parquet")
+
+
+def test_problems_are_listed_with_lines(tmp_path):
+    write_run(tmp_path, "a")
+    write(tmp_path / "d" / "run_0" / "result_0.txt", b":::MLLOG {\n")
+    ((path, text),) = views.problems(table(tmp_path))
+    assert path.endswith("d/run_0/result_0.txt")
+    assert "line 1: :::MLLOG record cannot be read (broken JSON" in text
+
+
+# --- headlines ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_easier_target_never_improves_a_headline(tmp_path):
+    write_run(tmp_path, "default", seconds_per_epoch=3.0)
+    (before,) = views.headlines(result_rows(table(tmp_path)))
+    write_run(tmp_path, "easy", qualities=(0.65,), targets={"hr_at_10": 0.5})
+    write_run(tmp_path, "easy", 1, qualities=(0.65,), targets={"hr_at_10": 0.5})
+    (after,) = views.headlines(result_rows(table(tmp_path)))
+    assert (
+        (before.value, before.unit, before.labels)
+        == (after.value, after.unit, after.labels)
+        == ("9.0", "s", ("cpu", "demo"))
+    )
+    assert (
+        after.text
+        == "Fastest to hr_at_10 0.635: pytorch on 1 device (one run). 3 runs. Other settings: see the tables."
+    )
+
+
+def test_headlines_of_throughput_and_of_nothing(tmp_path):
+    sweep(tmp_path, stop="epochs:2")
+    write_run(tmp_path, "failed", workload="ssd", qualities=(0.1,))
+    fast, none = views.headlines(result_rows(table(tmp_path)))
+    assert (fast.value, fast.unit) == ("240", "user-item pairs/s")
+    assert (none.value, none.text) == ("–", "No run did what was asked. 1 run, 1 without success.")
