@@ -36,13 +36,15 @@ def workload_name(name: str) -> str:
 def framework_name(text: str, system: str = "") -> str:
     """`pytorch`, `tensorflow` or `mxnet` from a submitter's description; the system's name decides where that names several.
 
-    Any other text is returned as it is.
+    Of a description of containers for several of them all are named, without versions: `mxnet or pytorch`. Any other text is
+    returned as it is.
     """
+    names = ("mxnet", "pytorch", "tensorflow")
     for source in (system.lower(), text.lower()):
-        named = [name for name in ("pytorch", "tensorflow", "mxnet") if name in source]
+        named = [name for name in names if name in source]
         if len(named) == 1:
             return named[0]
-    return text
+    return " or ".join(named) or text
 
 
 _ACCELERATORS = re.compile(
