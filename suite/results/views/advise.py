@@ -6,6 +6,7 @@ Jobs side by side are assumed not to slow each other down; the output says so wh
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -29,8 +30,7 @@ WORTH_SPREADING = 0.5
 ROUNDING_TOLERANCE = 1.0 + 1e-6
 """Relative tolerance of deadlines: a published `1.0` minutes times sixty may be slightly above 60 s."""
 SPREAD, SOONER, FEWEST, BETWEEN, UNKNOWN = "spread", "sooner", "fewest", "between", "unknown"
-"""Where a queue's jobs belong: the most devices give the most jobs; the fewest do, and an added device adds at least half, or
-less; a count in between does; one count only."""
+"""Where a queue's jobs belong (docs/scaling.md)."""
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _SHOWN = (
     *("devices", "train_seconds", "jobs_at_once", "jobs_per_hour", "device_hours_per_job", "energy_joules_per_job"),
@@ -44,8 +44,8 @@ def parse_deadline(text: str) -> float:
     """Seconds of a deadline such as `2h`, `90m`, `1h30m` or `3600s`. Raises ValueError for anything else."""
     number = r"(\d{1,9}(?:\.\d{1,9})?)"
     match = re.fullmatch(rf"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text)
-    parts = [float(part or 0.0) for part in match.groups()] if match else []
-    total = sum(part * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False))
+    parts = match.groups() if match else ()
+    total = sum(float(part or 0.0) * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False))
     if total <= 0.0:
         raise ValueError(f"--deadline {text[:40]!r}: give hours, minutes or seconds above 0, such as 2h, 90m or 3600s")
     return total
@@ -71,8 +71,7 @@ def advise(
         belongs = placement(choices, pair)
         sections.append(_section(title, family, best, choices, pair, belongs, deadline))
         data += [{"series": title, **choice, "belongs": belongs} for choice in choices]
-    above = [NOT_VERIFIED]
-    above += [ASSUMPTION] if any(choice["jobs_at_once"] > 1 for choice in data) else []
+    above = [NOT_VERIFIED, *([ASSUMPTION] if any(choice["jobs_at_once"] > 1 for choice in data) else [])]
     if len({choice["profile"] for choice in data}) > 1:
         above.append("Several profiles were given; each has advice of its own, and they are never mixed.")
     return View("On how many devices to run a job", tuple(sections), frame_of(data), tuple(above))
@@ -224,8 +223,8 @@ def _queue(choice: Choice) -> str:
 
 
 def _answers(choices: Sequence[Choice], deadline: float | None) -> Iterator[str]:
-    flags = ("fastest_single_job", "most_jobs_per_hour", "fewest_device_hours")
-    fast, queue, cheap = (_the(choices, flag) for flag in flags)
+    fast, queue = _the(choices, "fastest_single_job"), _the(choices, "most_jobs_per_hour")
+    cheap = _the(choices, "fewest_device_hours")
     yield f"single job, fastest: {devices_text(fast['devices'])}, {time_text(fast['train_seconds'])}"
     idle = f", {devices_text(queue['idle_devices'])} idle" if queue["idle_devices"] else ""
     yield f"queue, most jobs: {_queue(queue)}, {rate_text(queue['jobs_per_hour'])} jobs/h{idle}"
@@ -237,18 +236,19 @@ def _answers(choices: Sequence[Choice], deadline: float | None) -> Iterator[str]
         yield f"least energy (GPUs): {devices_text(least['devices'])}, {energy} a job{rest}"
     if (lowest := _least(choices, "cost_per_job")) is not None:
         yield f"lowest cost: {devices_text(lowest['devices'])}, {cost_text(lowest['cost_per_job'])} a job"
-    if deadline is None:
-        return
+    if deadline is not None:
+        yield f"deadline {time_text(deadline)}: {_deadline(choices, fast, deadline)}"
+
+
+def _deadline(choices: Sequence[Choice], fast: Choice, deadline: float) -> str:
     chosen = next((choice for choice in choices if choice["deadline_choice"]), None)
+    said = f"{devices_text((chosen or fast)['devices'])}, {time_text((chosen or fast)['train_seconds'])}"
     if chosen is None:
-        best = f"{devices_text(fast['devices'])} with {time_text(fast['train_seconds'])}"
-        yield f"deadline {time_text(deadline)}: no measured device count meets it; the fastest is {best}"
-        return
+        return f"no measured device count meets it; the fastest is {said}"
     slowest = chosen["slowest_seconds"]
     late = slowest is not None and slowest > deadline * ROUNDING_TOLERANCE
     rest = f"; on average only: its slowest run took {time_text(slowest)}" if late else ""
-    meets = f"{devices_text(chosen['devices'])}, {time_text(chosen['train_seconds'])}"
-    yield f"deadline {time_text(deadline)}: {meets}: the fewest device-hours that meet it{rest}"
+    return f"{said}: the fewest device-hours that meet it{rest}"
 
 
 def _certainty(pair: Ratio | None) -> Iterator[str]:
@@ -258,10 +258,10 @@ def _certainty(pair: Ratio | None) -> Iterator[str]:
     if interval is None:
         yield f"how sure: unknown ({pair.no_interval})"
         return
-    bounds = f"{interval.level:.0%} interval {ratio_text(interval.low)} to {ratio_text(interval.high)}"
-    open_ = interval.low <= linear <= interval.high
-    more = f"; that includes {linear:.3g}, so more runs are needed to tell which queue is faster" if open_ else ""
-    yield f"how sure: speedup {ratio_text(pair.total)}, {bounds}{more}"
+    bounds = f"95 % interval {ratio_text(interval.low)} to {ratio_text(interval.high)}"
+    more = f"; that includes {linear:.3g}, so more runs are needed to tell which queue is faster"
+    open_question = interval.low <= linear <= interval.high
+    yield f"how sure: speedup {ratio_text(pair.total)}, {bounds}{more if open_question else ''}"
 
 
 def _notes(family: Sequence[Row], best: Sequence[Row], pair: Ratio | None, machine: int) -> Iterator[str]:
@@ -282,15 +282,9 @@ def _notes(family: Sequence[Row], best: Sequence[Row], pair: Ratio | None, machi
         yield f"over several nodes (nodes × devices of each): {', '.join(placed)}"
     if pair is not None:
         yield from pair.flags
-        yield from _traffic(family)
+        with contextlib.suppress(ValueError):  # nobody says
+            yield f"each step sums {traffic_text(gradients_of(family))} over the devices (docs/scaling.md)"
     for row in best:
         if row.runs_failed:
             count = f"{row.runs_failed} of {row.runs_failed + row.runs_successful} runs"
             yield f"{count} on {devices_text(row.devices)} failed; the time they took is not counted"
-
-
-def _traffic(family: Sequence[Row]) -> Iterator[str]:
-    try:
-        yield f"each step sums {traffic_text(gradients_of(family))} over the devices (docs/scaling.md)"
-    except ValueError:  # nobody says
-        return

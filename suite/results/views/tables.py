@@ -7,14 +7,14 @@ over the fewest devices, and the decomposition for every pair of device counts. 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from suite.results.columns import OURS
 from suite.results.identity import Row, own_words
 from suite.results.published import ARTICLE, csv_rows
 from suite.results.scores import Ratio, chains, families, find_published, labels, merged_labels, ratio, title
-from suite.results.text import clean, devices_text
+from suite.results.text import devices_text
 from suite.results.views.next_run import next_command
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 
@@ -76,14 +76,12 @@ def tables(results: Sequence[Row], with_article: bool = False) -> View:
 
 def printed_speedups() -> Printed:
     """Table 7 as the article prints it. Raises ValueError for a file of another form."""
-    found = {}
-    for row in csv_rows("dgx1_speedups.csv", ("benchmark", "chips_from", "chips_to", "speedup_printed")):
-        try:
-            places = (row["benchmark"], int(row["chips_from"]), int(row["chips_to"]))
-            found[places] = float(row["speedup_printed"])
-        except ValueError:
-            raise ValueError(f"dgx1_speedups.csv: no speedup with two numbers of devices: {clean(str(row))}") from None
-    return found
+    rows = csv_rows("dgx1_speedups.csv", ("benchmark", "chips_from", "chips_to", "speedup_printed"))
+    try:
+        places = [(row["benchmark"], int(row["chips_from"]), int(row["chips_to"])) for row in rows]
+        return dict(zip(places, (float(row["speedup_printed"]) for row in rows), strict=True))
+    except ValueError as error:
+        raise ValueError(f"dgx1_speedups.csv: not speedups between two numbers of devices ({error})") from None
 
 
 def _above(results: Sequence[Row], timed: Sequence[Row]) -> Iterator[str]:
@@ -95,14 +93,13 @@ def _above(results: Sequence[Row], timed: Sequence[Row]) -> Iterator[str]:
 
 
 def _order(family: Sequence[Row]) -> tuple[Any, ...]:
-    first = family[0]
-    return (
-        first.round == ARTICLE,
-        TABLES.get(first.workload, SUMMARY_TABLE),
-        first.workload,
-        first.profile,
-        title(family),
-    )
+    first, number = family[0], TABLES.get(family[0].workload, SUMMARY_TABLE)
+    return first.round == ARTICLE, number, first.workload, first.profile, title(family)
+
+
+def _section(heading: str, rows: Iterable[Line], above: tuple[str, ...] = (), below: tuple[str, ...] = ()) -> Section:
+    table = without_empty(frame_of(rows))
+    return Section(heading, above, table, below=below, keys=2 if "differs_in" in table.columns else 1)
 
 
 # --- tables 1 to 6 ------------------------------------------------------------------------------------------------------
@@ -133,9 +130,8 @@ def _families(group: Sequence[Sequence[Row]]) -> list[tuple[str, Sequence[Row]]]
 def _workload_section(name: str, rows: Sequence[Line]) -> Section:
     number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
     units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
-    table = without_empty(frame_of({column: row[column] for column in _SHOWN} for row in rows))
-    keys = 2 if "differs_in" in table.columns else 1
-    return Section(f"{number}{name}", (f"batch in {' or '.join(units)}",) if units else (), table, keys=keys)
+    shown = ({column: row[column] for column in _SHOWN} for row in rows)
+    return _section(f"{number}{name}", shown, (f"batch in {' or '.join(units)}",) if units else ())
 
 
 def _result(name: str, row: Row, words: str) -> Line:
@@ -179,38 +175,27 @@ def _speedup(name: str, words: str, pair: Ratio, printed: Printed, from_fewest: 
 
 def _summary(every: Sequence[Line]) -> Iterator[Section]:
     """Table 7: a row for each series, a column for each pair that begins with its fewest devices."""
-    first = [row for row in every if row["from_fewest"]]
-    columns = [f"{one} → {other}" for one, other in sorted({(row["devices_from"], row["devices_to"]) for row in first})]
-    lines: dict[tuple[str, str], Line] = {}
+    first = sorted(
+        (row for row in every if row["from_fewest"]), key=lambda row: (row["devices_from"], row["devices_to"])
+    )
+    columns = dict.fromkeys(f"{row['devices_from']} → {row['devices_to']}" for row in first)
+    lines = {(row["series"], row["differs_in"]): dict(columns) for row in every}
     for row in first:
-        names = {"results": row["series"], "differs_in": row["differs_in"]}
-        line = lines.setdefault((row["series"], row["differs_in"]), names | dict.fromkeys(columns))
-        line[f"{row['devices_from']} → {row['devices_to']}"] = row["speedup"]
+        lines[row["series"], row["differs_in"]][f"{row['devices_from']} → {row['devices_to']}"] = row["speedup"]
     if lines:
-        table = without_empty(frame_of(lines.values()))
-        heading = f"Table {SUMMARY_TABLE}. Speedup over the fewest devices"
-        yield Section(heading, (), table, keys=2 if "differs_in" in table.columns else 1)
+        shown = ({"results": name, "differs_in": words, **cells} for (name, words), cells in lines.items())
+        yield _section(f"Table {SUMMARY_TABLE}. Speedup over the fewest devices", shown)
 
 
 def _every_pair(every: Sequence[Line]) -> Iterator[Section]:
     above: tuple[str, ...] = _EXPLAINED
     for name, found in itertools.groupby(every, key=lambda row: row["series"]):
         pairs = list(found)
-        shown = [
-            {column: row[column] for column in _FACTORS} | {"notes": (*row["flags"], row["no_interval"])}
-            for row in pairs
-        ]
-        table = without_empty(frame_of(shown))
-        said = tuple(
-            ": ".join((", ".join(filter(None, (row["differs_in"], row["places"]))), row["in_words"])) for row in pairs
-        )
-        yield Section(
-            f"Every pair of device counts: {name}",
-            above,
-            table,
-            below=said,
-            keys=2 if "differs_in" in table.columns else 1,
-        )
+        notes = [{"notes": (*row["flags"], row["no_interval"])} for row in pairs]
+        shown = [{column: row[column] for column in _FACTORS} | note for row, note in zip(pairs, notes, strict=True)]
+        where = [", ".join(filter(None, (row["differs_in"], row["places"]))) for row in pairs]
+        said = tuple(f"{place}: {row['in_words']}" for place, row in zip(where, pairs, strict=True))
+        yield _section(f"Every pair of device counts: {name}", shown, above, said)
         above = ()
 
 

@@ -117,7 +117,7 @@ def test_deadline_takes_the_fewest_device_hours_that_meet_it():
     assert chosen(article(deadline=60.0), "deadline_choice")["ncf"] == 4  # printed as 1.0 minutes
     one = advise([make_result(1, [(80.0, 10.0), (90.0, 10.0), (100.0, 10.0), (180.0, 10.0)])], deadline=100.0)
     assert "on average only: its slowest run took 3.00 min" in said(one)
-    assert "no measured device count meets it; the fastest is 1 device with 95.0 s" in said(
+    assert "no measured device count meets it; the fastest is 1 device, 95.0 s" in said(
         advise(times(n1=95.0), deadline=9.0)
     )
 
