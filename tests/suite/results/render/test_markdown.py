@@ -1,12 +1,20 @@
 """Tables of at most 120 characters that lose nothing, and the texts of their cells."""
 
+import csv
+import io
+import json
+
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.results.render.document import document
 from suite.results.render.markdown import WIDTH, markdown_table, wrapped
+from suite.results.render.tables import text_table
 from suite.results.targets import bleu_scale, targets_text
 from suite.results.text import percent_text, shortened, time_text
+from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of
 
 
 def parts(text):
@@ -100,3 +108,49 @@ def test_bleu_is_shown_in_points():
     assert targets_text({"top1": 0.759, "map": 0.23}) == "top1 0.759, map 0.23"
     assert bleu_scale("bleu", None, [0.1, 0.25]) == 100.0
     assert bleu_scale("bleu", 24.0, [0.9]) == 1.0  # early in a log in points
+
+
+# --- tables and documents -----------------------------------------------------------------------------------------------
+
+ROWS = (
+    {"framework": "a|b", "devices": 2, "seconds": 200.0, "data_wait_share": 0.0131, "notes": ("busy", "late")},
+    {"framework": "=x\x1b", "devices": None, "seconds": None, "data_wait_share": 0.5, "notes": ()},
+    {"framework": "c", "devices": 1, "seconds": 8.0, "data_wait_share": None, "notes": ("busy", "late")},
+)
+VIEW = View(
+    "Title", (Section("Part <b>", ("Above.",), frame_of(ROWS), ("suite x",), ("Below.",), keys=2),), frame_of(ROWS)
+)
+
+
+def test_a_table_takes_its_look_from_the_names_of_its_columns():
+    found = text_table(frame_of(ROWS), keys=2)
+    assert found.header == ("framework", "devices", "time", "waiting for data")
+    assert found.right_aligned == (False, True, True, True)
+    assert found.body == (("a|b", "2 (a)", "3.33 min", "1.3 %"), ("=x", "–", "–", "50 %"), ("c", "1 (a)", "8.0 s", "–"))
+    assert found.footnotes == ("(a) busy; late",)  # once, and never a cell of marks alone
+
+
+def test_a_document_has_one_reservation_and_escapes_everything():
+    text = document(VIEW)
+    assert text.count(NOT_VERIFIED) == 1
+    order = ("# Title", NOT_VERIFIED, "## Part &lt;b>", "Above.", "a\\|b", "(a) busy", "suite x", "- Below.")
+    assert sorted(order, key=text.index) == list(order)
+    assert "\x1b" not in text
+
+
+def test_files_hold_raw_numbers():
+    found = list(csv.DictReader(io.StringIO(document(VIEW, "csv"))))
+    assert [(row["framework"], row["seconds"]) for row in found] == [("a|b", "200.0"), ("'=x", ""), ("c", "8.0")]
+    stored = json.loads(document(VIEW, "json"))
+    assert stored["verification"] == NOT_VERIFIED
+    assert [row["devices"] for row in stored["rows"]] == [2, None, 1]
+    read = pd.read_parquet(io.BytesIO(document(VIEW, "parquet")))
+    assert read["seconds"].tolist()[::2] == [200.0, 8.0]
+    assert json.loads(read["notes"][0]) == ["busy", "late"]
+
+
+def test_text_that_no_file_can_hold_ends_nothing():
+    view = View("t", (), frame_of([{"name": "half \ud800", "list": ("\ud800",)}]))
+    assert "half ?" in document(view, "csv")
+    document(view, "json").encode()
+    assert pd.read_parquet(io.BytesIO(document(view, "parquet")))["name"][0] == "half ?"

@@ -6,8 +6,7 @@ import json
 import pytest
 
 from suite.results.logs.collect import collect
-from suite.results.published.csv_files import SHIPPED
-from suite.results.published.other_logs import with_system_details
+from suite.results.published import SHIPPED, with_system_details
 from tests.suite.results.fake_logs import write
 
 
@@ -77,7 +76,7 @@ def test_a_log_keeps_the_round_that_its_own_lines_tell(tmp_path):
 def test_a_description_is_of_all_that_is_not_published(tmp_path, name):
     write(tmp_path / "system" / "ssd" / "a.txt", log_of(published_run(**TPU), "MLL"))
     write(tmp_path / "system" / "ssd" / "b.txt", log_of({**published_run(**TPU), "seconds": "17"}, "MLL"))
-    description = {"number_of_nodes": 2, "accelerators_per_node": 4, "accelerator_model_name": "Some GPU"}
+    description = {"number_of_nodes": "2.0", "accelerators_per_node": 4, "accelerator_model_name": "Some GPU"}
     write(tmp_path / "system" / "system.json", [json.dumps(description)])
     found = told(tmp_path / "system" / "ssd")[name]
     assert found[1:3] == (("tpu-v3 chip (2 cores)", 1024) if name == "a.txt" else ("Some GPU", 8))

@@ -7,7 +7,7 @@ import pytest
 
 from suite.results import read
 
-REPOSITORY = Path(__file__).resolve().parents[4]
+REPOSITORY = Path(__file__).resolve().parents[3]
 LOGS = REPOSITORY.parent / "shared" / "published" / "logs"
 
 
