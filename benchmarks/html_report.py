@@ -20,8 +20,8 @@ PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
 from suite.machine.devices import cpu_model  # noqa: E402
-from suite.results.logs.collect import collect  # noqa: E402
-from suite.results.score.groups import rows  # noqa: E402
+from suite.results import table  # noqa: E402
+from suite.results.scores import result_rows  # noqa: E402
 from tests.suite.results.fake_logs import write_run  # noqa: E402
 
 WORKLOADS = ("ncf", "resnet50", "gnmt", "transformer")
@@ -61,7 +61,7 @@ def telemetry(path: Path, seconds: int, devices: int, chance: random.Random) -> 
 def measure(root: Path, page: Path) -> dict[str, object]:
     """Seconds of the command in a fresh process, and of reading and scoring alone in this one."""
     begin = time.perf_counter()
-    found = rows(collect([root]))
+    found = result_rows(table(root))
     reading = time.perf_counter() - begin
     command = [sys.executable, "-m", "suite.cli", "report", str(root), "--html", str(page), "--to", "dgx1-article"]
     begin = time.perf_counter()
