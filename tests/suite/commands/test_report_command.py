@@ -1,7 +1,12 @@
 """`suite report`: what counts as a log, what is said of the rest, and the page that may be written again."""
 
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+from suite.cli import main
 from tests.helpers import suite_here
 from tests.suite.results.fake_logs import write_run
 
@@ -59,3 +64,42 @@ def test_a_page_is_written_again_and_nothing_else_overwritten(tmp_path):
     done = suite_here(tmp_path, "report", tmp_path / "logs", "--html", page)
     assert done.returncode == 2
     assert page.read_text() == "<html>mine</html>"
+
+
+def test_every_format_and_no_file_overwritten(tmp_path, monkeypatch):
+    write_run(tmp_path / "logs", "ncf-1")
+    printed = suite_here(tmp_path, "report", tmp_path / "logs").stdout
+    for form, begins in (("markdown", b"# Results"), ("csv", b"profile,"), ("json", b"{"), ("parquet", b"PAR1")):
+        out = tmp_path / f"out.{form}"
+        assert suite_here(tmp_path, "report", tmp_path / "logs", "--format", form, "--output", out).returncode == 0
+        assert out.read_bytes().startswith(begins)
+        done = suite_here(tmp_path, "report", tmp_path / "logs", "--format", form, "--output", out)
+        assert (done.returncode, out.read_bytes().startswith(begins)) == (2, True)
+        assert done.stderr == f"suite report: --output {out} exists and is not overwritten; give another path\n"
+    assert (tmp_path / "out.markdown").read_text() == printed
+    done = suite_here(tmp_path, "report", tmp_path / "logs", "--output", tmp_path / "no" / "x.md")
+    assert "cannot be written (No such file or directory)" in done.stderr
+
+
+def test_parquet_is_no_text_for_a_terminal(tmp_path, monkeypatch, capsys):
+    write_run(tmp_path, "ncf-1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert main(["report", str(tmp_path), "--format", "parquet"]) == 2
+    assert capsys.readouterr().err == (
+        "suite report: --format parquet is not text: add --output FILE, or send it into a file\n"
+    )
+
+
+def test_odd_logs_of_others_take_no_result_away(tmp_path):
+    write_run(tmp_path, "ncf-1", seconds_per_epoch=1.25)
+    shutil.copytree(LOGS, tmp_path / "theirs")
+    (tmp_path / "theirs" / "result_9.txt").write_text(':::MLLOG {"key": "run_stop", "value": null}\n[[[')
+    done = suite_here(tmp_path, "report", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"\| pytorch +\| +1 \| +1 \| +3.8 s \|", done.stdout)
+
+
+def test_a_report_needs_neither_matplotlib_nor_scipy(tmp_path):
+    write_run(tmp_path, "ncf-1")
+    code = "import sys; from suite.cli import main; main(sys.argv[1:]); assert not {'matplotlib', 'scipy'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code, "report", str(tmp_path)], check=True, capture_output=True)
