@@ -185,7 +185,7 @@ def test_files_are_written_once_and_never_over_others(tmp_path):
     (out / "tables.md").write_text("mine")
     again = suite(logs, "--output", out)
     assert again.returncode == 2
-    assert "tables.md exists there already and is not overwritten; give another folder" in again.stderr
+    assert "tables.md exists there already and is not overwritten; give another" in again.stderr
     assert (out / "tables.md").read_text() == "mine"
     assert [row["table"] for row in json.loads(suite(logs, "--format", "json").stdout)["rows"]] == [6, 6, 6, 7, 7, 7]
 
