@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from suite.results.identity import Row
 from suite.results.logs.record import RunRecord
@@ -23,7 +24,8 @@ _SENSORS: Mapping[str, tuple[str, str]] = {
     "gpu_memory_bytes": ("GPU memory in use", "GB, all devices"),
 }
 """Sensor (docs/telemetry.md) to title and unit of its figure."""
-PathsOf = Callable[[RunRecord], plots.Points]
+PointsOf = Callable[[RunRecord], plots.Points]
+Charts = list[plots.Chart]
 
 
 @dataclass(frozen=True)
@@ -45,37 +47,20 @@ class _Table:
         return clean(workload_name(self.results[0].workload) or "unknown workload", 40)
 
     def chart(
-        self, name: Sequence[str], title: str, x_label: str, y_label: str, points: PathsOf, **further: object
-    ) -> Iterator[plots.Chart]:
-        """The chart of a quantity of each run; none if nothing of it was recorded."""
+        self, names: Sequence[str], title: str, x_label: str, y_label: str, points: PointsOf, **further: Any
+    ) -> Charts:
+        """The chart of a quantity of each run; none if nothing of it was recorded. `names`: of its file."""
         drawn = [[path for run in row.attempts if run.record and (path := points(run.record))] for row in self.results]
-        left_out = sum(max(0, len(paths) - plots.MAX_PATHS) for paths in drawn)
-        note = f"{left_out:,} more runs are not drawn (at most {plots.MAX_PATHS} of one colour)" if left_out else ""
-        kept = [plots.evenly(paths, plots.MAX_PATHS) for paths in drawn]
-        series = self.series([tuple(tuple(plots.evenly(path, plots.MAX_POINTS)) for path in one) for one in kept])
-        yield from self.finished(name, title, x_label, y_label, series, note=note, **further)
-
-    def series(self, drawn: Sequence[tuple[plots.Points, ...]]) -> tuple[plots.Series, ...]:
-        """The curves of the results that have any."""
-        named = zip(drawn, self.names, self.looks, strict=True)
-        return tuple(plots.Series(name, slot, paths, style=style) for paths, name, (slot, style) in named if paths)
-
-    def finished(
-        self,
-        name: Sequence[str],
-        title: str,
-        x_label: str,
-        y_label: str,
-        series: tuple[plots.Series, ...],
-        **further: object,
-    ) -> Iterator[plots.Chart]:
-        """The chart of these curves; none of none."""
-        if series:
-            stem, labels = (
-                plots.file_name(f"{self.number:02d}", self.workload, *name),
-                plots.shown_labels(merged_labels(self.results)),
-            )
-            yield plots.Chart(stem, f"{self.workload}: {title}", labels, x_label, y_label, series, **further)  # type: ignore[arg-type]
+        if left_out := sum(max(0, len(paths) - plots.MAX_PATHS) for paths in drawn):
+            further["note"] = f"{left_out:,} more runs are not drawn (at most {plots.MAX_PATHS} of one colour)"
+        series = tuple(
+            plots.Series(name, slot, tuple(plots.evenly(paths, plots.MAX_PATHS)), style=style)
+            for paths, name, (slot, style) in zip(drawn, self.names, self.looks, strict=True)
+            if paths
+        )
+        stem = plots.file_name(f"{self.number:02d}", self.workload, *names)
+        labels, title = plots.shown_labels(merged_labels(self.results)), f"{self.workload}: {title}"
+        return [plots.Chart(stem, title, labels, x_label, y_label, series, **further)] if series else []
 
 
 def table_charts(results: Sequence[Row], number: int, slots: Mapping[str, int]) -> list[plots.Chart]:
@@ -94,25 +79,24 @@ def _records(results: Sequence[Row]) -> list[RunRecord]:
 
 
 def _quality_charts(table: _Table) -> Iterator[plots.Chart]:
-    for place, metric in enumerate(_metrics(table), start=1):
-        shown, place_text = clean(metric, 30), str(place) if place > 1 else ""
-
-        def over_epochs(record: RunRecord, metric: str = metric) -> plots.Points:
-            values = _shown_values(record, metric)
-            return plots.finite_points((_epoch(record, index), value) for index, value in enumerate(values))
-
-        def over_time(record: RunRecord, metric: str = metric) -> plots.Points:
-            pairs = zip(record.evaluations, _shown_values(record, metric), strict=True)
-            return plots.finite_points((item.seconds / table.scale, value) for item, value in pairs)
-
+    axes: tuple[tuple[str, str, Callable[[RunRecord, int], float | None]], ...] = (
+        ("epochs", "epochs", _epoch),
+        ("time", table.unit, lambda record, place: record.evaluations[place].seconds / table.scale),
+    )
+    for number, metric in enumerate(_metrics(table), start=1):
         logged = [_by_metric(row.targets, row.workload).get(metric) for row in table.results]
         targets = {None if value is None else value * bleu_scale(metric, value) for value in logged}
-        target = next((y for _, y in plots.finite_points([(0.0, value) for value in targets])), None)
-        target = target if len(targets) == 1 else None
-        for what, x_label, points in (("epochs", "epochs", over_epochs), ("time", table.unit, over_time)):
-            yield from table.chart(
-                (shown, place_text, "over", x_label), f"{shown} over {what}", x_label, shown, points, target=target
-            )
+        known = plots.finite_points([(0.0, value) for value in targets]) if len(targets) == 1 else ()
+        target, shown = known[0][1] if known else None, clean(metric, 30)
+        for what, x_label, x_of in axes:
+
+            def points(record: RunRecord, metric: str = metric, x_of: Any = x_of) -> plots.Points:
+                values = enumerate(_shown_values(record, metric))
+                found = plots.finite_points((x_of(record, place), value) for place, value in values)
+                return tuple(plots.evenly(found, plots.MAX_POINTS))
+
+            names = (shown, str(number) if number > 1 else "", "over", x_label)
+            yield from table.chart(names, f"{shown} over {what}", x_label, shown, points, target=target)
 
 
 def _shown_values(record: RunRecord, metric: str) -> list[float | None]:
@@ -146,16 +130,15 @@ def _epoch(record: RunRecord, index: int) -> float | None:
 
 
 def _rate_charts(table: _Table) -> Iterator[plots.Chart]:
-    def rates(record: RunRecord) -> plots.Points:
-        return plots.finite_points((seconds / table.scale, rate) for seconds, rate, _ in blocks(record))
-
-    def waits(record: RunRecord) -> plots.Points:
-        known = [(seconds, wait) for seconds, _, wait in blocks(record) if wait is not None]
-        return plots.finite_points((seconds / table.scale, 100 * wait) for seconds, wait in known)
-
     unit = clean(table.results[0].sample_unit or "samples", 30)
-    kinds = (("throughput", f"{unit}/s, training alone", rates), ("data wait", "% of training time", waits))
-    for what, y_label, points in kinds:
+    kinds = (("throughput", f"{unit}/s, training alone", 1, 1.0), ("data wait", "% of training time", 2, 100.0))
+    for what, y_label, column, size in kinds:
+
+        def points(record: RunRecord, column: int = column, size: float = size) -> plots.Points:
+            known = ((one[0] / table.scale, one[column]) for one in blocks(record))
+            found = plots.finite_points((x, None if y is None else y * size) for x, y in known)
+            return tuple(plots.evenly(found, plots.MAX_POINTS))
+
         yield from table.chart([what], f"{what} over time", table.unit, y_label, points, from_zero=True)
 
 
@@ -169,7 +152,7 @@ def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
     for item in sorted(record.throughput, key=lambda item: item.line):
         seconds_so_far += (item.train_seconds or 0.0) + (item.evaluation_seconds or 0.0)
         within = [one.seconds for one in record.evaluations if previous_line < one.line < item.line]
-        known = item.data_wait_seconds is not None and item.train_seconds
+        known = item.data_wait_seconds is not None
         wait = (item.data_wait_seconds or 0.0) / item.train_seconds if known and item.train_seconds else None
         rates.append((within[-1] if within else seconds_so_far, item.samples_per_second, wait))
         previous_line = item.line
@@ -180,22 +163,21 @@ def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
 
 
 def _telemetry_charts(table: _Table) -> Iterator[plots.Chart]:
-    recordings, left_out = [], 0
-    for row in table.results:
-        found = [telemetry(run.record.path.parent) for run in plots.evenly(row.attempts, _TELEMETRY_RUNS) if run.record]
-        recordings.append([one for one in found if one is not None])
-        left_out += max(0, len(row.attempts) - _TELEMETRY_RUNS) if recordings[-1] else 0
+    drawn = [[run.record for run in plots.evenly(row.attempts, _TELEMETRY_RUNS) if run.record] for row in table.results]
+    recorded = {one.path: found for each in drawn for one in each if (found := telemetry(one.path.parent)) is not None}
+    left_out = sum(
+        max(0, len(row.attempts) - _TELEMETRY_RUNS)
+        for row, each in zip(table.results, drawn, strict=True)
+        if any(one.path in recorded for one in each)
+    )
     note = f"{left_out:,} more runs are not drawn (at most {_TELEMETRY_RUNS} of one colour)" if left_out else ""
     for sensor, (title, y_label) in _SENSORS.items():
-        size = 1e9 if sensor.endswith("_bytes") else 1.0
-        drawn = []
-        for listed in recordings:
-            paths = (
-                plots.finite_points(
-                    (second / table.scale, None if value is None else value / size)
-                    for second, value in zip(one.seconds, one.series.get(sensor, ()), strict=False)
-                )
-                for one in listed
+
+        def points(record: RunRecord, sensor: str = sensor) -> plots.Points:
+            found, size = recorded.get(record.path), 1e9 if sensor.endswith("_bytes") else 1.0
+            sampled = zip(found.seconds, found.series.get(sensor, ()), strict=False) if found is not None else ()
+            return plots.downsample_mean(
+                plots.finite_points((x / table.scale, None if y is None else y / size) for x, y in sampled)
             )
-            drawn.append(tuple(plots.downsample_mean(path) for path in paths if path))
-        yield from table.finished([title], title, table.unit, y_label, table.series(drawn), from_zero=True, note=note)
+
+        yield from table.chart([title], title, table.unit, y_label, points, from_zero=True, note=note)
