@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -202,8 +203,11 @@ def _submitter(run: Run, record: RunRecord | None) -> str:
 
 
 def _folder(run: Run, record: RunRecord | None) -> str:
-    """A result of another program is one folder: several of them may log the same placeholder as platform."""
-    return "" if _is_ours(run) or record is None else str(record.path.absolute().parent)
+    """A result of another program is one folder, or one of `run_N`: several of them may log the same placeholder as platform."""
+    if _is_ours(run) or record is None:
+        return ""
+    folder = record.path.absolute().parent
+    return str(folder.parent if re.fullmatch(r"run_\d+", folder.name) else folder)
 
 
 def _round(run: Run, record: RunRecord | None) -> str:
