@@ -203,7 +203,7 @@ def _submitter(run: Run, record: RunRecord | None) -> str:
 
 
 def _folder(run: Run, record: RunRecord | None) -> str:
-    """A result of another program is one folder, or one of `run_N`: several of them may log the same placeholder as platform."""
+    """A result of another program is one folder, or one of `run_N`: several may log the same placeholder as platform."""
     if _is_ours(run) or record is None:
         return ""
     folder = record.path.absolute().parent

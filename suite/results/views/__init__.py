@@ -1,1 +1,1 @@
-"""What commands show: tables as DataFrames with raw numbers, and sentences; how they look is decided in suite.results.render."""
+"""What commands show: tables as DataFrames with raw numbers, and sentences; suite.results.render decides how they look."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -22,7 +23,7 @@ from suite.results.render.document import document
 from suite.results.render.html import plots
 from suite.results.render.html.curves import table_charts
 from suite.results.render.html.figures import draw, inline_svg, matplotlib_settings, refuse_full, write_figures
-from suite.results.render.html.runs import run_views
+from suite.results.render.html.runs import MAX_RUNS, run_views
 from suite.results.render.html.scaling import forecast_charts, scaling_charts, workload_charts
 from suite.results.render.html.studies import all_reduce_charts, study_charts
 from suite.results.render.tables import text_table
@@ -50,14 +51,10 @@ _MAX_ROWS = 2_000
 _FOOTNOTES = ("profile", "targets", "clock", "precision", "device_name", "framework", "stop", "mode", "round")
 """Differences from a published result that are named."""
 _YEAR_3000_MS = 32_503_680_000_000.0
-Figures = list[dict[str, Any]]
-
-
-def _drawn(charts: Sequence[plots.Chart]) -> Figures:
-    """The charts as figures of the page."""
-    with matplotlib_settings():
-        svgs = [inline_svg(draw(one, on_page=True), one.name, one.title) for one in charts]
-    return [{"svg": Markup(svg), "caption": one.note} for svg, one in zip(svgs, charts, strict=True)]
+Charts = list[plots.Chart]
+ChartsOf = Mapping[str, Sequence[plots.Chart]]
+Block = dict[str, Any]
+"""A part of the page with a heading, for the template."""
 
 
 def write_html(
@@ -74,7 +71,7 @@ def write_html(
     Raises ValueError, before anything is written, for an `out` that exists, or a folder that is not empty.
     """
     refuse_unwritable(out, figures)
-    charts: list[plots.Chart] = []
+    charts: Charts = []
     page = _page(runs, published, prices, predicted, charts)
     if figures is not None:
         write_figures(charts, figures)
@@ -89,14 +86,12 @@ def write_published_html(view: View, out: Path) -> None:
     refuse_unwritable(out)
     every = Section("All results with every column", table=without_empty(view.data), keys=3)
     blocks, results = _blocks([*view.sections[:-1], every]), list(rows(view.data))
-    figures = _drawn(workload_charts(results))
-    blocks.insert(min(1, len(blocks)), _block(Section("Time to target over accelerators"), "points", figures))
+    charts = workload_charts(results)
+    blocks.insert(min(1, len(blocks)), _block(Section("Time to target over accelerators"), "points", charts))
     rounds, submitters = sorted({row.round for row in results}), len({row.submitter for row in results})
     about = [_count(len(results), "result"), ", ".join(rounds), _count(submitters, "submitter")]
-    _write(
-        out,
-        _render(title=view.title, about=about, blocks=blocks, download=_download(view), command="suite published list"),
-    )
+    context = {"blocks": blocks, "download": _download(view), "command": "suite published list"}
+    _write(out, _render(title=view.title, about=about, **context))
 
 
 def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
@@ -144,63 +139,51 @@ def _render(**context: Any) -> str:
 
 
 def _page(
-    runs: pd.DataFrame,
-    beside: Sequence[Row],
-    prices: Prices | None,
-    predicted: Sequence[int],
-    charts: list[plots.Chart],
+    runs: pd.DataFrame, beside: Sequence[Row], prices: Prices | None, devices: Sequence[int], charts: Charts
 ) -> str:
-    """The page; all charts on it are added to `charts`."""
+    """The page; all charts on it are added to `charts`. `beside`: published results; `devices`: to predict for."""
     view, results, found = report.report(runs, prices), result_rows(runs), list(rows(runs))
     trained = [row for row in results if not row.all_reduces]
     slots = plots.framework_slots(row.framework for row in results)
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
     tables = dict(zip(report.titles(listed := report.together(trained)), listed, strict=True))
-    curves = scaling_charts(trained, theirs, slots)
-    first = [_block(Section("Time to target over devices"), "scaling", _drawn(curves))] if curves else []
-    first += [_block(_beside(trained, theirs), "beside" if theirs else "nothing beside")] if beside else []
-    foretold = _predictions(trained, results, predicted, prices) if predicted else []
-    charts += [*curves, *(chart for _, each in foretold for chart in each)]
-    made, further = _blocks(view.sections), _charts_of(runs, results, tables, slots)
-    for block in made:
-        block["figures"] = _drawn(further.get(block["title"], ()))
+    curves, of_title = scaling_charts(trained, theirs, slots), _charts_of(runs, results, tables, slots)
+    blocks = [_block(Section("Time to target over devices"), "scaling", curves)] if curves else []
+    blocks += [_block(_beside(trained, theirs), "beside" if theirs else "nothing beside")] if beside else []
+    blocks += _predictions(trained, results, devices, prices) if devices else []
+    top: list[Block] = []
+    for block in _blocks(view.sections, of_title):
         block["speedups"] = _speedups(tables[block["title"]]) if block["title"] in tables else None
-        charts += further.get(block["title"], ())
-    top, shown = [block for block in made if block["title"].startswith("Overview")], run_views(found)
+        (top if block["title"].startswith("Overview") else blocks).append(block)
+    charts += [chart for block in blocks for chart in block["charts"]]
     return _render(
         title="Training results",
         about=_run_counts(found),
         top=[*top, *_blocks(published_overview(theirs, prices))],
         cards=report.headlines(trained, prices),
-        blocks=[
-            *first,
-            *(_block(section, "", _drawn(each)) for section, each in foretold),
-            *(block for block in made if block not in top),
-        ],
+        blocks=blocks,
         undrawn=max(0, len(tables) - MAX_DRAWN_TABLES),
         download=_download(view),
-        runs=shown,
-        runs_left_out=len(found) - len(shown),
+        runs=run_views(found),
+        runs_left_out=max(0, len(found) - MAX_RUNS),
     )
 
 
-def _block(section: Section, about: str = "", figures: Figures | None = None) -> dict[str, Any]:
-    """A section with a heading, to which further ones without may be added; `about`: its words in the template."""
-    return {
-        "title": section.title,
-        "about": about,
-        "parts": [_part(section)],
-        "figures": figures or [],
-        "speedups": None,
-    }
+def _block(section: Section, about: str = "", charts: Sequence[plots.Chart] = ()) -> Block:
+    """A section with a heading and figures, to which further ones without may be added; `about`: its words in the template."""
+    with matplotlib_settings():
+        svgs = [Markup(inline_svg(draw(one, on_page=True), one.name, one.title)) for one in charts]
+    figures = [{"svg": svg, "caption": one.note} for svg, one in zip(svgs, charts, strict=True)]
+    shown = {"title": section.title, "about": about, "parts": [_part(section)], "figures": figures}
+    return shown | {"charts": charts, "speedups": None}
 
 
-def _blocks(sections: Sequence[Section]) -> list[dict[str, Any]]:
+def _blocks(sections: Sequence[Section], charts_of: ChartsOf = MappingProxyType({})) -> list[Block]:
     """The sections as blocks of the page; those without a title go on with the one before."""
-    made: list[dict[str, Any]] = []
+    made: list[Block] = []
     for section in sections:
         if section.title or not made:
-            made.append(_block(section))
+            made.append(_block(section, "", charts_of.get(section.title, ())))
         else:
             made[-1]["parts"].append(_part(section))
     return made
@@ -219,7 +202,7 @@ def _part(section: Section) -> dict[str, Any]:
 
 def _charts_of(
     runs: pd.DataFrame, results: Sequence[Row], tables: Mapping[str, Sequence[Row]], slots: Mapping[str, int]
-) -> dict[str, Sequence[plots.Chart]]:
+) -> ChartsOf:
     """Title of a section to its charts."""
     drawn = list(enumerate(tables.items(), start=1))[:MAX_DRAWN_TABLES]
     studied = enumerate(zip(study.sections(runs), study.studies(runs), strict=True), start=1)
@@ -232,14 +215,13 @@ def _charts_of(
 
 def _predictions(
     trained: Sequence[Row], results: Sequence[Row], devices: Sequence[int], prices: Prices | None
-) -> list[tuple[Section, Sequence[plots.Chart]]]:
-    """A section for each forecast, with its charts. Raises ValueError where none can be made."""
+) -> list[Block]:
+    """A block for each forecast. Raises ValueError where none can be made."""
     wanted = scaling.Wanted(tuple(devices), prices=prices, links=tuple(measured_links(results)))
     made = scaling.forecasts(trained, wanted)
     sections = (replace(one, title=f"Prediction: {one.title}") for one in scaling.view(made).sections)
-    return [
-        (section, forecast_charts(one, at)) for at, (section, one) in enumerate(zip(sections, made, strict=True), 1)
-    ]
+    made_sections = zip(sections, made, strict=True)
+    return [_block(section, "", forecast_charts(one, at)) for at, (section, one) in enumerate(made_sections, start=1)]
 
 
 def _speedups(table: Sequence[Row]) -> dict[str, Any] | None:

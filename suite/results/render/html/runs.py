@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from suite.results.identity import Row
-from suite.results.logs.record import RunRecord
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.scores import BUSY
 from suite.results.targets import bleu_scale
-from suite.results.text import clean, devices_text, time_text
+from suite.results.text import clean, devices_text, figure_text, time_text
 from workloads.api import Json
 
 MAX_RUNS = 400
@@ -22,8 +21,7 @@ _MAX_LINES = 80
 """Lines of one list: a log may hold any number of keys."""
 _ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cleared")
 """Keys of `run.json` (docs/logs.md) about the environment of the run."""
-Lines = list[tuple[str, str]]
-"""(name, value), both clean."""
+Lines = Iterable[tuple[str, Any]]
 
 
 def run_views(runs: Sequence[Row]) -> list[dict[str, Any]]:
@@ -32,24 +30,21 @@ def run_views(runs: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _view(run: Row) -> dict[str, Any]:
-    settings, record, path = run.source.settings if run.source else None, run.record, Path(run.path)
-    told = [] if settings is None else [(item.name, getattr(settings, item.name)) for item in fields(settings)]
-    condition = record.condition if record is not None else None
-    folder = path if record is None and path.is_dir() else path.parent
-    lists = {
-        "Settings": _bounded(told),
-        "Logged values": _bounded(_logged(run, record) if record is not None else ()),
-        "Machine during the run": _bounded(
-            [] if condition is None else [("busy", condition.busy or ("no",)), *condition.figures.items()]
-        ),
-        "Environment": _bounded(_environment(folder)),
+    settings, path = run.source.settings if run.source else None, Path(run.path)
+    condition = {"busy": run.condition.busy or ("no",), **run.condition.figures} if run.condition is not None else {}
+    lists: dict[str, Lines] = {
+        "Settings": [(item.name, getattr(settings, item.name)) for item in fields(settings)] if settings else [],
+        "Logged values": _logged(run),
+        "Machine during the run": condition.items(),
+        "Environment": _environment(path if run.record is None and path.is_dir() else path.parent),
     }
+    shown = {title: _bounded(lines) for title, lines in lists.items()}
     return {
         "name": clean(run.run[-120:], 120),
         "status": clean(run.status, 30) or "unknown",
         "succeeded": run.succeeded,
         "facts": list(_facts(run)) or [clean(run.reason, 120)],
-        "lists": {title: lines for title, lines in lists.items() if lines},
+        "lists": {title: lines for title, lines in shown.items() if lines},
     }
 
 
@@ -65,28 +60,27 @@ def _facts(run: Row) -> Iterator[str]:
         yield f"{clean(name, 20)} {value * bleu_scale(name, run.targets.get(name), [value]):.4g}"
     if run.condition is not None and run.condition.busy:
         yield clean(f"{BUSY}: {' and '.join(run.condition.busy)}", 120)
-    if run.data_wait_seconds is not None and run.timed_seconds:
-        yield f"data wait {100 * run.data_wait_seconds / run.timed_seconds:.2g} %"
-    if run.evaluation_seconds is not None and run.timed_seconds:
-        yield f"evaluation {100 * run.evaluation_seconds / (run.evaluation_seconds + run.timed_seconds):.2g} %"
+    timed = run.timed_seconds
+    if timed and run.data_wait_seconds is not None:
+        yield f"data wait {100 * run.data_wait_seconds / timed:.2g} %"
+    if timed and run.evaluation_seconds is not None:
+        yield f"evaluation {100 * run.evaluation_seconds / (run.evaluation_seconds + timed):.2g} %"
 
 
-def _logged(run: Row, record: RunRecord) -> Iterator[tuple[str, object]]:
-    yield from (("log", str(record.path)), ("format", record.format), ("seed", record.seed))
-    yield from ((name, getattr(record, name)) for name in ("benchmark", "org", "division", "platform"))
-    rates = [item.samples_per_second for item in record.throughput if item.samples_per_second is not None]
-    if rates:
-        yield "throughput of the last block", f"{rates[-1]:.4g} {run.sample_unit or 'samples'}/s"
-    yield from record.hyperparameters.items()
+def _logged(run: Row) -> Iterator[tuple[str, Any]]:
+    for name in ("path", "format", "seed", "benchmark", "org", "division", "platform"):
+        yield name, getattr(run.record, name, None)
+    if run.samples and run.train_seconds:
+        yield "throughput", f"{figure_text(run.samples / run.train_seconds)} {run.sample_unit or 'samples'}/s"
+    yield from run.record.hyperparameters.items() if run.record is not None else ()
 
 
-def _environment(folder: Path) -> Iterator[tuple[str, object]]:
+def _environment(folder: Path) -> Iterator[tuple[str, Any]]:
     stored = json_object(folder / "run.json")
     for name in _ENVIRONMENT:
         yield from _flat(name, stored.get(name), 4)
     settings = stored.get("settings")
-    sources = settings.get("hyperparameter_sources") if isinstance(settings, dict) else None
-    yield from _flat("source of", sources if isinstance(sources, dict) else {}, 1)
+    yield from _flat("source of", settings.get("hyperparameter_sources") if isinstance(settings, dict) else None, 1)
 
 
 def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
@@ -98,8 +92,8 @@ def _flat(name: str, value: Json, depth: int) -> Iterator[tuple[str, Json]]:
         yield name, value
 
 
-def _bounded(lines: Iterable[tuple[str, object]]) -> Lines:
-    """The first lines of those that say something."""
+def _bounded(lines: Lines) -> list[tuple[str, str]]:
+    """The first lines of those that say something, clean."""
     every = [(clean(str(name), 60), _text(value)) for name, value in lines if value not in (None, "", (), [], {})]
     return every[:_MAX_LINES] + ([("…", f"and {len(every) - _MAX_LINES:,} more")] if len(every) > _MAX_LINES else [])
 
@@ -114,6 +108,6 @@ def _text(value: object) -> str:
     if isinstance(value, tuple):
         return clean("; ".join(map(str, value)), 4000)
     try:
-        return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
+        return clean(json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value), 200)
     except (RecursionError, ValueError):
         return "–"
