@@ -71,6 +71,7 @@ HEADINGS: Mapping[str, str] = {
     "signed_error": "error",
     "throughput": "= throughput",
     "efficiency": "× efficiency",
+    "of_linear_share": "of linear",
 }
 """Column to its heading; any other is called by its words (suite.results.identity.label)."""
 _OF_A_MATRIX = ("seconds", "samples_per_second", "speedup", "cost")
@@ -150,7 +151,7 @@ class Table:
 
 
 def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
-    """A view's table as text. Rows with the same `notes` share one mark, in their last key column."""
+    """A view's table as text. Rows with the same `notes` share one mark, in the last key column that says something."""
     names = [str(name) for name in table.columns if name != NOTES]
     footnotes: list[str] = []
     body = []
@@ -159,7 +160,8 @@ def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
         notes = "; ".join(clean(text, _LONGEST_CELL) for text in dict.fromkeys(getattr(row, NOTES, None) or ()) if text)
         if notes:
             footnotes += [] if notes in footnotes else [notes]
-            cells[keys - 1] += f" ({_letter(footnotes.index(notes))})"
+            place = max((at for at in range(keys) if cells[at] != EMPTY), default=keys - 1)
+            cells[place] += f" ({_letter(footnotes.index(notes))})"
         body.append(tuple(cells))
     right = tuple(
         all(isinstance(value, (int, float)) or value is None for value in _told(table, name)) for name in names

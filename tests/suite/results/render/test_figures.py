@@ -317,16 +317,16 @@ def test_what_stands_below_a_figure_is_not_cut():
         assert below.get_window_extent(FigureCanvasAgg(figure).get_renderer()).x1 <= figure.bbox.x1
 
 
-@pytest.mark.parametrize(
-    "points",
-    [
-        ((1.0, 1.0),),
-        ((0.0, 0.0), (0.0, 0.0)),
-        ((1.0, 1e14), (2.0, -1e14)),
-        ((1.0, 1e-300), (2.0, 2e-300)),
-        ((-5.0, 3.0), (1e14, 3.0)),
-    ],
-)
+ODD = [
+    ((1.0, 1.0),),
+    ((0.0, 0.0),) * 2,
+    ((1.0, 1e14), (2.0, -1e14)),
+    ((1.0, 1e-300), (2.0, 2e-300)),
+    ((-5.0, 3.0), (1e14, 3.0)),
+]
+
+
+@pytest.mark.parametrize("points", ODD)
 def test_odd_numbers_are_drawn(points):
     ElementTree.fromstring(svg(chart(Series("a", 0, (points,)))))
     positive = tuple((max(abs(x), 1.0), max(abs(y), 1e-300)) for x, y in points)

@@ -15,7 +15,7 @@ from suite.results.published import FOLDER_VARIABLE
 from suite.results.render.html import page as pages
 from suite.results.render.html.page import write_html
 from suite.results.scores import find_published
-from tests.suite.results.fake_logs import IDENTITY, write, write_run
+from tests.suite.results.fake_logs import write, write_run
 
 FAILED = {"status": "oom", "reason": "process 0: out of memory", "workload": "ncf", "devices": 1}
 EVIL = "</td><script>alert(1)</script><img src=x onerror=alert(2)> $\\frac{1$ &amp; \x1b[31m\u202e\ud800 \"' ../../etc"
@@ -144,14 +144,6 @@ def test_speedups_are_decomposed_for_every_pair(tmp_path):
     assert "3.00 times faster: epochs 2.00 times faster, 1.50 times fewer of them" in rows[1]
 
 
-def test_a_run_that_has_not_ended_is_in_no_list_of_failures(tmp_path):
-    write_run(tmp_path / "logs", "ncf-1")
-    write_run(tmp_path / "logs", "ncf-2", log=False, status={"status": "running"})
-    headings = page(tmp_path / "logs", tmp_path).headings
-    assert "Runs that have not ended" in headings
-    assert "Runs without success" not in headings
-
-
 def test_the_card_is_of_the_hardest_target_not_of_the_fastest_run(tmp_path):
     write_run(tmp_path / "logs", "hard", qualities=(0.3, 0.5, 0.65), seconds_per_epoch=4.0)
     write_run(tmp_path / "logs", "easy", qualities=(0.3, 0.5), targets={"hr_at_10": 0.5}, status="success")
@@ -188,16 +180,6 @@ def test_profiles_are_never_in_one_figure(tmp_path):
     assert ["demo" in svg for svg in found.figures if "Time to target" in svg] == [False, True]
 
 
-def test_runs_of_fixed_length_show_throughput_alone(tmp_path):
-    sweep(tmp_path / "logs", stop="epochs:2", profile="synthetic", labels=["synthetic"], samples=100)
-    found = page(tmp_path / "logs", tmp_path)
-    assert "100 user-item pairs/s" in found.text
-    assert "Time to target over devices" not in found.text
-    header = re.findall(r"<th[^>]*>([^<]*)</th>", found.source)
-    assert {"× efficiency", "time", "epochs"}.isdisjoint(header)
-    assert {"= throughput", "in words"} <= set(header)
-
-
 def test_published_figures_stand_beside_ours_dashed(tmp_path):
     root = tmp_path / "logs"
     sweep(root)
@@ -212,15 +194,6 @@ def test_published_figures_stand_beside_ours_dashed(tmp_path):
     assert "hardware Some CPU, theirs Tesla V100-SXM2" in beside.text
     other = page(root, tmp_path, "other.html", published=find_published("v0.7/Fujitsu"))  # no NCF
     assert "there is nothing to show beside ours" in other.text
-
-
-def test_logs_of_other_programs_share_a_table_for_each_workload(tmp_path, monkeypatch):
-    for system, seconds in (("old box", 90.0), ("new box", 30.0)):
-        monkeypatch.setitem(IDENTITY, "platform", system)
-        write_run(tmp_path, system, profile="", seconds_per_epoch=seconds, labels=[])
-    found = page(tmp_path, tmp_path)
-    assert found.headings == ["Overview: logs of other programs", "Recommendation (NCF)", "ncf", "All runs"]
-    assert "4.50 min" in found.text
 
 
 # --- its data -----------------------------------------------------------------------------------------------------------
@@ -348,16 +321,6 @@ def test_a_full_disk_leaves_no_half_page(tmp_path):
     assert ended.returncode == 2
     assert ended.stderr == f"suite report: {out} cannot be written (File too large); give another place\n"
     assert not out.exists()
-
-
-@pytest.mark.parametrize("folder", ["empty", "missing"])
-def test_a_folder_without_logs_is_one_line(tmp_path, capsys, folder):
-    (tmp_path / "empty").mkdir()
-    out = tmp_path / "out.html"
-    assert main(["report", str(tmp_path / folder), "--html", str(out), "--figures", str(tmp_path / "figures")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    assert not out.exists()
-    assert not (tmp_path / "figures").exists()
 
 
 def test_command(tmp_path, capsys):
