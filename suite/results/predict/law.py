@@ -35,7 +35,7 @@ FREEDOM = 3.0
 """Degrees of freedom of the t distribution of a family's scale."""
 LEVEL = 0.90
 """Share of rows that an interval is meant to hold."""
-INTERVAL_FACTOR = 1.73
+INTERVAL_FACTOR = 1.70
 """Half width of an interval in `Predicted.spread`: held LEVEL of the held-out rows (suite.results.predict.validate)."""
 
 
