@@ -14,9 +14,9 @@ from suite.results.render.html import plots
 from suite.results.render.html.figures import write_figures
 from suite.results.scores import chains, families, merged_labels, ratio
 from suite.results.text import clean
+from suite.results.views.overview import PROFILES
 from suite.results.views.scaling import MEASURED, PREDICTION, Forecast
 
-_PROFILES = ("reference", "demo", "synthetic")
 MAX_TOGETHER = 6
 """Curves of all workloads in one figure: more would tangle."""
 _MAX_CURVES = 12
@@ -35,9 +35,8 @@ def scaling_charts(
     curves are spread over one chart for each workload. `slots`: the colour of each framework on the page.
     """
     slots = plots.framework_slots(row.framework for row in ours) if slots is None else slots
-    order = {name: place for place, name in enumerate(_PROFILES)}
     charts = []
-    for profile in sorted({row.profile for row in ours}, key=lambda name: (order.get(name, 3), name)):
+    for profile in sorted({row.profile for row in ours}, key=lambda name: (PROFILES.get(name, 3), name)):
         mine = _curves(row for row in ours if row.profile == profile)
         workloads = sorted({curve[0].workload for curve in mine})
         theirs = _curves(row for row in published if row.workload in workloads)
@@ -59,31 +58,26 @@ def _curves(results: Iterable[Row]) -> list[list[Row]]:
 def _scaling_chart(
     profile: str, mine: Sequence[Sequence[Row]], beside: Sequence[Sequence[Row]], slots: Mapping[str, int]
 ) -> plots.Chart:
-    curves = [*mine[:_MAX_CURVES], *_nearest(beside, mine)[:_MAX_CURVES]]
-    ours = min(len(mine), _MAX_CURVES)
-    workloads = list(dict.fromkeys(curve[0].workload for curve in curves))
-    names = _names([curve[0] for curve in curves], len(workloads) > 1)
+    drawn, theirs = mine[:_MAX_CURVES], _nearest(beside, mine)[:_MAX_CURVES]
+    curves, workloads = [*drawn, *theirs], list(dict.fromkeys(curve[0].workload for curve in (*drawn, *theirs)))
     unit, scale = plots.time_unit(max(row.seconds_maximum or row.seconds for curve in curves for row in curve))
-    looks = plots.slots_and_styles([curve[0].framework for curve in curves[:ours]], slots)
-    looks += [(plots.OTHER_SLOT, style) for style in range(len(curves) - ours)]
-    times, speedups = [], []
+    looks = plots.slots_and_styles([curve[0].framework for curve in drawn], slots)
+    looks += [(plots.OTHER_SLOT, style) for style in range(len(theirs))]
+    names, times, speedups = _names([curve[0] for curve in curves], len(workloads) > 1), [], []
     for place, (curve, name, (slot, style)) in enumerate(zip(curves, names, looks, strict=True)):
+        published = place >= len(drawn)
         path = plots.finite_points((float(row.devices), row.seconds / scale) for row in curve)
-        ranges = tuple(
-            (float(row.devices), row.seconds_minimum / scale, row.seconds_maximum / scale)
-            for row in curve
-            if row.runs_successful > 1 and row.seconds_minimum
-        )
-        times += [plots.Series(name, slot, (path,), place >= ours, ranges, style)] if path else []
+        several = [row for row in curve if row.runs_successful > 1 and row.seconds_minimum]
+        ranges = ((float(row.devices), row.seconds_minimum / scale, row.seconds_maximum / scale) for row in several)
+        times += [plots.Series(name, slot, (path,), published, tuple(ranges), style)] if path else []
         ratios = ((row.devices / curve[0].devices, ratio(curve[0], row, intervals=False).total) for row in curve)
         if len(curve) > 1:
-            speedups.append(plots.Series(name, slot, (plots.finite_points(ratios),), place >= ours, style=style))
-    left_out = len(mine) + len(beside) - len(curves)
-    one = len(workloads) == 1
+            speedups.append(plots.Series(name, slot, (plots.finite_points(ratios),), published, style=style))
+    left_out, one = len(mine) + len(beside) - len(curves), len(workloads) == 1
     return plots.Chart(
         name=plots.file_name("00", profile, "time to target over devices", *(workloads if one else [])),
         title=f"Time to target, {clean(workloads[0], 40) if one else 'all workloads'}",
-        labels=plots.shown_labels(merged_labels(row for curve in curves[:ours] for row in curve)),
+        labels=plots.shown_labels(merged_labels(row for curve in drawn for row in curve)),
         x_label="devices",
         y_label=f"{unit} to target (dotted: ideal)",
         series=tuple(times),
@@ -155,23 +149,14 @@ def forecast_charts(forecast: Forecast, number: int) -> list[plots.Chart]:
     labels = plots.shown_labels(["prediction", forecast.results[0].profile, *merged_labels(forecast.results)])
     note = " ".join([forecast.how, *forecast.notes[:1]])
     charts = []
-    for name, y_label in (
-        (
-            "seconds_per_epoch" if timed else "training_samples_per_second",
-            "seconds per epoch" if timed else "samples/s",
-        ),
-        ("scaling_efficiency", "work of a device over the fewest"),
-    ):
+    times = ("seconds_per_epoch", "seconds per epoch") if timed else ("training_samples_per_second", "samples/s")
+    for name, y_label in (times, ("scaling_efficiency", "work of a device over the fewest")):
         series = []
-        for kind in (MEASURED, PREDICTION):  # measured points in grey and hollow, as published ones are
-            points = [row for row in found if row.kind == kind and getattr(row, name)]
-            path = plots.finite_points((float(row.devices), getattr(row, name)) for row in points)
-            ends = [
-                (float(row.devices), getattr(row, f"{name}_low", None), getattr(row, f"{name}_high", None))
-                for row in points
-            ]
+        for kind, slot in ((MEASURED, plots.OTHER_SLOT), (PREDICTION, 0)):  # measured: grey and hollow, as published
+            points = [vars(row) for row in found if row.kind == kind and getattr(row, name)]
+            path = plots.finite_points((float(row["devices"]), row[name]) for row in points)
+            ends = ((float(row["devices"]), row.get(f"{name}_low"), row.get(f"{name}_high")) for row in points)
             ranges = tuple((x, low, high) for x, low, high in ends if low and high)
-            slot = plots.OTHER_SLOT if kind == MEASURED else 0
             series += [plots.Series(kind, slot, (path,), kind == MEASURED, ranges)] if path else []
         if series:
             stem = plots.file_name(f"forecast-{number:02d}", forecast.results[0].workload, y_label)

@@ -96,23 +96,20 @@ def _missing(result: StudyResult) -> str:
 def _bars(result: StudyResult, y: str, number: int, slots: Mapping[str, int]) -> list[plots.Chart]:
     """One chart, of studies over modes one for each mode."""
     modes = list(dict.fromkeys(line.values["mode"] for line in result.lines)) if "mode" in result.keys else [""]
-    charts: list[plots.Chart] = []
+    charts, alike = [], _alike(result)
     for mode in modes:
-        lines = [line for line in result.lines if not mode or line.values["mode"] == mode][:_MOST_BARS]
-        bars = tuple(_bar(line, y, Context(result.measured), slots, _alike(result)) for line in lines)
+        bars = []
+        for line in [line for line in result.lines if not mode or line.values["mode"] == mode][:_MOST_BARS]:
+            found = value(y, line, Context(result.measured))
+            framework = line.values.get("framework") or (line.row.framework if line.row is not None else "")
+            text = line.shown if line.row is None else "–" if found is None else figure_text(found)
+            path, name = plots.finite_points([(found, 0.0)]), _rest(line, "mode", *alike) or framework
+            slot = slots.get(framework, plots.OTHER_SLOT)
+            bars.append(plots.Series(name, slot, (path,) if path else (), text=text))
         stem = plots.file_name(f"study-{number:02d}", result.name, y, mode)
         title = f"{result.name}: {y}{f', {label(mode)}' if mode else ''}"
-        charts.append(plots.Chart(stem, title, _labels(result), "", y, bars, kind="bars"))
+        charts.append(plots.Chart(stem, title, _labels(result), "", y, tuple(bars), kind="bars"))
     return charts
-
-
-def _bar(line: Line, y: str, context: Context, slots: Mapping[str, int], alike: Sequence[str]) -> plots.Series:
-    found = value(y, line, context)
-    framework = line.values.get("framework") or (line.row.framework if line.row is not None else "")
-    text = line.shown if line.row is None else "–" if found is None else figure_text(found)
-    path = plots.finite_points([(found, 0.0)])
-    name = _rest(line, "mode", *alike) or framework
-    return plots.Series(name, slots.get(framework, plots.OTHER_SLOT), (path,) if path else (), text=text)
 
 
 def _over_time(result: StudyResult, number: int, slots: Mapping[str, int]) -> list[plots.Chart]:
@@ -136,12 +133,9 @@ def _over_time(result: StudyResult, number: int, slots: Mapping[str, int]) -> li
 
 
 def _path(record: RunRecord, x_label: str) -> plots.Points:
-    found: list[tuple[float | None, float | None]] = [
-        (item.seconds if x_label == "seconds" else item.epoch, loss)
-        for item in record.evaluations
-        if (loss := next((item.values[name] for name in _LOSSES if name in item.values), None)) is not None
-    ]
-    return plots.finite_points(found)
+    losses = [next((one.values[name] for name in _LOSSES if name in one.values), None) for one in record.evaluations]
+    xs = [one.seconds if x_label == "seconds" else one.epoch for one in record.evaluations]
+    return plots.finite_points(zip(xs, losses, strict=True))
 
 
 def all_reduce_charts(results: Sequence[Row], slots: Mapping[str, int]) -> list[plots.Chart]:
