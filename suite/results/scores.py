@@ -485,24 +485,37 @@ def chains(family: Sequence[Row]) -> list[list[Row]]:
     Where a number was measured with several batches or hyperparameters, each is a series of its own.
     """
     found: list[list[Row]] = []
+    logged = {id(row): _chosen(row) for row in family}
+    like: dict[Any, list[list[Row]]] = {}
+
+    def may_follow(other: Row, row: Row) -> bool:
+        if place(other) == place(row) or other.batch_size_global != row.batch_size_global:
+            return place(other) != place(row)
+        one, two = logged[id(other)], logged[id(row)]
+        return all(two.get(name, value) == value for name, value in one.items())
+
     for row in family:
-        fitting = [chain for chain in found if all(_may_follow(other, row) for other in chain)]
-        exact = [chain for chain in fitting if not _hyperparameter_differences(chain[0], row)]
-        if fitting and row.devices:
-            (exact or fitting)[0].append(row)
+        alike = like.setdefault(tuple(logged[id(row)].items()), [])
+        fitting = next((chain for chain in alike if all(may_follow(other, row) for other in chain)), None)
+        if fitting is None:
+            fitting = next((chain for chain in found if all(may_follow(other, row) for other in chain)), None)
+        if fitting is not None and row.devices:
+            fitting.append(row)
         else:
             found.append([row])
+            alike.append(found[-1])
     return found
 
 
-def _may_follow(other: Row, row: Row) -> bool:
-    same_batch = other.batch_size_global == row.batch_size_global
-    return place(other) != place(row) and not (same_batch and _hyperparameter_differences(other, row))
-
-
-def _hyperparameter_differences(one: Row, other: Row) -> list[str]:
-    found = (name for name in differences(one, other, known=True) if name.startswith(HYPERPARAMETERS))
-    return [name for name in found if name.removeprefix(f"{HYPERPARAMETERS}.") not in OF_SIZE_LOGGED]
+def _chosen(row: Row) -> dict[str, Any]:
+    """The logged hyperparameters that somebody chose, as they are compared."""
+    return {
+        name: value
+        for name, value in key(row)
+        if name.startswith(f"{HYPERPARAMETERS}.")
+        and value not in (None, "", ())
+        and name.partition(".")[2] not in OF_SIZE_LOGGED
+    }
 
 
 def speedups(results: Iterable[Row], intervals: bool = False) -> dict[int, Ratio]:

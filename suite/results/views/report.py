@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +127,8 @@ def results_section(
     look = [(row.framework, *(repr(getattr(row, name)) for name in visible)) for row in table]
     words = told_apart(table, look, (*varying, "batch_rule", "labels", "deviations", "devices", "nodes"))
     over, shared = speedups(table, intervals=True), shared_labels(table)
-    notes = [_notes(row, table, shared) for row in table]
+    leaves = set.intersection(*(set(row.deviations) for row in table))
+    notes = [_notes(row, leaves, shared) for row in table]
     of_all = [text for text in notes[0] if len(table) > 1 and all(text in texts for texts in notes)]
     cells = [
         {
@@ -209,11 +210,10 @@ def _mean(row: Row) -> str:
     return f"{row.score_method} of {row.runs_retained} of {row.runs_successful} runs" if several else ""
 
 
-def _notes(row: Row, table: Sequence[Row], shared: Sequence[str]) -> list[str]:
+def _notes(row: Row, leaves: Collection[str], shared: Sequence[str]) -> list[str]:
     """What must be said with a row: its own labels, how it leaves the closed rules, how it was scored."""
     own = [text for text in (*division(row), *labels(row)) if text not in shared]
-    common = set.intersection(*(set(one.deviations) for one in table))
-    own += [f"leaves the closed rules: {text}" for text in row.deviations if text not in common]
+    own += [f"leaves the closed rules: {text}" for text in row.deviations if text not in leaves]
     return [text for text in (*own, *row.score_notes, _mean(row), row.note) if text]
 
 
