@@ -27,11 +27,11 @@ from pathlib import Path
 from contenders import head
 
 from suite.machine.devices import cpu_cores
+from suite.results.fits import LinkFit, fit_link
 from suite.results.logs.reader import read
 from suite.results.logs.record import RunRecord
 from suite.results.predict.step import fit_step, step_time
 from suite.results.predict.systems import Link, System
-from suite.results.fits import LinkFit, fit_link
 
 PROJECT = Path(__file__).resolve().parent.parent
 DEVICES = 2

@@ -1,8 +1,8 @@
 """What decides what a run computes: hyperparameters with their sources, defaults of a profile, and the settings of a run.
 
 A setting is written once, as a field here: its metadata say how it is typed, whether it is logged, whether runs that differ in
-it are other experiments, whether a resumed sweep must agree on it. Log writer, log reader, tables, comparisons, resuming and packaging
-derive their lists from these fields.
+it are other experiments, whether a resumed sweep must agree on it. Log writer, log reader, tables, comparisons, resuming and
+packaging derive their lists from these fields.
 """
 
 from __future__ import annotations

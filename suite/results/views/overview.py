@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from suite.results.identity import Row, label, told_apart
+from suite.results.identity import Row, label, told_apart, value_text
 from suite.results.names import accelerator_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
@@ -104,12 +104,14 @@ def _over_devices(results: Sequence[Row]) -> list[Cell]:
     """Of one workload: a row for each series, so that nothing is left out."""
     series = [chain for found in series_by(results, place_of).values() for chain in found]
     firsts = [chain[0] for chain in series]
-    words = told_apart(firsts, [place_of(row) for row in firsts], ("devices", "nodes"))
+    targets = [value_text("targets", row.targets, row) if row.to_target else "" for row in firsts]
+    look = [(*place_of(row), target) for row, target in zip(firsts, targets, strict=True)]
+    words = told_apart(firsts, look, ("devices", "nodes"))
     cells = []
-    for chain, text in zip(series, words, strict=True):
+    for chain, target, text in zip(series, targets, words, strict=True):
         for row in chain:
             place = (row.devices or 0, row.nodes or 1)
-            names = {**_names(row), "differs in": text}
+            names = {**_names(row), "target": target, "differs in": text}
             cells.append(Cell(names, devices_text(*place), row, _over(chain[0], row), place))
     return cells
 

@@ -27,7 +27,7 @@ from suite.results.render.html.runs import MAX_RUNS, run_views
 from suite.results.render.html.scaling import forecast_charts, scaling_charts, workload_charts
 from suite.results.render.html.studies import all_reduce_charts, study_charts
 from suite.results.render.tables import text_table
-from suite.results.scores import Ratio, figure, labels, pairs, result_rows
+from suite.results.scores import Ratio, figure, labels, pairs, result_rows, shared_labels
 from suite.results.targets import targets_text
 from suite.results.text import clean
 from suite.results.views import report, scaling, study
@@ -229,20 +229,20 @@ def _speedups(table: Sequence[Row]) -> dict[str, Any] | None:
     known = [pair for pair in pairs(table, intervals=len(table) <= _MAX_INTERVALS) if pair.value is not None]
     if not known:
         return None
-    names = plots.result_names([pair.before for pair in known])
-    body = without_empty(frame_of(map(_speedup_row, names, known[:MAX_PAIRS])), ("devices",))
+    names, shared = plots.result_names([pair.before for pair in known]), shared_labels(table)
+    found = [_speedup_row(name, pair, shared) for name, pair in zip(names, known[:MAX_PAIRS], strict=False)]
     more = (f"and {len(known) - MAX_PAIRS} more pairs",) if len(known) > MAX_PAIRS else ()
-    return _part(Section("Speedups decomposed", table=body, below=more))
+    return _part(Section("Speedups decomposed", table=without_empty(frame_of(found), ("devices",)), below=more))
 
 
-def _speedup_row(name: str, pair: Ratio) -> dict[str, Any]:
-    figures: dict[str, Any] = {"series": name, "devices": pair.places}
-    for column, interval in zip(("total", "throughput", "efficiency"), pair.intervals, strict=True):
-        figures |= {column.replace("total", "speedup"): getattr(pair, column)}
-        figures |= {f"{column}_{end}": interval and getattr(interval, end) for end in ("low", "high")}
-    notes = (f"no interval: {pair.no_interval}" if pair.no_interval else "", *pair.flags, *labels(pair.after))
-    words = {"of_linear_share": pair.scaling_efficiency, "scaling": pair.scaling, "in words": pair.words}
-    return {**figures, **words, "notes": notes}
+def _speedup_row(name: str, pair: Ratio, shared: Sequence[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"series": name, "devices": pair.places}
+    figures = {"speedup": pair.total, "throughput": pair.throughput, "efficiency": pair.efficiency}
+    for (column, value), interval in zip(figures.items(), pair.intervals, strict=True):
+        row |= {column: value, f"{column}_low": interval and interval.low, f"{column}_high": interval and interval.high}
+    row |= {"of_linear_share": pair.scaling_efficiency, "scaling": pair.scaling, "in words": pair.words}
+    own = [label for label in labels(pair.after) if label not in shared]
+    return row | {"notes": (f"no interval: {pair.no_interval}" if pair.no_interval else "", *pair.flags, *own)}
 
 
 def _beside(ours: Sequence[Row], theirs: Sequence[Row]) -> Section:
