@@ -45,7 +45,7 @@ Not verified by MLCommons Association.
 
 ## Overview: time to target, demo, ncf
 
-system laptop · hardware Some CPU · every result: cpu, demo
+system laptop · hardware Some CPU · target hr_at_10 0.635 · every result: cpu, demo
 
 | framework | 1 device | 2 devices |
 | --------- | -------: | --------: |
