@@ -11,12 +11,11 @@ from suite.common.job_name import is_in_name, named
 from suite.common.run_folder import safe_name
 from suite.compliance.check import check_file
 from suite.packaging.layout import failed_allowed, validated_benchmark
-from suite.packaging.recorded_machine import recorded_machine
 from suite.packaging.same_setup import difference, repeated
-from suite.packaging.scripts import typed_words
 from suite.results.logs.collect import Run
 from suite.results.logs.record import RunRecord
 from suite.results.names import workload_name
+from suite.results.repeat import recorded_machine, typed_words
 from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean
 

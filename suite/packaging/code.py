@@ -17,9 +17,9 @@ from suite.common import registry
 from suite.common.paths import IN_CHECKOUT, PROJECT, shipped
 from suite.packaging.equivalences import equivalences
 from suite.packaging.layout import FILE_BYTES_LIMIT
-from suite.packaging.recorded_machine import recorded_machine
 from suite.packaging.scripts import write_scripts
 from suite.results.logs.record import RunRecord, RunSettings
+from suite.results.repeat import recorded_machine
 from suite.results.text import clean, markdown_escape
 from workloads.api import Json
 

@@ -17,29 +17,15 @@ from suite.packaging.untrusted import (
     clean_text,
     count_text,
     gib_text,
-    json_file_object,
 )
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
+from suite.results.repeat import recorded_machine
 from suite.results.text import clean
 from workloads.api import Json
 
 _FRAMEWORKS = {"pytorch": "PyTorch", "tensorflow": "TensorFlow", "mxnet": "Apache MXNet"}
 JsonObject = Mapping[str, Json]
-
-
-def recorded_machine(record: RunRecord) -> JsonObject:
-    """What was recorded beside a log (`versions`, `environment`, …); missing parts are empty objects."""
-    run = json_file_object(record.path.parent / "run.json")
-    return {
-        "versions": as_object(run.get("versions")),
-        "git": as_object(run.get("git")),
-        "environment": clean(str(as_object(run.get("environment")).get("name") or ""), 80),
-        "hyperparameter_sources": as_object(as_object(run.get("settings")).get("hyperparameter_sources")),
-        "hyperparameters": as_object(as_object(run.get("settings")).get("hyperparameters")),
-        "options": as_object(as_object(run.get("settings")).get("options")),
-        "oversubscribe": as_object(run.get("settings")).get("oversubscribe") is True,
-    }
 
 
 def description_fields(records: Sequence[RunRecord]) -> dict[str, Json]:

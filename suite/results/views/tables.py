@@ -13,9 +13,9 @@ from typing import Any
 from suite.results.columns import OURS
 from suite.results.identity import Row, own_words
 from suite.results.published import ARTICLE, csv_rows
+from suite.results.repeat import next_command
 from suite.results.scores import Ratio, chains, families, find_published, labels, merged_labels, ratio, title
 from suite.results.text import devices_text
-from suite.results.views.next_run import next_command
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 
 TABLES: Mapping[str, int] = {"resnet50": 1, "maskrcnn": 2, "ssd": 3, "gnmt": 4, "transformer": 5, "ncf": 6}

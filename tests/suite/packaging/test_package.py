@@ -18,13 +18,14 @@ from suite.common.runspec import RunSpec
 from suite.packaging.choose import choose
 from suite.packaging.description import FIELDS
 from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
-from suite.packaging.recorded_machine import description_fields, recorded_machine
+from suite.packaging.recorded_machine import description_fields
 from suite.packaging.scripts import write_scripts
 from suite.packaging.write import PackageOptions, package
 from suite.plan.settings import resolve_settings
 from suite.results.identity import value_text
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
+from suite.results.repeat import recorded_machine
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, suite, suite_here

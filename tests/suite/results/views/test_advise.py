@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from suite.common import registry
 from suite.plan.settings import resolve_settings
 from suite.results.render.document import document
+from suite.results.repeat import next_command
 from suite.results.scores import find_published, measured, result_rows
 from suite.results.table import table
 from suite.results.views.advise import ASSUMPTION, advise, parse_deadline
-from suite.results.views.next_run import next_command
 from suite.results.views.section import NOT_VERIFIED
 from tests.helpers import PROJECT, composed, suite_here
 from tests.suite.results.fake_logs import write_run
