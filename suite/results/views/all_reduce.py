@@ -16,7 +16,6 @@ DEFINITIONS = (
     "Time: median of the timed all-reduces of a size. As nccl-tests define them: algorithm bandwidth is bytes / time, bus "
     "bandwidth that × 2 (n − 1) / n for n devices. Fit: time = 2 (n − 1) · α + 2 (n − 1) / n · bytes / B, the ring's."
 )
-_SHOWN = ("framework", "devices", "precision", "system", "nodes")
 
 
 def all_reduce_section(results: Sequence[Row]) -> Section | None:
@@ -41,7 +40,10 @@ def all_reduce_section(results: Sequence[Row]) -> Section | None:
         for one in sums.sizes
     ]
     above = DEFINITIONS + (f" Labels: {', '.join(shared)}." if shared else "")
-    below = tuple(f"{name}: {_fit_text(row)}; {_links(row)}" for row, name in zip(measured, names, strict=True))
+    below = tuple(
+        f"{name}: {link_text(fit_link(row.all_reduces))}; {_links(row)}"
+        for row, name in zip(measured, names, strict=True)
+    )
     return Section(TITLE, (above,), without_empty(frame_of(lines)), below=below, keys=2)
 
 
@@ -52,7 +54,7 @@ def row_names(measured: Sequence[Row]) -> list[str]:
         + (f", {row.nodes} nodes" if (row.nodes or 1) > 1 else "")
         for row in measured
     ]
-    words = told_apart(measured, plain, _SHOWN)
+    words = told_apart(measured, plain)
     return [clean(f"{name}, {text}" if text else name) for name, text in zip(plain, words, strict=True)]
 
 
@@ -62,13 +64,10 @@ def _links(row: Row) -> str:
     return f"link asked for: {clean(row.link, 20)}, topology.json shows {shown or 'none'}"
 
 
-def _fit_text(row: Row) -> str:
-    fit = fit_link(row.all_reduces)
-    return "no line fits" if fit is None else link_text(fit)
-
-
-def link_text(fit: LinkFit) -> str:
+def link_text(fit: LinkFit | None) -> str:
     """`α 41 ± 3 µs, B 1.9 ± 0.1 GB/s; no size is further off than 31 %`."""
+    if fit is None:
+        return "no line fits"
     pairs = ((fit.alpha_seconds * 1e6, fit.alpha_error, 1e6), (fit.bytes_per_second / 1e9, fit.bandwidth_error, 1e-9))
     alpha, link = (
         figure_text(value) + ("" if error is None else f" ± {figure_text(error * unit, 2)}")

@@ -24,9 +24,7 @@ PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 _USUAL_COUNT = 8
 """Accelerators of one node: what published results are compared on if nothing else was chosen."""
 _OVER_FEWEST = "Speedup over the fewest devices of the same settings"
-_OVER_SLOWEST = (
-    "Times as fast as the slowest that is shown of the same workload, round, division, target and number of devices"
-)
+_OVER_SLOWEST = "Times as fast as the slowest here of the same workload, round, division, target and number of devices"
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,10 @@ def overview(results: Sequence[Row], prices: Prices | None = None) -> list[Secti
         several = len({row.workload for row in members}) > 1
         cells, left_out = _over_workloads(members) if several else (_over_devices(members), 0)
         title += "" if several else f", {members[0].workload}"
-        made += _matrix(title, cells, prices, _OVER_FEWEST, _left_out_text(left_out))
+        made += _matrix(title, cells, prices, _OVER_FEWEST, left_out=left_out)
     theirs = [row for row in results if not row.profile and row.to_target and row.seconds]
     cells, left_out = _of_others(theirs)
-    return made + _matrix("Overview: logs of other programs", cells, prices, _OVER_SLOWEST, _left_out_text(left_out))
+    return made + _matrix("Overview: logs of other programs", cells, prices, _OVER_SLOWEST, left_out=left_out)
 
 
 def chosen(series: Sequence[Sequence[Row]]) -> Sequence[Row]:
@@ -202,18 +200,13 @@ def _comparable(row: Row) -> tuple[Any, ...]:
 # --- the matrix ---------------------------------------------------------------------------------------------------------
 
 
-def _left_out_text(count: int) -> tuple[str, ...]:
-    if not count:
-        return ()
-    return (f"{count} further result{'' if count == 1 else 's'} with other settings stand{'s' * (count == 1)} below.",)
-
-
 def _matrix(
     title: str,
     cells: Sequence[Cell],
     prices: Prices | None,
     over: str,
     below: tuple[str, ...] = (),
+    left_out: int = 0,
 ) -> list[Section]:
     """Times or rates, a row for each of the cells' names; where there are any, ratios and costs as tables of their own."""
     if len(cells) < 2:
@@ -238,6 +231,8 @@ def _matrix(
         if known:
             table = _table(known, kept, ending, numbers, shared)
             made.append(Section(heading, (text,), frame_of(table), keys=len(kept)))
+    words = "result with other settings stands" if left_out == 1 else "results with other settings stand"
+    below += (f"{left_out} further {words} below.",) if left_out else ()
     made[0] = replace(made[0], below=below)
     return made
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import rows
 from suite.results.identity import HYPERPARAMETERS, Row, facts, label, told_apart, value_text
 from suite.results.logs.record import RunSettings
-from suite.results.names import WORKLOAD_TITLES, workload_name
+from suite.results.names import workload_name
 from suite.results.price import Prices
-from suite.results.scores import Ratio, figure, labels, merged_labels, place, result_rows, shared_labels, speedups
-from suite.results.targets import targets_text
-from suite.results.text import clean, devices_text, figure_text, percent_text, time_text
+from suite.results.scores import Ratio, figure, labels, place, result_rows, shared_labels, speedups
+from suite.results.text import clean, percent_text
 from suite.results.views.all_reduce import all_reduce_section
 from suite.results.views.baseline import Baseline, baseline_section
-from suite.results.views.overview import PROFILES, chosen, division, hardness, overview, place_of, series_by
+from suite.results.views.headlines import Headline as Headline
+from suite.results.views.headlines import headlines as headlines
+from suite.results.views.headlines import mean_text
+from suite.results.views.overview import division, hardness, overview
 from suite.results.views.section import Section, View, frame_of, without_empty
 from suite.results.views.study import sections as studies
 
@@ -120,7 +121,9 @@ def results_section(
     table: Sequence[Row], prices: Prices | None = None, title: str = "", tables: Sequence[Sequence[Row]] = ()
 ) -> Section:
     """One table of results that stand `together`; `tables`: those of the document, whose other hyperparameters are told."""
-    varying, above = _fields(table, [row for one in tables for row in one if _kind(row) == _kind(table[0])])
+    first = table[0]
+    kin = [row for one in tables for row in one if (row.workload, row.profile) == (first.workload, first.profile)]
+    varying, above = _fields(table, kin)
     visible = (
         varying if not table[0].profile else ()
     )  # logs of others differ in too much to say more than what is needed
@@ -146,16 +149,12 @@ def results_section(
     keys = len(names) if alike else names.index("devices") + 1 + ("nodes" in names)
     above += [f"labels {', '.join(shared)}"] if shared else []
     below = [*of_all, *_sentences(table), *([_COST] if "cost" in shown else []), *_verdicts(table, over)]
-    notice = NOTICES.get(table[0].profile, "")
+    notice = NOTICES.get(first.profile, "")
     return Section(title or _title(table), (notice, " · ".join(above)), shown, below=tuple(below), keys=keys)
 
 
 _PARTS = ("speedup", "throughput", "efficiency")
 _COST = "cost of one result = devices × hours to target × price of a device for an hour."
-
-
-def _kind(row: Row) -> tuple[str, str]:
-    return row.workload, row.profile
 
 
 def _fields(table: Sequence[Row], kin: Sequence[Row]) -> tuple[list[str], list[str]]:
@@ -205,16 +204,11 @@ def _measured(row: Row) -> dict[str, Any]:
     }
 
 
-def _mean(row: Row) -> str:
-    several = row.to_target and row.runs_successful > 1
-    return f"{row.score_method} of {row.runs_retained} of {row.runs_successful} runs" if several else ""
-
-
 def _notes(row: Row, leaves: Collection[str], shared: Sequence[str]) -> list[str]:
     """What must be said with a row: its own labels, how it leaves the closed rules, how it was scored."""
     own = [text for text in (*division(row), *labels(row)) if text not in shared]
     own += [f"leaves the closed rules: {text}" for text in row.deviations if text not in leaves]
-    return [text for text in (*own, *row.score_notes, _mean(row), row.note) if text]
+    return [text for text in (*own, *row.score_notes, mean_text(row), row.note) if text]
 
 
 def _sentences(table: Sequence[Row]) -> list[str]:
@@ -245,56 +239,6 @@ def _verdicts(table: Sequence[Row], over: Mapping[int, Ratio]) -> list[str]:
     lines += [f"{flag[:1].upper()}{flag[1:]} ({'; '.join(names)})." for flag, names in flags.items()]
     reasons = dict.fromkeys(over[id(row)].no_interval for row in compared)
     return lines + ([f"No interval: {'; '.join(filter(None, reasons))}."] if any(reasons) else [])
-
-
-# --- the cards of the page ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Headline:
-    """The figure of a workload."""
-
-    title: str
-    labels: tuple[str, ...]
-    value: str
-    unit: str
-    text: str
-    """One sentence or two."""
-
-
-def headlines(results: Sequence[Row], prices: Prices | None = None) -> list[Headline]:
-    """One for each workload of each profile: the fastest to its hardest target, never to an easier one."""
-    kinds: dict[Any, list[Row]] = {}
-    for row in results:
-        kinds.setdefault((PROFILES.get(row.profile, 3), row.profile, workload_name(row.workload)), []).append(row)
-    return [_headline(members, prices) for members in kinds.values()]
-
-
-def _headline(members: Sequence[Row], prices: Prices | None) -> Headline:
-    name = workload_name(members[0].workload)
-    title = WORKLOAD_TITLES.get(name, clean(name, 60) or "unknown workload")
-    attempts, failed = sum(len(row.attempts) for row in members), sum(row.runs_failed for row in members)
-    runs = f" {attempts:,} run{'' if attempts == 1 else 's'}{f', {failed:,} without success' if failed else ''}."
-    measured = [row for row in members if figure(row) is not None]
-    measured = [row for row in measured if row.to_target] or measured
-    if not measured:
-        return Headline(title, merged_labels(members), "–", "", f"No run did what was asked.{runs}")
-    series = [chosen(found) for found in series_by(measured, place_of).values()]
-    hardest = max(hardness(chain[0]) for chain in series)
-    shown = [row for chain in series if hardness(chain[0]) == hardest for row in chain]
-    if measured[0].to_target:
-        best = min(shown, key=lambda row: row.seconds)
-        value, unit = time_text(best.seconds).split(" ")
-        what = f"Fastest to {targets_text(best.targets, name) or 'the target'}"
-    else:
-        best = max(shown, key=lambda row: row.samples_per_second)
-        value, unit = figure_text(best.samples_per_second), f"{clean(best.sample_unit or 'samples', 30)}/s"
-        what = "Best throughput"
-    cost = prices.cost(best) if prices is not None else None
-    where = f"{best.framework} on {devices_text(best.devices or 0, best.nodes)} ({_mean(best) or 'one run'})"
-    text = f"{clean(what, 100)}: {where}.{'' if cost is None else f' Cost {figure_text(cost)}.'}{runs}"
-    text += "" if len(shown) == len(measured) else " Other settings: see the tables."
-    return Headline(title, (*(() if best.profile else ("logs of other programs",)), *labels(best)), value, unit, text)
 
 
 # --- what is no result --------------------------------------------------------------------------------------------------
