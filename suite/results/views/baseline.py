@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from suite.common.registry import not_allowed
-from suite.results.identity import Row, differences, differences_text
+from suite.results.identity import Row, differences, differences_text, told_apart
 from suite.results.scores import figure, labels, ratio
-from suite.results.views.section import Section, frame_of
+from suite.results.views.section import Section, frame_of, without_empty
 
 _COLUMNS = {"device": "device", "gpus": "devices", "framework": "framework"}
+_NAMES = ("workload", "profile", "framework", "device", "devices")
 _SAME = ("profile", "workload", "sample_unit", "mode", "stop")
 """What must be equal for a ratio to mean anything."""
 
@@ -47,26 +48,27 @@ def baseline_section(results: Sequence[Row], baseline: Baseline) -> Section:
     if not bases:
         there = sorted({str(getattr(row, _COLUMNS[baseline.key])) for row in measured})
         raise not_allowed(f"--baseline {baseline.key}", baseline.value, there)
-    return Section(
-        f"Against {baseline.key}={baseline.value}",
-        (),
-        frame_of(_line(row, bases, baseline) for row in measured),
-        keys=5,
-    )
+    names = [tuple(getattr(row, name) for name in _NAMES) for row in measured]
+    words = told_apart(measured, names)
+    lines = [_line(row, text, bases, baseline) for row, text in zip(measured, words, strict=True)]
+    table = without_empty(frame_of(lines))
+    title = f"Against {baseline.key}={baseline.value}"
+    return Section(title, table=table, keys=len(_NAMES) + ("differs in" in table))
 
 
-def _line(row: Row, bases: Sequence[Row], baseline: Baseline) -> dict[str, object]:
+def _line(row: Row, words: str, bases: Sequence[Row], baseline: Baseline) -> dict[str, object]:
     """A result, and its ratio to the base of the same work that differs from it in least."""
     kin = [one for one in bases if all(getattr(one, name) == getattr(row, name) for name in _SAME)]
-    base = min(kin, key=lambda one: len(differences(one, row, baseline.key)), default=None)
+    base = min(
+        kin, key=lambda one: (len(differences(one, row, baseline.key)), len(differences(one, row))), default=None
+    )
     notes = ["there is no such result to divide by"] if base is None else []
     notes += [differences_text(base, row, baseline.key)] if base is not None else []
-    notes += [
-        *labels(row),
-        *(f"the other: {text}" for text in (labels(base) if base is not None else ()) if base is not row),
-    ]
+    own, theirs = labels(row), labels(base) if base is not None else ()
+    notes += [*own, *(f"the other: {text}" for text in theirs if text not in own)]
     return {
-        **{name: getattr(row, name) for name in ("workload", "profile", "framework", "device", "devices")},
+        **{name: getattr(row, name) for name in _NAMES},
+        "differs in": words,
         "seconds": row.seconds,
         "samples_per_second": row.samples_per_second,
         "ratio": None if base is None else ratio(base, row, intervals=False).value,

@@ -20,7 +20,7 @@ def test_a_gpu_over_the_cpu(tmp_path):
     write_run(tmp_path, "gpu", stop="epochs:2", samples=1000, precision="bf16", **gpu)
     found = ratios(tmp_path, "device=cpu")
     assert found["pytorch", "gpu", 1].ratio == pytest.approx(10.0)
-    assert found["pytorch", "gpu", 1].notes == ("precision fp32 and bf16", "demo", "the other: cpu", "the other: demo")
+    assert found["pytorch", "gpu", 1].notes == ("precision fp32 and bf16", "demo", "the other: cpu")
     assert found["pytorch", "cpu", 1].ratio == 1.0
 
 
