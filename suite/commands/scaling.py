@@ -96,4 +96,4 @@ def _validate(args: argparse.Namespace) -> int:
 
     found = validate()
     write(validation(found), args)
-    return 0 if all(bar.met for bar in found.bars) else 1
+    return 0 if found.bars["met"].all() else 1

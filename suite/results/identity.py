@@ -140,6 +140,9 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool =
     names = dict.fromkeys(name for found in every for name in found if not _is_out(name, out))
     varying = [name for name in names if len({_plain(found.get(name)) for found in every}) > 1]
     varying = [name for name in varying if name not in _DERIVED] or varying
+    pairs = {(found.get("batch_rule"), found.get("batch_size_global")) for found in every}
+    if "batch_rule" in varying and len(pairs) == len({rule for rule, _ in pairs}):  # which says it all
+        varying = [name for name in varying if name != "batch_size_global"]
     texts = {
         name: [value_text(name, found.get(name), row) for found, row in zip(every, rows, strict=True)]
         for name in varying

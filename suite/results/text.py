@@ -52,6 +52,12 @@ def time_text(seconds: float) -> str:
     return f"{number} {unit}"
 
 
+def range_text(low: float, high: float) -> str:
+    """Two times in one unit: `4.5–4.7 s`."""
+    number, unit = _time_in(high, high)
+    return f"{_time_in(low, high)[0]}–{number} {unit}"
+
+
 def figure_text(value: float, digits: int = 3) -> str:
     """A figure with so many significant digits, and whole where it has more: `0.0443`, `7,703`, `12,590`; never `1.259e+04`."""
     text = f"{value:,.{digits}g}"

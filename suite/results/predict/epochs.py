@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from suite.results.identity import Row
 from suite.results.targets import OFFICIAL_TARGETS, metric_name
@@ -22,28 +24,24 @@ def epochs_at(batch: float, results: Sequence[Row]) -> tuple[float | None, str]:
 
     Measured at this batch or on both sides of it, else from RCPs if the target is theirs, else unknown. Never extrapolated.
     """
-    measured = [(float(row.batch_size_global), row.epochs) for row in results if row.batch_size_global and row.epochs]
-    found = _between(batch, measured)
-    if found is not None:
-        return found, "measured" if any(size == batch for size, _ in measured) else "between measured batches"
+    measured = _means((row.batch_size_global, row.epochs) for row in results if row.batch_size_global and row.epochs)
+    if (found := _between(batch, measured)) is not None:
+        return found, "measured" if batch in measured else "between measured batches"
     if results and _has_official_target(results[0]):
         found = _between(batch, reference_points(results[0].workload))
     return found, RCP if found is not None else ""
 
 
 @functools.cache
-def reference_points(workload: str) -> tuple[tuple[float, float], ...]:
-    """(global batch, mean epochs to target) of the rules' reference runs; empty for a workload without them."""
-    name = _RCP_NAMES.get(workload)
-    if name is None:
-        return ()
+def reference_points(workload: str) -> Mapping[float, float]:
+    """Global batch to mean epochs of the rules' reference runs; empty for a workload without them."""
+    if workload not in _RCP_NAMES:
+        return {}
     import mlperf_logging.rcp_checker as checker
 
-    path = Path(checker.__path__[0]) / _RCP_ROUND / f"rcps_{name}.json"
-    gathered: dict[float, list[float]] = {}
-    for point in json.loads(path.read_text(encoding="utf-8")).values():
-        gathered.setdefault(float(point["BS"]), []).extend(map(float, point["Epochs to converge"]))
-    return tuple(sorted((batch, math.fsum(epochs) / len(epochs)) for batch, epochs in gathered.items()))
+    path = Path(checker.__path__[0]) / _RCP_ROUND / f"rcps_{_RCP_NAMES[workload]}.json"
+    points = json.loads(path.read_text(encoding="utf-8")).values()
+    return _means((point["BS"], float(epochs)) for point in points for epochs in point["Epochs to converge"])
 
 
 def _has_official_target(row: Row) -> bool:
@@ -53,14 +51,16 @@ def _has_official_target(row: Row) -> bool:
     return bool(shared) and all(math.isclose(wanted[metric], named[metric]) for metric in shared)
 
 
-def _between(batch: float, points: Sequence[tuple[float, float]]) -> float | None:
+def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:
+    """Batch to mean epochs, in order of batch."""
+    found: dict[float, list[float]] = {}
+    for batch, epochs in sorted(points):
+        found.setdefault(float(batch), []).append(epochs)
+    return {batch: math.fsum(epochs) / len(epochs) for batch, epochs in found.items()}
+
+
+def _between(batch: float, points: Mapping[float, float]) -> float | None:
     """Epochs at `batch`, straight in the logarithms of both between the points on either side; None outside of them."""
-    same = [epochs for size, epochs in points if size == batch]
-    if same:
-        return math.fsum(same) / len(same)
-    below = max((point for point in points if point[0] < batch), default=None)
-    above = min((point for point in points if point[0] > batch), default=None)
-    if below is None or above is None:
+    if not points or not min(points) <= batch <= max(points):
         return None
-    part = math.log(batch / below[0]) / math.log(above[0] / below[0])
-    return math.exp((1.0 - part) * math.log(below[1]) + part * math.log(above[1]))
+    return math.exp(np.interp(math.log(batch), np.log(list(points)), np.log(list(points.values()))))

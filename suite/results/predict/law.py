@@ -14,13 +14,12 @@ rows. A family's scale has a Student t distribution, so that one odd row does no
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from suite.results.predict.observations import Family, Observation
 
@@ -47,10 +46,9 @@ class Grid:
     exponent: Array
 
     @classmethod
-    def of(cls, b_half: Iterable[float], exponent: Iterable[float]) -> Grid:
+    def of(cls, b_half: ArrayLike, exponent: ArrayLike) -> Grid:
         """All pairs of the two."""
-        pairs = np.array(list(itertools.product(b_half, exponent)), dtype=np.float64)
-        return cls(pairs[:, 0], pairs[:, 1])
+        return cls(*(values.ravel() for values in np.meshgrid(b_half, exponent, indexing="ij")))
 
     def shape(self, row: Observation) -> Array:
         """log((1 + b_half / b) · n^p) for each pair."""
@@ -66,35 +64,27 @@ POWER = Grid.of([0.0], np.arange(0.0, 0.6001, 0.01))
 
 
 @dataclass(frozen=True)
-class Noise:
-    """What a law leaves unexplained; the defaults are the constants above."""
-
-    row_spread: float = ROW_SPREAD
-    drift: float = DRIFT
-    freedom: float = FREEDOM
-
-
-@dataclass(frozen=True)
 class Predicted:
     """A prediction of log(devices × seconds per epoch)."""
 
     centre: float
     spread: float  # standard deviation of the centre and of a row, before calibration
 
-    def seconds_per_epoch(self, devices: int) -> tuple[float, float, float]:
+    def seconds_per_epoch(self, devices: int) -> tuple[float, ...]:
         """(middle, low, high) for so many devices, the interval of LEVEL."""
         half = INTERVAL_FACTOR * self.spread
-        middle, low, high = (math.exp(self.centre + shift) / devices for shift in (0.0, -half, half))
-        return middle, low, high
+        return tuple(math.exp(self.centre + shift) / devices for shift in (0.0, -half, half))
 
 
 class Fit:
     """A law for the families of one workload: how well each pair of the grid explains them."""
 
-    def __init__(self, families: Sequence[Family], grid: Grid = LAW, noise: Noise | None = None) -> None:
+    def __init__(
+        self, families: Iterable[Family], grid: Grid = LAW,
+        spread: float = ROW_SPREAD, drift: float = DRIFT, freedom: float = FREEDOM,
+    ) -> None:  # fmt: skip
         """Weigh the grid by `families` (may be empty: all pairs are equal then)."""
-        self.grid = grid
-        self.noise = noise or Noise()
+        self.grid, self.spread, self.drift, self.freedom = grid, spread, drift, freedom
         self._by_family = {family: self.log_likelihood(family) for family in families}
         self._total: Array = np.sum([np.zeros(len(grid.exponent)), *self._by_family.values()], axis=0)
 
@@ -107,7 +97,7 @@ class Fit:
     @property
     def constants(self) -> tuple[float, float]:
         """The most likely (b_half, p)."""
-        best = int(self._total.argmax())
+        best = self._total.argmax()
         return float(self.grid.b_half[best]), float(self.grid.exponent[best])
 
     def predict(self, known: Sequence[Observation], wanted: Observation, without: Iterable[Family] = ()) -> Predicted:
@@ -119,11 +109,11 @@ class Fit:
         scores = self._total - forgotten + self.log_likelihood(known)
         weights = np.exp(scores - scores.max())
         weights /= weights.sum()
-        mixing, variance = _kriging(known, wanted, self.noise.drift)
+        mixing, variance = _kriging(known, wanted, self.drift)
         centres = self._residuals(known) @ mixing + self.grid.shape(wanted)
         centre = float(weights @ centres)
         doubt = float(weights @ (centres - centre) ** 2)
-        return Predicted(centre, math.sqrt(self.noise.row_spread**2 * variance + doubt))
+        return Predicted(centre, math.sqrt(self.spread**2 * variance + doubt))
 
     def log_likelihood(self, rows: Sequence[Observation]) -> Array:
         """For each pair of the grid, of the differences between rows; a single row tells nothing."""
@@ -131,11 +121,11 @@ class Fit:
         if count < 1:
             return np.zeros(len(self.grid.exponent))
         contrasts = np.diff(np.eye(count + 1), axis=0)
-        covariance = contrasts @ _covariance(rows, self.noise.drift) @ contrasts.T
+        covariance = contrasts @ _covariance(rows, self.drift) @ contrasts.T
         lower = np.linalg.cholesky(covariance)
         whitened = np.linalg.solve(lower, contrasts @ self._residuals(rows).T)
         squares: Array = (whitened**2).sum(axis=0)
-        nu, scale = self.noise.freedom, self.noise.row_spread
+        nu, scale = self.freedom, self.spread
         constant = math.lgamma((nu + count) / 2) - math.lgamma(nu / 2) - count / 2 * math.log(nu * math.pi * scale**2)
         constant -= float(np.log(np.diag(lower)).sum())
         value: Array = constant - (nu + count) / 2 * np.log1p(squares / (nu * scale**2))

@@ -52,11 +52,6 @@ Family = tuple[Observation, ...]
 """Observations of results that differ in devices and batch alone, in order of devices."""
 
 
-def family_key(row: Row) -> tuple[object, ...]:
-    """Equal in results that one prediction may rest on: the same experiment but for devices and batch."""
-    return key(row, "gpus", "batch")
-
-
 def samples_per_batch_unit(row: Row) -> float | None:
     """Samples in one unit of the batch: 1, or sentence pairs a token as the runs had them; None where no log tells."""
     if row.batch_unit in ("", "samples"):
@@ -75,30 +70,26 @@ def observation(row: Row) -> Observation | None:
     return Observation(row.workload, row.devices, batch, row.seconds_per_epoch, *about)
 
 
-def published_families(results: Iterable[Row] | None = None) -> tuple[tuple[Family, ...], dict[str, int]]:
-    """(families of two or more device counts among published rows, reason to rows left out).
+def published_families() -> tuple[list[Family], dict[str, int]]:
+    """(families of two or more device counts among the shipped rows, reason to rows left out).
 
-    Rows of the closed division on NVIDIA's GPUs. Shipped rows alone, unless `results` are given: a user's own must not move the
-    constants and the validation. Of several entries of a family on as many devices the fastest epoch counts. Logs submitted
-    again in a later round count once.
+    Rows of the closed division on NVIDIA's GPUs; a user's own must not move the constants and the validation. Of several
+    entries of a family on as many devices the fastest epoch counts. Logs submitted again in a later round count once.
     """
     left_out: Counter[str] = Counter()
     grouped: dict[object, dict[int, Observation]] = {}
-    for row in published_results((SHIPPED,)) if results is None else results:
-        if row.workload not in WORKLOADS:
-            continue
+    for row in (row for row in published_results((SHIPPED,)) if row.workload in WORKLOADS):
         seen = observation(row)
         reason = outside_of_the_law(row) or _reason_to_leave_out(row)
         if reason or seen is None:
             left_out[reason or "batch or time per epoch not known"] += 1
             continue
-        family = grouped.setdefault(family_key(row), {})
+        family = grouped.setdefault(key(row, "gpus", "batch"), {})
         left_out["slower than another entry on as many devices"] += seen.devices in family
-        other = family.get(seen.devices, seen)
-        family[seen.devices] = min(seen, other, key=lambda one: one.seconds_per_epoch)
-    families = tuple(tuple(found[devices] for devices in sorted(found)) for found in grouped.values() if len(found) > 1)
+        family[seen.devices] = min(family.get(seen.devices, seen), seen, key=lambda one: one.seconds_per_epoch)
     left_out["the only device count of its family"] = sum(len(found) == 1 for found in grouped.values())
-    return families, {why: count for why, count in left_out.items() if count}
+    families = [tuple(found[devices] for devices in sorted(found)) for found in grouped.values() if len(found) > 1]
+    return families, dict(left_out.most_common())
 
 
 def outside_of_the_law(row: Row) -> str:
@@ -123,9 +114,3 @@ def _reason_to_leave_out(row: Row) -> str:
 def of_workload(families: Iterable[Family], workload: str) -> list[Family]:
     """The families of a workload."""
     return [family for family in families if family[0].workload == workload]
-
-
-def of_rounds(families: Iterable[Family], rounds: Iterable[str]) -> list[Family]:
-    """The families of these rounds."""
-    wanted = set(rounds)
-    return [family for family in families if family[0].round in wanted]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from suite.results.fits import fit_steps, through_zero
+from suite.results.fits import StepFit, fit_steps, through_zero
 from suite.results.identity import Row
 from suite.results.predict.systems import System, Traffic
 from workloads.api import GradientTraffic
@@ -33,35 +33,16 @@ Step = tuple[int, float, float]
 """Devices, samples a device, seconds."""
 
 
-@dataclass(frozen=True)
-class StepCost:
-    """t0 and c of one device."""
-
-    fixed_seconds: float  # t0
-    seconds_per_sample: float  # c
-    notes: tuple[str, ...] = ()  # what the measured points say against this form
-
-    def seconds(self, batch: float) -> float:
-        """A step on one device."""
-        return self.fixed_seconds + self.seconds_per_sample * batch
-
-    def text(self, unit: str) -> str:
-        """`t0 2 ms, c 0.01 ms a sample`."""
-        return f"t0 {self.fixed_seconds * 1e3:.3g} ms, c {self.seconds_per_sample * 1e3:.3g} ms a {unit}"
-
-
-def fit_step(points: Sequence[tuple[float, float]]) -> StepCost:
+def fit_step(points: Sequence[tuple[float, float]]) -> StepFit:
     """t0 and c from (samples, seconds of a step) on one device, neither below 0. Raises ValueError for one batch."""
     line = fit_steps(points)
     if line is None:
         raise ValueError("t0 and c need two batch sizes on one device: measure another, such as batch=per_device:64")
     if line.t0 < 0.0:
-        note = "Larger batches take longer for each sample, which t0 + c·b cannot say: t0 is taken as 0."
-        return StepCost(0.0, through_zero(points), (note,))
+        return replace(line, t0=0.0, c=through_zero(points))
     if line.c < 0.0:
-        flat = through_zero([(1.0, seconds) for _, seconds in points])
-        return StepCost(flat, 0.0, ("Larger batches take no longer: c is taken as 0.",))
-    return StepCost(line.t0, line.c)
+        return replace(line, t0=through_zero([(1.0, seconds) for _, seconds in points]), c=0.0)
+    return line
 
 
 @dataclass(frozen=True)
@@ -94,72 +75,52 @@ class StepTime:
 
 
 def step_time(
-    cost: StepCost,
-    batch: float,
-    devices: int,
-    gradients: GradientTraffic,
-    system: System,
-    overlap: float = DEFAULT_OVERLAP,
+    cost: StepFit, batch: float, devices: int, gradients: GradientTraffic, system: System, overlap: float
 ) -> StepTime:
     """A step with `batch` samples on each of `devices`; `overlap` from 0 (nothing is hidden) to 1."""
-    samples = cost.seconds_per_sample * batch
-    traffic = system.all_reduce(devices, gradients)
+    samples, traffic = cost.c * batch, system.all_reduce(devices, gradients)
     exposed = max(0.0, traffic.seconds - overlap * BACKWARD_SHARE * samples)
-    return StepTime(cost.fixed_seconds, samples, traffic, exposed)
+    return StepTime(cost.t0, samples, traffic, exposed)
 
 
-def fit_overlap(cost: StepCost, gradients: GradientTraffic, system: System, measured: Sequence[Step]) -> float:
-    """Overlap from 0 to 1 in hundredths that suits measured steps best, by relative errors."""
-
-    def error(overlap: float) -> float:
-        return sum(
-            (step_time(cost, batch, devices, gradients, system, overlap).seconds / seconds - 1.0) ** 2
-            for devices, batch, seconds in measured
-        )
-
-    return min((step / 100 for step in range(101)), key=error)
-
-
-@dataclass(frozen=True)
 class Parts:
     """What measured steps say of the parts of a step."""
 
-    cost: StepCost
-    gradients: GradientTraffic
-    system: System
-    overlaps: tuple[float, float, float]  # of the middle, of the shortest step and of the longest
-    misfit: float  # largest distance of a measured step, in log time
-    bounds: str
+    def __init__(self, steps: Sequence[Step], gradients: GradientTraffic, system: System, on_cpu: bool) -> None:
+        """On CPUs the cores that compute also carry the bytes: nothing overlaps. Raises ValueError as `fit_step`."""
+        self.cost = fit_step([(batch, seconds) for devices, batch, seconds in steps if devices == 1])
+        self.gradients, self.system, self.on_cpu = gradients, system, on_cpu
+        several = [step for step in steps if step[0] > 1]
+        self.fitted, self.overlap = bool(several) and not on_cpu, 0.0 if on_cpu else DEFAULT_OVERLAP
+        if self.fitted:  # in hundredths
+            tried = (step / 100 for step in range(101))
+            self.overlap = min(tried, key=lambda one: sum((ratio - 1) ** 2 for ratio in self._ratios(several, one)))
+        self.misfit = max(abs(math.log(ratio)) for ratio in self._ratios(steps, self.overlap))
+
+    def _ratios(self, steps: Sequence[Step], overlap: float) -> list[float]:
+        """Predicted over measured steps."""
+        return [self._at(devices, batch, overlap).seconds / seconds for devices, batch, seconds in steps]
+
+    def _at(self, devices: int, batch: float, overlap: float) -> StepTime:
+        return step_time(self.cost, batch, devices, self.gradients, self.system, overlap)
 
     def seconds(self, devices: int, batch: float) -> tuple[tuple[float, float, float], str]:
         """((a step, its lower and its upper bound), what it waits for most)."""
-        middle, low, high = (
-            step_time(self.cost, batch, devices, self.gradients, self.system, overlap) for overlap in self.overlaps
-        )
-        factor = math.exp(self.misfit)
+        overlaps, factor = (self.overlap, 0.0 if self.on_cpu else 1.0, 0.0), math.exp(self.misfit)
+        middle, low, high = (self._at(devices, batch, overlap) for overlap in overlaps)
         return (middle.seconds, low.seconds / factor, high.seconds * factor), middle.binds
 
-
-def parts_of_step(steps: Sequence[Step], gradients: GradientTraffic, system: System, on_cpu: bool) -> Parts:
-    """The parts from measured steps; on CPUs the cores that compute also carry the bytes. Raises ValueError as `fit_step`."""
-    cost = fit_step([(batch, seconds) for devices, batch, seconds in steps if devices == 1])
-    several = [step for step in steps if step[0] > 1]
-    overlap, most, origin = DEFAULT_OVERLAP, 1.0, "assumed"
-    if on_cpu:
-        overlap = most = 0.0
-    elif several:
-        overlap, origin = fit_overlap(cost, gradients, system, several), "from measured steps on several devices"
-    misfit = max(
-        abs(math.log(step_time(cost, batch, devices, gradients, system, overlap).seconds / seconds))
-        for devices, batch, seconds in steps
-    )
-    hidden = (
-        "gradients beside none of the backward pass, since the cores that compute also carry them"
-        if on_cpu
-        else f"from gradients beside all of the backward pass to beside none of it (middle: {overlap:g}, {origin})"
-    )
-    bounds = f"{hidden}, and the factor of {math.exp(misfit):.3g} by which these parts miss a measured step"
-    return Parts(cost, gradients, system, (overlap, most, 0.0), misfit, bounds)
+    def text(self, unit: str) -> str:
+        """What a prediction rests on: `t0 2 ms, c 0.01 ms a sample, 102.2 MB of gradients. Bounds: …`."""
+        cost = f"t0 {self.cost.t0 * 1e3:.3g} ms, c {self.cost.c * 1e3:.3g} ms a {unit}"
+        origin = "from measured steps on several devices" if self.fitted else "assumed"
+        hidden = (
+            f"from gradients beside all of the backward pass to beside none of it (middle: {self.overlap:g}, {origin})"
+        )
+        if self.on_cpu:
+            hidden = "gradients beside none of the backward pass, since the cores that compute also carry them"
+        missed = f"the factor of {math.exp(self.misfit):.3g} by which these parts miss a measured step"
+        return f"{cost}, {traffic_text(self.gradients)}. Bounds: {hidden}, and {missed}."
 
 
 def gradients_of(results: Sequence[Row]) -> GradientTraffic:

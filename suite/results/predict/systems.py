@@ -30,6 +30,12 @@ class Link:
     latency_seconds: float
     ports: int = 1
 
+    def ring(self, members: int, size_bytes: float, buckets: int) -> tuple[float, float]:
+        """Seconds of bandwidth and of latency, which every bucket pays, of an all-reduce by a ring."""
+        hops = 2 * (members - 1)
+        bandwidth = self.bytes_per_second * self.ports
+        return hops / members * size_bytes / bandwidth, hops * self.latency_seconds * buckets
+
 
 @dataclass(frozen=True)
 class Traffic:
@@ -62,35 +68,27 @@ class System:
     def all_reduce(self, devices: int, gradients: GradientTraffic) -> Traffic:
         """Time to sum gradients over `devices`, by rings; through the host if there is a parameter server.
 
-        Every bucket pays each latency. Over several nodes: reduce-scatter in the node, a ring over the nodes for each port,
+        Over several nodes: reduce-scatter in the node, a ring over the nodes for each port,
         all-gather in the node.
         Raises ValueError for more devices than one node holds if nothing connects nodes.
         """
         if devices < 2:
             return Traffic()
-        size, per_tensor = gradients.size_bytes, self.seconds_per_tensor * gradients.tensors
+        size, buckets, tensors = gradients.size_bytes, gradients.buckets, self.seconds_per_tensor * gradients.tensors
         if self.host is not None:
             return Traffic(
-                inside=size * devices / self.host.bytes_per_second,
-                latency=self.host.latency_seconds * gradients.buckets,
-                tensors=per_tensor,
+                size * devices / self.host.bytes_per_second, 0.0, self.host.latency_seconds * buckets, tensors
             )
-        inside = self.inside.bytes_per_second * self.inside.ports
-        local = min(devices, self.devices_per_node)
-        hops = 2 * (local - 1)
-        latency = hops * self.inside.latency_seconds * gradients.buckets
-        traffic = Traffic(hops / local * size / inside, 0.0, latency, per_tensor)
         nodes = -(-devices // self.devices_per_node)
+        inside, latency = self.inside.ring(min(devices, self.devices_per_node), size, buckets)
         if nodes == 1:
-            return traffic
+            return Traffic(inside, 0.0, latency, tensors)
         if self.between is None:
             raise ValueError(
                 f"{self.name}: {devices} devices, and it has one node of {self.devices_per_node}; give `between`"
             )
-        hops = 2 * (nodes - 1)
-        between = hops / nodes * size / (self.between.bytes_per_second * self.between.ports)
-        latency += hops * self.between.latency_seconds * gradients.buckets
-        return Traffic(traffic.inside, between, latency, per_tensor)
+        between, more = self.between.ring(nodes, size, buckets)
+        return Traffic(inside, between, latency + more, tensors)
 
 
 @functools.cache
@@ -104,16 +102,14 @@ def find_system(name: str) -> System:
     if name in systems():
         return systems()[name]
     path = Path(name).expanduser()
-    if path.is_file():
-        found = _read(path)
-        if len(found) != 1:
-            raise ValueError(
-                f"--system {name}: {len(found)} systems in it ({', '.join(found)[:80]}); give a file with one"
-            )
-        return next(iter(found.values()))
-    near = difflib.get_close_matches(name, systems(), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise ValueError(f"--system {name[:80]}: neither a file nor one of {', '.join(systems())}{hint}")
+    if not path.is_file():
+        near = difflib.get_close_matches(name, systems(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"--system {name[:80]}: neither a file nor one of {', '.join(systems())}{hint}")
+    found = _read(path)
+    if len(found) != 1:
+        raise ValueError(f"--system {name}: {len(found)} systems in it ({', '.join(found)[:80]}); give a file with one")
+    return next(iter(found.values()))
 
 
 def _read(path: Path) -> dict[str, System]:
@@ -132,34 +128,35 @@ _LINKS = ("inside", "between", "host")
 
 
 def _system(name: str, entry: object) -> System:
-    values = _entry(name, entry, ("title", "devices_per_node", "us_per_tensor", *_LINKS))
-    links = [None if values.get(key) is None else _link(f"{name}.{key}", values[key]) for key in _LINKS]
-    devices = int(_number(name, values, "devices_per_node", None, least=1.0))
-    if links[0] is None:
+    devices, each = _numbers(
+        name, entry, {"devices_per_node": (None, 1.0), "us_per_tensor": (0.0, 0.0)}, ("title", *_LINKS)
+    )
+    assert isinstance(entry, dict)
+    inside, between, host = (_link(f"{name}.{level}", entry[level]) if entry.get(level) else None for level in _LINKS)
+    if inside is None:
         raise ValueError(f"{name}: give inside: {{gb_per_second: …, latency_us: …}}")
-    title, each = str(values.get("title", name)), _number(name, values, "us_per_tensor", 0.0) * 1e-6
-    return System(name, title, devices, links[0], links[1], each, links[2])
+    return System(name, str(entry.get("title", name)), int(devices), inside, between, each * 1e-6, host)
 
 
 def _link(name: str, entry: object) -> Link:
-    values = _entry(name, entry, ("gb_per_second", "gb_per_second_per_port", "latency_us", "ports", "source"))
-    key = "gb_per_second_per_port" if "gb_per_second_per_port" in values else "gb_per_second"
-    bandwidth, latency = _number(name, values, key, None, least=1e-6), _number(name, values, "latency_us", 0.0)
-    return Link(bandwidth * _GB, latency * 1e-6, int(_number(name, values, "ports", 1.0, least=1.0)))
+    known = {"gb_per_second": (None, 1e-6), "latency_us": (0.0, 0.0), "ports": (1.0, 1.0)}
+    bandwidth, latency, ports = _numbers(name, entry, known, ("source",))
+    return Link(bandwidth * _GB, latency * 1e-6, int(ports))
 
 
-def _entry(name: str, entry: object, allowed: tuple[str, ...]) -> dict[str, object]:
-    if not isinstance(entry, dict) or not entry.keys() <= set(allowed):
-        unknown = [str(key) for key in entry if key not in allowed] if isinstance(entry, dict) else [str(entry)]
-        raise ValueError(f"{name}: {unknown[0][:40]} is not known; allowed: {', '.join(allowed)}")
-    return entry
-
-
-def _number(name: str, entry: Mapping[str, object], key: str, default: float | None, least: float = 0.0) -> float:
-    value = entry.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1e9:
-        raise ValueError(f"{name}: {key} is {str(value)[:20]}; give a number from {least:g} on")
-    return float(value)
+def _numbers(
+    name: str, entry: object, known: Mapping[str, tuple[float | None, float]], others: tuple[str, ...]
+) -> list[float]:
+    """The numbers of an entry; `known`: to the default (None: must be given) and the least. Raises ValueError."""
+    unknown = [key for key in entry if key not in {*known, *others}] if isinstance(entry, dict) else [entry]
+    if not isinstance(entry, dict) or unknown:
+        raise ValueError(f"{name}: {str(unknown[0])[:40]} is not known; allowed: {', '.join([*known, *others])}")
+    values = {key: entry.get(key, default) for key, (default, _) in known.items()}
+    for key, value in values.items():
+        least = known[key][1]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= 1e9:
+            raise ValueError(f"{name}: {key} is {str(value)[:20]}; give a number from {least:g} on")
+    return [float(value or 0.0) for value in values.values()]
 
 
 _GRADIENTS_IN = "fp32"

@@ -15,6 +15,7 @@ from suite.results.text import (
     energy_text,
     figure_text,
     percent_text,
+    range_text,
     rate_text,
     time_text,
 )
@@ -152,6 +153,7 @@ class Table:
 
 def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
     """A view's table as text. Rows with the same `notes` share one mark, in the last key column that says something."""
+    table = _with_spread(table)
     names = [str(name) for name in table.columns if name != NOTES]
     footnotes: list[str] = []
     body = []
@@ -168,6 +170,18 @@ def text_table(table: pd.DataFrame, keys: int = 1) -> Table:
     )
     marked = tuple(f"({_letter(place)}) {text}" for place, text in enumerate(footnotes))
     return Table(tuple(map(heading, names)), tuple(body), right, marked)
+
+
+def _with_spread(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with the fastest and the slowest run in one column, as one range."""
+    ends = ["seconds_minimum", "seconds_maximum"]
+    if not set(ends) <= set(table.columns):
+        return table
+    found = [getattr(row, end) for row in rows(table) for end in ends]
+    pairs = zip(found[::2], found[1::2], strict=True)
+    texts = [EMPTY if low is None or high is None else range_text(low, high) for low, high in pairs]
+    table = table.assign(seconds_minimum=texts).rename(columns={"seconds_minimum": "spread"})
+    return table.drop(columns="seconds_maximum")
 
 
 def _told(table: pd.DataFrame, name: str) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +31,7 @@ NOTICES: Mapping[str, str] = {
 }
 _SHOWN_ELSEWHERE = (
     *("profile", "workload", "framework", "device", "devices", "nodes", "mode", "update", "labels", "deviations"),
-    *("folder", "submitter", "division", "hyperparameter_set"),
+    *("folder", "submitter", "division", "hyperparameter_set", "framework_version"),
 )
 """In titles, in columns that every table has, in notes; or needed only where nothing else tells two rows apart."""
 _NO_COLUMN = ("linear", "thread_waiting", "batch_unit", "sample_unit")
@@ -124,11 +123,8 @@ def results_section(
     first = table[0]
     kin = [row for one in tables for row in one if (row.workload, row.profile) == (first.workload, first.profile)]
     varying, above = _fields(table, kin)
-    visible = (
-        varying if not table[0].profile else ()
-    )  # logs of others differ in too much to say more than what is needed
-    look = [(row.framework, *(repr(getattr(row, name)) for name in visible)) for row in table]
-    words = told_apart(table, look, (*varying, "batch_rule", "labels", "deviations", "devices", "nodes"))
+    look = [(row.framework, *(repr(getattr(row, name)) for name in varying)) for row in table]
+    words = told_apart(table, look, (*varying, "labels", "deviations", "devices", "nodes"))
     over, shared = speedups(table, intervals=True), shared_labels(table)
     leaves = set.intersection(*(set(row.deviations) for row in table))
     notes = [_notes(row, leaves, shared) for row in table]
@@ -138,28 +134,31 @@ def results_section(
             **_names(row, varying, text),
             **_measured(row),
             "cost": None if prices is None else prices.cost(row),
-            **{name: _ratio_columns(over.get(id(row)))[name] for name in (_PARTS if row.to_target else _PARTS[:1])},
+            "speedup": _ratio_columns(over.get(id(row)))["speedup"],
             "notes": tuple(note for note in said if note not in of_all),
         }
         for row, text, said in zip(table, words, notes, strict=True)
     ]
-    shown = without_empty(frame_of(cells), keep=("framework", "devices"))
+    shown = without_empty(frame_of(cells), keep=("devices",))
+    if len({row.framework for row in table}) == 1:
+        shown = shown.drop(columns="framework", errors="ignore")
     names = [name for name in cells[0] if name in shown and list(cells[0]).index(name) < list(cells[0]).index("runs")]
     alike = len({(row.system, row.framework, place(row)) for row in table}) < len(table)
     keys = len(names) if alike else names.index("devices") + 1 + ("nodes" in names)
     above += [f"labels {', '.join(shared)}"] if shared else []
     below = [*of_all, *_sentences(table), *([_COST] if "cost" in shown else []), *_verdicts(table, over)]
     notice = NOTICES.get(first.profile, "")
-    return Section(title or _title(table), (notice, " · ".join(above)), shown, below=tuple(below), keys=keys)
+    return Section(
+        title or _title(table), (notice, " · ".join(filter(None, above))), shown, below=tuple(below), keys=keys
+    )
 
 
-_PARTS = ("speedup", "throughput", "efficiency")
 _COST = "cost of one result = devices × hours to target × price of a device for an hour."
 
 
 def _fields(table: Sequence[Row], kin: Sequence[Row]) -> tuple[list[str], list[str]]:
-    """(fields that need a column, texts of what all rows agree in: what is unusual, and the hyperparameters of which `kin`
-    has others)."""
+    """(of logs of others the fields that need a column, texts of what all rows agree in: what is unusual, and the
+    hyperparameters of which `kin` has others)."""
     own, every = [facts(row) for row in table], [facts(row) for row in kin if row.hyperparameters]
     usual = vars(RunSettings()) | {"sample_unit": "samples", "batch_unit": "samples"}
 
@@ -167,19 +166,15 @@ def _fields(table: Sequence[Row], kin: Sequence[Row]) -> tuple[list[str], list[s
         return len({tuple(repr(one.get(name)) for name in names) for one in found})
 
     columns, texts = [], []
-    told = values(own, "batch_size_global", "batch_rule") == values(own, "batch_size_global")
     for name, value in own[0].items():
         logged = name.startswith(HYPERPARAMETERS)
         named = table[0].profile and values(every, name) > 1 if logged else value and value != usual.get(name)
         if values(own, name) == 1:
             unsaid = name in (*_SHOWN_ELSEWHERE, "system") or (name == "round" and table[0].profile)
             texts += [f"{label(name)} {value_text(name, value, table[0])}"] if named and not unsaid else []
-        elif logged and table[0].profile:
-            most = Counter(repr(one.get(name)) for one in own if name in one).most_common(1)[0][0]
-            shown = next(value_text(name, one[name]) for one in own if repr(one.get(name)) == most)
-            texts.append(f"{label(name)} {shown} but where a row differs")
-        elif not logged and name not in (*_SHOWN_ELSEWHERE, *_NO_COLUMN, *(("batch_rule",) if told else ())):
+        elif not table[0].profile and not logged and name not in (*_SHOWN_ELSEWHERE, *_NO_COLUMN):
             columns.append(name)
+    texts = [", ".join(dict.fromkeys(f"{row.framework} {row.framework_version}".strip() for row in table)), *texts]
     leaves = [text for text in table[0].deviations if all(text in row.deviations for row in table)]
     return columns, texts + ([f"leaves the closed rules: {clean('; '.join(leaves), 4000)}"] if leaves else [])
 

@@ -9,7 +9,7 @@ Within a forecast one constant, the samples of an epoch, ties rates to times: sa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,19 +21,18 @@ from suite.results.predict.observations import (
     CONSTANTS_UP_TO,
     WORKLOADS,
     Observation,
-    family_key,
     observation,
     of_workload,
     outside_of_the_law,
     published_families,
     samples_per_batch_unit,
 )
-from suite.results.predict.step import gradients_of, parts_of_step, traffic_text
+from suite.results.predict.step import Parts, gradients_of
 from suite.results.predict.systems import MeasuredLink, System, link_of, with_link
-from suite.results.predict.validate import PROTOCOLS, Validation, errors, under
-from suite.results.price import Prices, cost_of
-from suite.results.scores import merged_labels, titles
-from suite.results.text import clean, devices_text, figure_text, time_text
+from suite.results.predict.validate import LAWS, PROTOCOLS, Validation, errors, under
+from suite.results.price import Prices
+from suite.results.scores import families, merged_labels, titles
+from suite.results.text import clean, cost_text, devices_text, figure_text, percent_text, time_text
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 from workloads.api import GradientTraffic
 
@@ -43,16 +42,30 @@ if TYPE_CHECKING:
 MEASURED, PREDICTION = "measured", "prediction"
 """`kind` of a row."""
 METHOD = "law of published rows: devices × time per epoch = c · (1 + b_half / b) · n^p"
-_SHOWN = (
-    *("devices", "kind", "batch_size_global", "seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high"),
-    *("samples_per_second", "training_samples_per_second", "epochs", "epochs_source", "seconds", "device_hours"),
-    *("cost", "scaling_efficiency", "binds"),
+_BOUNDS = ("", "_low", "_high")
+_COLUMNS = (
+    *("devices", "kind", "batch_size_global"),
+    *(
+        f"{name}{end}"
+        for name in ("seconds_per_epoch", "samples_per_second", "training_samples_per_second")
+        for end in _BOUNDS
+    ),
+    *(
+        "epochs",
+        "epochs_source",
+        *(f"seconds{end}" for end in _BOUNDS),
+        "device_hours",
+        "cost",
+        "scaling_efficiency",
+        "binds",
+    ),
 )
+_SHOWN = [name for name in _COLUMNS if not name.endswith(_BOUNDS[1:]) or name.startswith("seconds_per_epoch")]
 """Columns of a terminal's table; rates and times to target have the bounds of the time per epoch, which stand there alone."""
+_Predicted = tuple[list[dict[str, Any]], str, list[str]]
+"""Rows of `_prediction`, how they were made, notes."""
 _DOUBTFUL = 0.25
 """Misfit of measured steps (log of a factor) above which a note says so; our threshold."""
-Range = tuple[float, float, float]
-"""A predicted figure, its lower and its upper bound."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +81,17 @@ class Wanted:
     prices: Prices | None = None
     links: tuple[MeasuredLink, ...] = ()
 
-    def batches(self, results: Sequence[Row]) -> list[tuple[int, float]]:
+    def batches(self, results: Sequence[Row]) -> Iterator[tuple[int, float]]:
         """(devices, global batch) of each count but those in `results`. Raises ValueError below a sample a device."""
-        known, chosen = {(row.devices, float(row.batch_size_global)) for row in results}, []
+        known = {(row.devices, float(row.batch_size_global)) for row in results}
         for devices in self.devices:
             nearest = min(results, key=lambda row: (abs(math.log(row.devices / devices)), -row.batch_size_global))
             each = self.batch_per_device or nearest.batch_size_global / nearest.devices
             batch = float(self.batch_global or each * devices)
             if batch < devices:
                 raise ValueError(f"a batch of {batch:g} is less than a sample for each of {devices} devices; give more")
-            chosen += [(devices, batch)] if (devices, batch) not in known else []
-        return chosen
+            if (devices, batch) not in known:
+                yield devices, batch
 
 
 @dataclass(frozen=True)
@@ -97,7 +110,7 @@ def view(made: Sequence[Forecast]) -> View:
     intro = "Rows called prediction were not measured by anybody; how well such rows held: suite scaling --validate."
     sections, data = [], list[dict[str, Any]]()
     for one in made:
-        table, first = without_empty(one.table[list(_SHOWN)], _SHOWN[:3]), one.results[0]
+        table, first = without_empty(one.table[_SHOWN], _SHOWN[:3]), one.results[0]
         sections.append(Section(one.title, (one.how,), table, below=(*_answers(one.table), *one.notes), keys=2))
         about = {"forecast": one.title, "workload": first.workload, "profile": first.profile}
         about |= {"labels": merged_labels(one.results), "how": one.how}
@@ -114,17 +127,19 @@ def _answers(table: pd.DataFrame) -> Iterator[str]:
     among = "" if len(timed) == len(table) else ", of the counts with a known time"
     fastest = min(timed, key=lambda row: (row.seconds, row.devices))
     cheapest = min(timed, key=lambda row: (row.device_hours, row.devices))
-    kinds = {MEASURED: "", PREDICTION: f" ({PREDICTION})"}
-    time = _range_text(fastest.seconds, fastest.seconds_low, fastest.seconds_high)
-    yield f"Shortest time to target{among}: {devices_text(fastest.devices)}, {time}{kinds[fastest.kind]}."
-    price = "" if cheapest.cost is None else f", cost {figure_text(cheapest.cost)}"
-    hours = f"{figure_text(cheapest.device_hours)} a job{price}{kinds[cheapest.kind]}"
-    yield f"Fewest device-hours{among}: {devices_text(cheapest.devices)}, {hours}."
+    yield f"Shortest time to target{among}: {_devices(fastest)} {_range_text(fastest, 'seconds')}."
+    price = "" if cheapest.cost is None else f", cost {cost_text(cheapest.cost)}"
+    yield f"Fewest device-hours{among}: {_devices(cheapest)} {figure_text(cheapest.device_hours)} a job{price}."
 
 
-def _range_text(value: float, low: float | None, high: float | None) -> str:
+def _devices(row: Row) -> str:
+    return f"{devices_text(row.devices)}, {'predicted' if row.kind == PREDICTION else MEASURED}"
+
+
+def _range_text(row: Row, name: str) -> str:
     """`3.2 s (2.8 s to 3.7 s)`; without bounds if it was measured."""
-    return time_text(value) + (f" ({time_text(low)} to {time_text(high)})" if low and high else "")
+    middle, low, high = (getattr(row, f"{name}{end}") for end in _BOUNDS)
+    return time_text(middle) + (f" ({time_text(low)} to {time_text(high)})" if low and high else "")
 
 
 def forecasts(results: Sequence[Row], wanted: Wanted) -> list[Forecast]:
@@ -149,15 +164,11 @@ def forecasts(results: Sequence[Row], wanted: Wanted) -> list[Forecast]:
 
 def comparable(results: Sequence[Row]) -> list[list[Row]]:
     """Results that one prediction may rest on, in order of devices. Raises ValueError if nothing is known of any."""
-    known = [row for row in results if row.batch_size_global and (row.seconds_per_epoch or row.samples_per_second)]
+    known = [row for row in results if row.devices and row.batch_size_global]
+    known = [row for row in known if row.seconds_per_epoch or row.samples_per_second]
     if not known:
-        raise ValueError("a prediction needs runs with a known batch and a time per epoch or a rate; there are none")
-    groups: dict[object, list[Row]] = {}
-    for row in sorted((row for row in known if row.devices), key=lambda row: (row.devices, row.batch_size_global)):
-        groups.setdefault(family_key(row), []).append(row)
-    if not groups:
-        raise ValueError(f"{known[0].workload}, {known[0].run}: the number of devices is not known")
-    return list(groups.values())
+        raise ValueError("a prediction needs runs with known devices and batch, and a time per epoch or a rate")
+    return families(sorted(known, key=lambda row: (row.devices, row.batch_size_global)), "batch")
 
 
 def forecast(results: Sequence[Row], wanted: Wanted, title: str = "") -> Forecast:
@@ -167,102 +178,100 @@ def forecast(results: Sequence[Row], wanted: Wanted, title: str = "") -> Forecas
     """
     results = sorted(results, key=lambda row: (row.devices, row.batch_size_global))
     link, reason = link_of(results[0], wanted.links), why_not_by_law(results)
-    known = _Known.of(results)
     one_device = {row.batch_size_global for row in results if row.devices == 1 and row.samples_per_second}
     by_parts = wanted.system is not None or (link is not None and (reason or len(one_device) > 1))
     if reason and not by_parts:
         raise ValueError(reason)
-    predicted, how, notes = _by_step(known, wanted, link) if by_parts else _by_law(known, wanted)
-    table_rows = sorted([*known.measured(), *predicted], key=lambda row: (row["devices"], row["kind"] == PREDICTION))
+    predicted, how, notes = _by_step(results, wanted, link) if by_parts else _by_law(results, wanted)
     price = None if wanted.prices is None else wanted.prices.price(results[0])
-    for row in table_rows:
-        row["scaling_efficiency"] = _efficiency(table_rows, row)
-        timed = price is not None and row["seconds"] is not None
-        row["cost"] = cost_of(price or 0.0, row["devices"], row["seconds"]) if timed else None
-    notes = [*known.notes(), *notes, *_epoch_notes(predicted)]
-    title = title or titles([results])[0]
-    return Forecast(title, how, frame_of(table_rows), tuple(dict.fromkeys(notes)), tuple(results))
+    table = _table(results, predicted, price)
+    notes = [_rates_note(results), *notes, *_epoch_notes(table[table["kind"] == PREDICTION])]
+    return Forecast(title or titles([results])[0], how, table, tuple(notes), tuple(results))
 
 
-@dataclass(frozen=True)
-class _Known:
-    """The results of a forecast and what ties their rates to their times."""
+def _prediction(
+    results: Sequence[Row], devices: int, batch: float, name: str, found: Iterable[float], binds: str
+) -> dict[str, Any]:
+    """A predicted row; `found`: the figure called `name`, its lower and its upper bound."""
+    epochs, source = epochs_at(batch, results)
+    about = {"devices": devices, "kind": PREDICTION, "batch_size_global": batch, "epochs": epochs}
+    bounds = {f"{name}{end}": value for end, value in zip(_BOUNDS, found, strict=True)}
+    return about | bounds | {"epochs_source": source, "binds": binds}
 
-    results: Sequence[Row]
-    samples: float | None  # of an epoch
-    rates_alone: bool  # no result has a time per epoch: all times are made of training rates
 
-    @classmethod
-    def of(cls, results: Sequence[Row]) -> _Known:
-        return cls(results, samples_of_epoch(results), not any(row.seconds_per_epoch for row in results))
+def _table(results: Sequence[Row], predicted: Sequence[Mapping[str, Any]], price: float | None) -> pd.DataFrame:
+    """The fastest result of each device count and batch, the predicted rows, and what follows from their times and rates.
 
-    def seconds_per_epoch(self, row: Row) -> float | None:
-        """Evaluation included; of results without any such time that of training."""
-        if self.rates_alone and self.samples and row.samples_per_second:
-            return self.samples / float(row.samples_per_second)
-        return row.seconds_per_epoch or None
+    Predicted from a rate of training alone, an epoch takes as many samples at this rate as that of the result on most devices
+    that has both; if no result has a time, all epochs, measured ones too, are those of samples_of_epoch.
+    """
+    import pandas as pd
 
-    def measured(self) -> list[dict[str, Any]]:
-        """The fastest result of each device count and batch."""
-        fastest: dict[tuple[int, int], Row] = {}
-        for row in sorted(self.results, key=lambda row: -(row.samples_per_second or 0)):
-            place = row.devices, row.batch_size_global
-            fastest[place] = min(fastest.get(place, row), row, key=lambda one: self.seconds_per_epoch(one) or math.inf)
-        found = []
-        for (devices, batch), row in sorted(fastest.items()):
-            per_epoch, rate = _exactly(self.seconds_per_epoch(row)), _exactly(row.samples_per_second)
-            epochs = (row.epochs, MEASURED) if row.epochs else (None, "")
-            found.append(self.row(devices, float(batch), MEASURED, per_epoch, rate, epochs))
-        return found
-
-    def row(
-        self, devices: int, batch: float, kind: str, per_epoch: Range | None, training: Range | None,
-        epochs: tuple[float | None, str], binds: str = "",
-    ) -> dict[str, Any]:  # fmt: skip
-        """A row of the table; `training` is the rate of training alone, the one column that leaves evaluation out."""
-        rate = _over(self.samples, per_epoch) if self.samples and per_epoch else None
-        seconds = _times(per_epoch, epochs[0]) if per_epoch and epochs[0] else None
-        return {
-            "devices": devices,
-            "kind": kind,
-            "batch_size_global": batch,
-            **_columns("seconds_per_epoch", per_epoch, kind),
-            **_columns("samples_per_second", rate, kind),
-            **_columns("training_samples_per_second", training, kind),
-            "epochs": epochs[0],
-            "epochs_source": epochs[1],
-            **_columns("seconds", seconds, kind),
-            "device_hours": devices * seconds[0] / 3600 if seconds else None,
-            "binds": binds,
+    measured = [
+        {
+            "devices": row.devices,
+            "kind": MEASURED,
+            "batch_size_global": row.batch_size_global,
+            "seconds_per_epoch": row.seconds_per_epoch or None,
+            "training_samples_per_second": row.samples_per_second or None,
+            "epochs": row.epochs or None,
+            "epochs_source": MEASURED if row.epochs else "",
+            "binds": "",
         }
-
-    def notes(self) -> Iterator[str]:
-        """What the figures of rates and times are made of."""
-        if self.samples is None:
-            yield "The samples of an epoch are not known, so there is no rate with evaluation."
-        elif self.rates_alone:
-            yield "No run has a time per epoch: all times are the samples of an epoch over the rate of training, no evaluation."
-        else:
-            samples = figure_text(self.samples, 6)
-            yield f"samples/s: the {samples} samples of an epoch over its time, with evaluation; training samples/s: without."
-
-
-def _exactly(value: float | None) -> Range | None:
-    return (value, value, value) if value else None
-
-
-def _over(value: float, by: Range) -> Range:
-    return value / by[0], value / by[2], value / by[1]
-
-
-def _times(values: Range, factor: float) -> Range:
-    return values[0] * factor, values[1] * factor, values[2] * factor
+        for row in results
+    ]
+    table = pd.DataFrame([*measured, *predicted], columns=list(_COLUMNS))
+    table = table.astype(dict.fromkeys(set(_COLUMNS) - {"devices", "kind", "epochs_source", "binds"}, "float64"))
+    samples, at_rate = samples_of_epoch(results) or math.nan, _samples_at_rate(results)
+    without = table["seconds_per_epoch"].isna() & ((table["kind"] == PREDICTION) | _rates_alone(results))
+    per_epoch = [f"seconds_per_epoch{end}" for end in _BOUNDS]
+    for name, other in zip(per_epoch, ("", "_high", "_low"), strict=True):  # the shortest time is of the highest rate
+        table.loc[without, name] = at_rate / table[f"training_samples_per_second{other}"]
+        table[f"seconds{name.removeprefix('seconds_per_epoch')}"] = table["epochs"] * table[name]
+    for end, other in zip(_BOUNDS, ("", "_high", "_low"), strict=True):
+        table[f"samples_per_second{end}"] = samples / table[f"seconds_per_epoch{other}"]
+    table["device_hours"] = table["devices"] * table["seconds"] / 3600
+    table["cost"] = table["device_hours"] * (price or math.nan)
+    order = ["devices", "kind", "batch_size_global", "seconds_per_epoch", "training_samples_per_second"]
+    table = table.sort_values(order, ascending=[True] * 4 + [False]).drop_duplicates(order[:3], ignore_index=True)
+    return table.assign(scaling_efficiency=_efficiency(table))
 
 
-def _columns(name: str, value: Range | None, kind: str) -> dict[str, float | None]:
-    middle, low, high = value or (None, None, None)
-    low, high = (low, high) if kind == PREDICTION else (None, None)
-    return {name: middle, f"{name}_low": low, f"{name}_high": high}
+def _efficiency(table: pd.DataFrame) -> pd.Series[float]:
+    """What each device does, over each of the fewest measured; from times per epoch, else from training rates.
+
+    Of several batches on the fewest devices the one nearest to the row's, for each device, is the base.
+    """
+    measured, each = table[table["kind"] == MEASURED], table["batch_size_global"] / table["devices"]
+    fewest = each[measured.index[measured["devices"] == measured["devices"].min()]]
+    base = table.loc[[(fewest / one).apply(math.log).abs().idxmin() for one in each]].reset_index(drop=True)
+    rates = table["training_samples_per_second"] / base["training_samples_per_second"]
+    return (base["seconds_per_epoch"] / table["seconds_per_epoch"]).fillna(rates) * base["devices"] / table["devices"]
+
+
+def _rates_alone(results: Sequence[Row]) -> bool:
+    return not any(row.seconds_per_epoch for row in results)
+
+
+def _samples_at_rate(results: Sequence[Row]) -> float:
+    """Time per epoch times rate of training, of the result on most devices that has both; NaN where nobody knows."""
+    timed = [
+        row.seconds_per_epoch * row.samples_per_second
+        for row in results
+        if row.seconds_per_epoch and row.samples_per_second
+    ]
+    return timed[-1] if timed else (_rates_alone(results) and samples_of_epoch(results)) or math.nan
+
+
+def _rates_note(results: Sequence[Row]) -> str:
+    """What the figures of rates and times are made of."""
+    samples = samples_of_epoch(results)
+    if samples is None:
+        return "The samples of an epoch are not known, so there is no rate with evaluation."
+    if _rates_alone(results):
+        return "No run has a time per epoch: all times are the samples of an epoch over the rate of training, no evaluation."
+    text = figure_text(samples, 6)
+    return f"samples/s: the {text} samples of an epoch over its time, with evaluation; training samples/s: without."
 
 
 def samples_of_epoch(results: Sequence[Row]) -> float | None:
@@ -280,27 +289,12 @@ def samples_of_epoch(results: Sequence[Row]) -> float | None:
     return None
 
 
-def _efficiency(table_rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> float | None:
-    """What each device does, over each of the fewest measured; from times per epoch, else from training rates.
-
-    Of several batches on the fewest devices the one nearest to the row's, for each device, is the base.
-    """
-    measured = [one for one in table_rows if one["kind"] == MEASURED]
-    each = row["batch_size_global"] / row["devices"]
-    fewest = [one for one in measured if one["devices"] == measured[0]["devices"]]
-    base = min(fewest, key=lambda one: abs(math.log(one["batch_size_global"] / one["devices"] / each)))
-    share = base["devices"] / row["devices"]
-    for name, power in (("seconds_per_epoch", -1), ("training_samples_per_second", 1)):
-        if row[name] and base[name]:
-            return float((row[name] / base[name]) ** power * share)
-    return None
-
-
-def _epoch_notes(predicted: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    unknown = ", ".join(str(row["devices"]) for row in predicted if row["epochs"] is None)
+def _epoch_notes(predicted: pd.DataFrame) -> Iterator[str]:
+    unknown = predicted.loc[predicted["epochs"].isna(), "devices"].tolist()
     if unknown:
-        yield f"Epochs to target at the batch on {unknown} devices are not known, so neither is the time to target."
-    if any(row["epochs_source"] == RCP for row in predicted):
+        counts = " and ".join(filter(None, (", ".join(f"{one:,}" for one in unknown[:-1]), devices_text(unknown[-1]))))
+        yield f"Epochs to target at the batch on {counts} are not known, so neither is the time to target."
+    if (predicted["epochs_source"] == RCP).any():
         yield f"{RCP}: mean epochs of the rules' reference runs (round v1.1) at this batch or between two."
 
 
@@ -327,27 +321,29 @@ def _observed(results: Sequence[Row]) -> list[tuple[Row, Observation]]:
     return [(row, seen) for row, seen in pairs if seen is not None]
 
 
-def _by_law(known: _Known, wanted: Wanted) -> tuple[list[dict[str, Any]], str, list[str]]:
-    pairs = _observed(known.results)
-    seen = [one for _, one in pairs]
-    widest, widest_seen = pairs[-1]
+def _by_law(results: Sequence[Row], wanted: Wanted) -> _Predicted:
+    pairs = _observed(results)
+    seen, (widest, widest_seen) = [one for _, one in pairs], pairs[-1]
     scale = widest_seen.batch_per_device * widest_seen.devices / widest.batch_size_global  # tokens to sentences
-    families = of_workload(published_families()[0], widest.workload)
-    fit = Fit(families)
+    published = of_workload(published_families()[0], widest.workload)
+    fit = Fit(published)
     b_half, exponent = fit.constants
     times = {(one.devices, one.seconds_per_epoch) for one in seen}  # a published row asked for by name counts once
-    own = [family for family in families if times & {(one.devices, one.seconds_per_epoch) for one in family}]
+    own = [family for family in published if times & {(one.devices, one.seconds_per_epoch) for one in family}]
     predicted, notes = [], []
     for devices, batch in wanted.batches([row for row, _ in pairs]):
         target = Observation(widest.workload, devices, batch * scale / devices, 1.0)
         per_epoch = fit.predict(seen, target, own).seconds_per_epoch(devices)
-        fixed, waiting = b_half / target.batch_per_device, devices**exponent - 1
-        binds = max((1.0, "samples"), (fixed, "fixed cost"), (waiting, "waiting for others"))[1]
-        epochs = epochs_at(batch, known.results)
-        predicted.append(known.row(devices, batch, PREDICTION, per_epoch, None, epochs, binds))
+        parts = {
+            "samples": 1.0,
+            "fixed cost": b_half / target.batch_per_device,
+            "waiting for others": devices**exponent - 1,
+        }
+        binds = max(parts, key=lambda name: parts[name])
+        predicted.append(_prediction(results, devices, batch, "seconds_per_epoch", per_epoch, binds))
         if target.batch_per_device < min(one.batch_per_device for one in seen) / 8:
-            notes.append(f"On {devices} devices each has less than an eighth of any measured batch.")
-    bounds = f"{LEVEL:.0%} interval of the time per epoch, calibrated on published rows held out"
+            notes.append(f"On {devices_text(devices)} each has less than an eighth of any measured batch.")
+    bounds = f"{percent_text(LEVEL)} interval of the time per epoch, calibrated on published rows held out"
     return predicted, f"By the {METHOD}. Bounds: {bounds}; epochs vary from run to run besides.", notes
 
 
@@ -356,74 +352,63 @@ def prediction_note(family_rows: Sequence[Row], devices: int) -> str:
     known = [row for row in family_rows if row.devices and row.batch_size_global]
     if not known or why_not_by_law(known):
         return ""
-    table = forecast(known, Wanted((devices,))).table
-    row = next((row for row in rows(table) if row.kind == PREDICTION), None)
-    if row is None:
+    found = [row for row in rows(forecast(known, Wanted((devices,))).table) if row.kind == PREDICTION]
+    if not found:
         return ""
-    time = _range_text(row.seconds_per_epoch, row.seconds_per_epoch_low, row.seconds_per_epoch_high)
+    row, time = found[0], _range_text(found[0], "seconds_per_epoch")
     note = f"Predicted, not measured: {devices_text(devices)}, batch {row.batch_size_global:,.10g}: {time} per epoch"
-    note += f" ({LEVEL:.0%} interval)"
+    note += f" ({percent_text(LEVEL)} interval)"
     if row.seconds is None:
         return f"{note}; epochs to target at this batch are not known (suite scaling)."
-    time = _range_text(row.seconds, row.seconds_low, row.seconds_high)
+    time = _range_text(row, "seconds")
     return f"{note}, {row.epochs:.4g} epochs ({row.epochs_source}), so {time} to the target (suite scaling)."
 
 
-def _by_step(known: _Known, wanted: Wanted, link: MeasuredLink | None) -> tuple[list[dict[str, Any]], str, list[str]]:
+def _by_step(results: Sequence[Row], wanted: Wanted, link: MeasuredLink | None) -> _Predicted:
     """On a described system, a measured link, or the one with the other in it."""
-    results = known.results
     system = wanted.system if link is None else with_link(wanted.system, link)
     assert system is not None
-    first, each = results[0], samples_per_batch_unit(results[0]) or 1.0
-    steps = []
+    each, steps = samples_per_batch_unit(results[0]) or 1.0, []
     for row in (row for row in results if row.samples_per_second):
         samples = row.batch_size_global * (samples_per_batch_unit(row) or 1.0)
         steps.append((row.devices, row.batch_size_global / row.devices, samples / row.samples_per_second))
-    parts = parts_of_step(steps, wanted.gradients or gradients_of(results), system, link is not None and link.on_cpu)
-    timed = [row for row in results if row.seconds_per_epoch and row.samples_per_second]
-    trained = (
-        timed[-1].seconds_per_epoch * timed[-1].samples_per_second
-        if timed
-        else known.samples
-        if known.rates_alone
-        else None
-    )
+    parts = Parts(steps, wanted.gradients or gradients_of(results), system, link is not None and link.on_cpu)
     predicted = []
     for devices, batch in wanted.batches(results):
-        step, binds = parts.seconds(devices, batch / devices)
-        per_epoch = _times(step, trained / (batch * each)) if trained else None
-        epochs = epochs_at(batch, results)
-        predicted.append(known.row(devices, batch, PREDICTION, per_epoch, _over(batch * each, step), epochs, binds))
-    unit = "token" if first.batch_unit.startswith("token") else "sample"
-    how = f"By the parts of a step on {clean(system.name, 80)} ({clean(system.title, 200)}): {parts.cost.text(unit)}, "
-    how += f"{traffic_text(parts.gradients)}. Bounds: {parts.bounds}."
-    notes = [*parts.cost.notes, *(["Evaluation is assumed to speed up as training does."] if timed else [])]
-    notes += _link_notes(link, [row["devices"] for row in predicted]) if link is not None else []
+        (middle, low, high), binds = parts.seconds(devices, batch / devices)
+        rates = (batch * each / seconds for seconds in (middle, high, low))
+        predicted.append(_prediction(results, devices, batch, "training_samples_per_second", rates, binds))
+    unit = "token" if results[0].batch_unit.startswith("token") else "sample"
+    how = f"By the parts of a step on {clean(system.name, 80)} ({clean(system.title, 200)}): {parts.text(unit)}"
+    return (
+        predicted,
+        how,
+        list(_step_notes(parts, link, results, max((row["devices"] for row in predicted), default=0))),
+    )
+
+
+def _step_notes(parts: Parts, link: MeasuredLink | None, results: Sequence[Row], largest: int) -> Iterator[str]:
+    if parts.cost.t0 == 0.0:
+        yield "Larger batches take longer for each sample, which t0 + c·b cannot say: t0 is taken as 0."
+    if parts.cost.c == 0.0:
+        yield "Larger batches take no longer: c is taken as 0."
+    if any(row.seconds_per_epoch and row.samples_per_second for row in results):
+        yield "Evaluation is assumed to speed up as training does."
+    if link is not None and link.fit.largest_deviation > _DOUBTFUL:
+        yield f"Of the all-reduces measured one is {percent_text(link.fit.largest_deviation)} off their line."
+    if link is not None and largest > max(link.devices):
+        yield f"All-reduces were measured on up to {max(link.devices)} devices; for more the same link is assumed."
     if parts.misfit > _DOUBTFUL:
-        notes.append(
-            "These parts are far from measured steps: another system, a busy machine, or costs that they do not have."
-        )
-    return predicted, how, notes
+        yield "These parts are far from measured steps: another system, a busy machine, or costs that they do not have."
 
 
-def _link_notes(link: MeasuredLink, predicted: Sequence[int]) -> list[str]:
-    """What a reader must know of a measured link."""
-    found, most = [], max(link.devices)
-    if link.fit.largest_deviation > _DOUBTFUL:
-        found.append(f"Of the all-reduces measured one is {link.fit.largest_deviation:.0%} off their line.")
-    if max(predicted, default=0) > most:
-        found.append(f"All-reduces were measured on up to {most} devices; for more the same link is assumed.")
-    return found
-
-
-_RULES = {"law": "the law", "power": "power of devices", "linear": "perfect scaling"}
 _WORST = 12
 """Rows that are named as known to be far off."""
 
 
 def validation(found: Validation) -> View:
     """The errors of the law beside the simpler rules, bars, later rounds, and the rows that are known to be far off."""
-    left_out = ", ".join(f"{why} {count}" for why, count in found.left_out.items())
+    left_out = ", ".join(f"{why} ({count})" for why, count in found.left_out.items())
     intro = (
         f"{sum(map(len, found.families))} rows in {len(found.families)} families, closed division, NVIDIA GPUs; time per epoch "
         f"with evaluation. No row's own time is used in its prediction. Left out: {left_out}."
@@ -433,45 +418,35 @@ def validation(found: Validation) -> View:
         "to so many times as many, with constants that never saw the family. New machine: these constants saw no family of "
         "the accelerator or the submitter either."
     )
-    fitted = (f"{name} {half:.3g} samples and {power:g}" for name, (half, power) in found.constants.items())
-    bars = frame_of(
-        {"bar": bar.name, "reached": bar.reached, "at_least": bar.low, "at_most": bar.high, "met": bar.met}
-        for bar in found.bars
-    )
+    fits = {name: Fit(of_workload(found.families, name)).constants for name in WORKLOADS}
+    constants = "; ".join(f"{name} {half:.3g} samples and {power:g}" for name, (half, power) in fits.items())
     worst = under(found.held, next(iter(PROTOCOLS))).rename(columns={"error": "signed_error"})
-    worst = worst.loc[worst["signed_error"].abs().sort_values(ascending=False).index[:_WORST]]
-    after, calibrated = CONSTANTS_UP_TO[-1], f"{found.factor:.2f} spreads hold {LEVEL:.0%} of all rows held out."
+    worst = worst.loc[worst["signed_error"].abs().nlargest(_WORST).index]
+    factor = f"{found.factor:.2f} spreads hold {percent_text(LEVEL)} of all rows held out."
+    by_round = (
+        {"round": which, "workload": workload, "predicted": name, **errors(chosen)}
+        for (which, workload), held in found.later.groupby(["round", "workload"])
+        for name in list(PROTOCOLS)[:2]
+        if len(chosen := under(held, name))
+    )
+    columns = ["run", "workload", "devices", "batch_per_device", "signed_error"]
     parts = (
         Section(
-            "",
-            (intro, protocols),
-            _errors(found.held),
-            below=(f"Most likely b_half and p: {', '.join(fitted)}.",),
+            "", (intro, protocols), _errors(found.held), below=(f"Most likely b_half and p: {constants}.",), keys=2
+        ),
+        Section("Bars", (), found.bars),
+        Section(
+            f"Rounds after {CONSTANTS_UP_TO[-1]}, with b_half and p of the rounds up to it",
+            (),
+            _errors(found.later),
             keys=2,
         ),
-        Section("Bars", (), bars),
-        Section(f"Rounds after {after}, with b_half and p of the rounds up to it", (), _errors(found.later), keys=2),
-        Section("The same rounds one by one, by the law", (), frame_of(_by_round(found.later)), keys=3),
-        Section(
-            f"The {_WORST} rows furthest off, one row left out",
-            (),
-            worst[["run", "workload", "devices", "batch_per_device", "signed_error"]],
-            below=(calibrated,),
-        ),
+        Section("The same rounds one by one, by the law", (), frame_of(by_round), keys=3),
+        Section(f"The {_WORST} rows furthest off, one row left out", (), worst[columns], below=(factor,)),
     )
     return View("Validation of the scaling law on published rows", parts, found.held)
 
 
 def _errors(held: pd.DataFrame) -> pd.DataFrame:
-    return frame_of(
-        {"predicted": name, "rule": rule, **errors(under(held, name, law))}
-        for name in PROTOCOLS
-        for law, rule in _RULES.items()
-    )
-
-
-def _by_round(later: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    for (name, workload), held in later.groupby(["round", "workload"]):
-        for protocol in list(PROTOCOLS)[:2]:
-            if len(chosen := under(held, protocol)):
-                yield {"round": name, "workload": workload, "predicted": protocol, **errors(chosen)}
+    pairs = ((name, rule) for name in PROTOCOLS for rule in LAWS)
+    return frame_of({"predicted": name, "rule": rule, **errors(under(held, name, rule))} for name, rule in pairs)
