@@ -17,13 +17,13 @@ _ALIASES: Mapping[str, str] = {
 }
 """Name in logs of the rounds or tables of articles, to the suite's name."""
 WORKLOAD_TITLES: Mapping[str, str] = {
-    "resnet50": "Image classification (ResNet-50)",
-    "ssd": "Object detection, light (SSD)",
-    "retinanet": "Object detection (RetinaNet)",
-    "maskrcnn": "Object detection, heavy (Mask R-CNN)",
-    "gnmt": "Translation, recurrent (GNMT)",
-    "transformer": "Translation (Transformer)",
-    "ncf": "Recommendation (NCF)",
+    "resnet50": "ResNet-50 (image classification)",
+    "ssd": "SSD (object detection, light)",
+    "retinanet": "RetinaNet (object detection)",
+    "maskrcnn": "Mask R-CNN (object detection, heavy)",
+    "gnmt": "GNMT (translation, recurrent)",
+    "transformer": "Transformer (translation)",
+    "ncf": "NCF (recommendation)",
 }
 
 

@@ -94,7 +94,7 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     found = page(root, tmp_path)
     assert found.headings == [
         "Overview: time to target, demo, ncf",
-        "Recommendation (NCF)",
+        "NCF (recommendation)",
         "Time to target over devices",
         "ncf on laptop (demo)",
         "Runs without success",
