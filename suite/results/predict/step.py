@@ -63,15 +63,8 @@ class StepTime:
     def binds(self) -> str:
         """The largest part: `samples`, `fixed cost`, or what the exposed all-reduce waits for most."""
         share = self.exposed / self.traffic.seconds if self.traffic.seconds else 0.0
-        parts = {
-            "samples": self.samples,
-            "fixed cost": self.fixed,
-            "bandwidth between nodes": self.traffic.between * share,
-            "bandwidth in the node": self.traffic.inside * share,
-            "latency": self.traffic.latency * share,
-            "tensors": self.traffic.tensors * share,
-        }
-        return max(parts, key=lambda name: parts[name])
+        names = ("samples", "fixed cost", "bandwidth in the node", "bandwidth between nodes", "latency", "tensors")
+        return max(zip((self.samples, self.fixed, *(part * share for part in self.traffic)), names, strict=True))[1]
 
 
 def step_time(

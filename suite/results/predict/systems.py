@@ -10,6 +10,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -19,7 +20,6 @@ from workloads.api import GradientTraffic
 
 _SHIPPED = Path(__file__).with_name("systems.yaml")
 _GB = 1e9
-_LARGEST_FILE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,7 @@ class Link:
         return hops / members * size_bytes / bandwidth, hops * self.latency_seconds * buckets
 
 
-@dataclass(frozen=True)
-class Traffic:
+class Traffic(NamedTuple):
     """Where the seconds of one all-reduce go: bandwidth inside and between nodes, latency, and cost of each tensor."""
 
     inside: float = 0.0
@@ -49,7 +48,7 @@ class Traffic:
     @property
     def seconds(self) -> float:
         """All of it."""
-        return self.inside + self.between + self.latency + self.tensors
+        return sum(self)
 
 
 @dataclass(frozen=True)
@@ -91,12 +90,6 @@ class System:
         return Traffic(inside, between, latency + more, tensors)
 
 
-@functools.cache
-def systems() -> Mapping[str, System]:
-    """The systems that come with the suite."""
-    return _read(_SHIPPED)
-
-
 def find_system(name: str) -> System:
     """A system by its name, or from a file like `systems.yaml` with one entry. Raises ValueError (one line) otherwise."""
     if name in systems():
@@ -106,15 +99,17 @@ def find_system(name: str) -> System:
         near = difflib.get_close_matches(name, systems(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(f"--system {name[:80]}: neither a file nor one of {', '.join(systems())}{hint}")
-    found = _read(path)
+    found = systems(path)
     if len(found) != 1:
         raise ValueError(f"--system {name}: {len(found)} systems in it ({', '.join(found)[:80]}); give a file with one")
     return next(iter(found.values()))
 
 
-def _read(path: Path) -> dict[str, System]:
+@functools.cache
+def systems(path: Path = _SHIPPED) -> Mapping[str, System]:
+    """The systems of a file, else those that come with the suite. Raises ValueError (one line)."""
     try:
-        if path.stat().st_size > _LARGEST_FILE:
+        if path.stat().st_size > 1 << 20:
             raise ValueError("larger than 1 MiB")
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
@@ -128,9 +123,8 @@ _LINKS = ("inside", "between", "host")
 
 
 def _system(name: str, entry: object) -> System:
-    devices, each = _numbers(
-        name, entry, {"devices_per_node": (None, 1.0), "us_per_tensor": (0.0, 0.0)}, ("title", *_LINKS)
-    )
+    known = {"devices_per_node": (None, 1.0), "us_per_tensor": (0.0, 0.0)}
+    devices, each = _numbers(name, entry, known, ("title", *_LINKS))
     assert isinstance(entry, dict)
     inside, between, host = (_link(f"{name}.{level}", entry[level]) if entry.get(level) else None for level in _LINKS)
     if inside is None:
@@ -159,10 +153,6 @@ def _numbers(
     return [float(value or 0.0) for value in values.values()]
 
 
-_GRADIENTS_IN = "fp32"
-"""The precision in which all three frameworks sum gradients."""
-
-
 @dataclass(frozen=True)
 class MeasuredLink:
     """Latency and bandwidth between devices of one kind, in one framework."""
@@ -177,9 +167,8 @@ class MeasuredLink:
     @property
     def text(self) -> str:
         """`all-reduces measured on 2 devices: α 41 µs, B 1.9 GB/s`."""
-        counts = ", ".join(map(str, self.devices))
         figures = f"α {self.fit.alpha_seconds * 1e6:.3g} µs, B {self.fit.bytes_per_second / _GB:.3g} GB/s"
-        return f"all-reduces measured on {counts} devices: {figures}"
+        return f"all-reduces measured on {', '.join(map(str, self.devices))} devices: {figures}"
 
 
 def _place(row: Row) -> tuple[str, ...]:
@@ -187,17 +176,16 @@ def _place(row: Row) -> tuple[str, ...]:
 
 
 def measured_links(results: Iterable[Row]) -> list[MeasuredLink]:
-    """A link for each framework, system, kind of device and way that all-reduces in fp32 were timed on."""
-    groups: dict[tuple[object, ...], list[Row]] = {}
+    """A link for each framework, system, kind of device and way that all-reduces in fp32, as of gradients, were timed on."""
+    groups: dict[tuple[tuple[str, ...], str, bool, bool], list[Row]] = {}
     for row in results:
-        if row.all_reduces and row.precision == _GRADIENTS_IN and row.devices is not None:
-            groups.setdefault((_place(row), row.link, (row.nodes or 1) > 1), []).append(row)
+        if row.all_reduces and row.precision == "fp32" and row.devices is not None:
+            about = (_place(row), row.link, (row.nodes or 1) > 1, row.device == "cpu")
+            groups.setdefault(about, []).append(row)
     found = []
-    for members in groups.values():
-        first, fit = members[0], fit_link(sums for row in members for sums in row.all_reduces)
-        counts, several = tuple(sorted({row.devices for row in members})), (first.nodes or 1) > 1
-        if fit is not None:
-            found.append(MeasuredLink(_place(first), first.link, several, first.device == "cpu", counts, fit))
+    for about, members in groups.items():
+        fit = fit_link(sums for row in members for sums in row.all_reduces)
+        found += [MeasuredLink(*about, tuple(sorted({row.devices for row in members})), fit)] if fit is not None else []
     return found
 
 

@@ -9,9 +9,9 @@ Within a forecast one constant, the samples of an epoch, ties rates to times: sa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from suite.results.columns import rows
 from suite.results.identity import Row
@@ -42,28 +42,26 @@ if TYPE_CHECKING:
 MEASURED, PREDICTION = "measured", "prediction"
 """`kind` of a row."""
 METHOD = "law of published rows: devices × time per epoch = c · (1 + b_half / b) · n^p"
-_BOUNDS = ("", "_low", "_high")
+_OPPOSITE = {"": "", "_low": "_high", "_high": "_low"}
+_BOUNDS = tuple(_OPPOSITE)
+"""Endings of columns; the shortest time is that of the highest rate."""
+_RANGES = ("seconds_per_epoch", "samples_per_second", "training_samples_per_second")
 _COLUMNS = (
-    *("devices", "kind", "batch_size_global"),
-    *(
-        f"{name}{end}"
-        for name in ("seconds_per_epoch", "samples_per_second", "training_samples_per_second")
-        for end in _BOUNDS
-    ),
+    *("devices", "kind", "batch_size_global", *(f"{name}{end}" for name in _RANGES for end in _BOUNDS)),
     *(
         "epochs",
         "epochs_source",
-        *(f"seconds{end}" for end in _BOUNDS),
+        "seconds",
+        "seconds_low",
+        "seconds_high",
         "device_hours",
         "cost",
         "scaling_efficiency",
-        "binds",
     ),
+    "binds",
 )
 _SHOWN = [name for name in _COLUMNS if not name.endswith(_BOUNDS[1:]) or name.startswith("seconds_per_epoch")]
 """Columns of a terminal's table; rates and times to target have the bounds of the time per epoch, which stand there alone."""
-_Predicted = tuple[list[dict[str, Any]], str, list[str]]
-"""Rows of `_prediction`, how they were made, notes."""
 _DOUBTFUL = 0.25
 """Misfit of measured steps (log of a factor) above which a note says so; our threshold."""
 
@@ -92,6 +90,15 @@ class Wanted:
                 raise ValueError(f"a batch of {batch:g} is less than a sample for each of {devices} devices; give more")
             if (devices, batch) not in known:
                 yield devices, batch
+
+
+class _Predicted(NamedTuple):
+    """What a law, or parts of a step, say."""
+
+    name: str  # of the figure
+    rows: Sequence[tuple[int, float, Sequence[float], str]]  # devices, global batch, (figure, low, high), what binds
+    how: str
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -127,13 +134,12 @@ def _answers(table: pd.DataFrame) -> Iterator[str]:
     among = "" if len(timed) == len(table) else ", of the counts with a known time"
     fastest = min(timed, key=lambda row: (row.seconds, row.devices))
     cheapest = min(timed, key=lambda row: (row.device_hours, row.devices))
-    yield f"Shortest time to target{among}: {_devices(fastest)} {_range_text(fastest, 'seconds')}."
+    kinds = {MEASURED: "measured", PREDICTION: "predicted"}
+    time = f"{kinds[fastest.kind]} {_range_text(fastest, 'seconds')}"
+    yield f"Shortest time to target{among}: {devices_text(fastest.devices)}, {time}."
     price = "" if cheapest.cost is None else f", cost {cost_text(cheapest.cost)}"
-    yield f"Fewest device-hours{among}: {_devices(cheapest)} {figure_text(cheapest.device_hours)} a job{price}."
-
-
-def _devices(row: Row) -> str:
-    return f"{devices_text(row.devices)}, {'predicted' if row.kind == PREDICTION else MEASURED}"
+    hours = f"{kinds[cheapest.kind]} {figure_text(cheapest.device_hours)} a job{price}"
+    yield f"Fewest device-hours{among}: {devices_text(cheapest.devices)}, {hours}."
 
 
 def _range_text(row: Row, name: str) -> str:
@@ -182,24 +188,13 @@ def forecast(results: Sequence[Row], wanted: Wanted, title: str = "") -> Forecas
     by_parts = wanted.system is not None or (link is not None and (reason or len(one_device) > 1))
     if reason and not by_parts:
         raise ValueError(reason)
-    predicted, how, notes = _by_step(results, wanted, link) if by_parts else _by_law(results, wanted)
-    price = None if wanted.prices is None else wanted.prices.price(results[0])
-    table = _table(results, predicted, price)
-    notes = [_rates_note(results), *notes, *_epoch_notes(table[table["kind"] == PREDICTION])]
-    return Forecast(title or titles([results])[0], how, table, tuple(notes), tuple(results))
+    found = _by_step(results, wanted, link) if by_parts else _by_law(results, wanted)
+    table = _table(results, found, None if wanted.prices is None else wanted.prices.price(results[0]))
+    first, *rest = _notes(results, table[table["kind"] == PREDICTION])
+    return Forecast(title or titles([results])[0], found.how, table, (first, *found.notes, *rest), tuple(results))
 
 
-def _prediction(
-    results: Sequence[Row], devices: int, batch: float, name: str, found: Iterable[float], binds: str
-) -> dict[str, Any]:
-    """A predicted row; `found`: the figure called `name`, its lower and its upper bound."""
-    epochs, source = epochs_at(batch, results)
-    about = {"devices": devices, "kind": PREDICTION, "batch_size_global": batch, "epochs": epochs}
-    bounds = {f"{name}{end}": value for end, value in zip(_BOUNDS, found, strict=True)}
-    return about | bounds | {"epochs_source": source, "binds": binds}
-
-
-def _table(results: Sequence[Row], predicted: Sequence[Mapping[str, Any]], price: float | None) -> pd.DataFrame:
+def _table(results: Sequence[Row], found: _Predicted, price: float | None) -> pd.DataFrame:
     """The fastest result of each device count and batch, the predicted rows, and what follows from their times and rates.
 
     Predicted from a rate of training alone, an epoch takes as many samples at this rate as that of the result on most devices
@@ -207,29 +202,24 @@ def _table(results: Sequence[Row], predicted: Sequence[Mapping[str, Any]], price
     """
     import pandas as pd
 
-    measured = [
-        {
-            "devices": row.devices,
-            "kind": MEASURED,
-            "batch_size_global": row.batch_size_global,
-            "seconds_per_epoch": row.seconds_per_epoch or None,
-            "training_samples_per_second": row.samples_per_second or None,
-            "epochs": row.epochs or None,
-            "epochs_source": MEASURED if row.epochs else "",
-            "binds": "",
-        }
-        for row in results
-    ]
-    table = pd.DataFrame([*measured, *predicted], columns=list(_COLUMNS))
+    told, same = [], ("devices", "batch_size_global", "seconds_per_epoch", "epochs")
+    for row in results:
+        about = {name: getattr(row, name) or None for name in same} | {"kind": MEASURED, "binds": ""}
+        about |= {"training_samples_per_second": row.samples_per_second or None}
+        told.append(about | {"epochs_source": MEASURED if row.epochs else ""})
+    for devices, batch, figures, binds in found.rows:
+        about = {"devices": devices, "batch_size_global": batch, "kind": PREDICTION, "binds": binds}
+        about |= dict(zip(("epochs", "epochs_source"), epochs_at(batch, results), strict=True))
+        told.append(about | {f"{found.name}{end}": value for end, value in zip(_BOUNDS, figures, strict=True)})
+    table = pd.DataFrame(told, columns=list(_COLUMNS))
     table = table.astype(dict.fromkeys(set(_COLUMNS) - {"devices", "kind", "epochs_source", "binds"}, "float64"))
-    samples, at_rate = samples_of_epoch(results) or math.nan, _samples_at_rate(results)
-    without = table["seconds_per_epoch"].isna() & ((table["kind"] == PREDICTION) | _rates_alone(results))
-    per_epoch = [f"seconds_per_epoch{end}" for end in _BOUNDS]
-    for name, other in zip(per_epoch, ("", "_high", "_low"), strict=True):  # the shortest time is of the highest rate
-        table.loc[without, name] = at_rate / table[f"training_samples_per_second{other}"]
-        table[f"seconds{name.removeprefix('seconds_per_epoch')}"] = table["epochs"] * table[name]
-    for end, other in zip(_BOUNDS, ("", "_high", "_low"), strict=True):
-        table[f"samples_per_second{end}"] = samples / table[f"seconds_per_epoch{other}"]
+    samples, rates_alone = samples_of_epoch(results) or math.nan, _rates_alone(results)
+    at_rate = (table["seconds_per_epoch"] * table["training_samples_per_second"]).dropna().tolist() or [samples]
+    without = table["seconds_per_epoch"].isna() & ((table["kind"] == PREDICTION) | rates_alone)
+    for end, other in _OPPOSITE.items():
+        table.loc[without, f"seconds_per_epoch{end}"] = at_rate[-1] / table[f"training_samples_per_second{other}"]
+        table[f"samples_per_second{other}"] = samples / table[f"seconds_per_epoch{end}"]
+        table[f"seconds{end}"] = table["epochs"] * table[f"seconds_per_epoch{end}"]
     table["device_hours"] = table["devices"] * table["seconds"] / 3600
     table["cost"] = table["device_hours"] * (price or math.nan)
     order = ["devices", "kind", "batch_size_global", "seconds_per_epoch", "training_samples_per_second"]
@@ -253,27 +243,6 @@ def _rates_alone(results: Sequence[Row]) -> bool:
     return not any(row.seconds_per_epoch for row in results)
 
 
-def _samples_at_rate(results: Sequence[Row]) -> float:
-    """Time per epoch times rate of training, of the result on most devices that has both; NaN where nobody knows."""
-    timed = [
-        row.seconds_per_epoch * row.samples_per_second
-        for row in results
-        if row.seconds_per_epoch and row.samples_per_second
-    ]
-    return timed[-1] if timed else (_rates_alone(results) and samples_of_epoch(results)) or math.nan
-
-
-def _rates_note(results: Sequence[Row]) -> str:
-    """What the figures of rates and times are made of."""
-    samples = samples_of_epoch(results)
-    if samples is None:
-        return "The samples of an epoch are not known, so there is no rate with evaluation."
-    if _rates_alone(results):
-        return "No run has a time per epoch: all times are the samples of an epoch over the rate of training, no evaluation."
-    text = figure_text(samples, 6)
-    return f"samples/s: the {text} samples of an epoch over its time, with evaluation; training samples/s: without."
-
-
 def samples_of_epoch(results: Sequence[Row]) -> float | None:
     """Samples that an epoch trains on: of our runs as counted, else as logged; None where neither is known.
 
@@ -289,9 +258,17 @@ def samples_of_epoch(results: Sequence[Row]) -> float | None:
     return None
 
 
-def _epoch_notes(predicted: pd.DataFrame) -> Iterator[str]:
-    unknown = predicted.loc[predicted["epochs"].isna(), "devices"].tolist()
-    if unknown:
+def _notes(results: Sequence[Row], predicted: pd.DataFrame) -> Iterator[str]:
+    """What rates and times are made of, and where epochs are from."""
+    samples = samples_of_epoch(results)
+    if samples is None:
+        yield "The samples of an epoch are not known, so there is no rate with evaluation."
+    elif _rates_alone(results):
+        yield "No run has a time per epoch: all times are the samples of an epoch over the rate of training, no evaluation."
+    else:
+        text = figure_text(samples, 6)
+        yield f"samples/s: the {text} samples of an epoch over its time, with evaluation; training samples/s: without."
+    if unknown := predicted.loc[predicted["epochs"].isna(), "devices"].tolist():
         counts = " and ".join(filter(None, (", ".join(f"{one:,}" for one in unknown[:-1]), devices_text(unknown[-1]))))
         yield f"Epochs to target at the batch on {counts} are not known, so neither is the time to target."
     if (predicted["epochs_source"] == RCP).any():
@@ -305,8 +282,7 @@ def why_not_by_law(results: Sequence[Row]) -> str:
         return f"no published rows on several device counts to learn from; {way_out}"
     if first.profile not in ("reference", "") or "cpu" in first.labels:
         return f"the published rows are of reference runs on GPUs; {way_out}"
-    outside = outside_of_the_law(first)
-    if outside:
+    if outside := outside_of_the_law(first):
         return f"{outside}, and the law is of published rows of the closed division on NVIDIA's GPUs; {way_out}"
     if not _observed(results):
         reached = any(row.to_target for row in results)
@@ -334,17 +310,14 @@ def _by_law(results: Sequence[Row], wanted: Wanted) -> _Predicted:
     for devices, batch in wanted.batches([row for row, _ in pairs]):
         target = Observation(widest.workload, devices, batch * scale / devices, 1.0)
         per_epoch = fit.predict(seen, target, own).seconds_per_epoch(devices)
-        parts = {
-            "samples": 1.0,
-            "fixed cost": b_half / target.batch_per_device,
-            "waiting for others": devices**exponent - 1,
-        }
-        binds = max(parts, key=lambda name: parts[name])
-        predicted.append(_prediction(results, devices, batch, "seconds_per_epoch", per_epoch, binds))
+        fixed, waiting = b_half / target.batch_per_device, devices**exponent - 1
+        binds = max((1.0, "samples"), (fixed, "fixed cost"), (waiting, "waiting for others"))[1]
+        predicted.append((devices, batch, per_epoch, binds))
         if target.batch_per_device < min(one.batch_per_device for one in seen) / 8:
             notes.append(f"On {devices_text(devices)} each has less than an eighth of any measured batch.")
     bounds = f"{percent_text(LEVEL)} interval of the time per epoch, calibrated on published rows held out"
-    return predicted, f"By the {METHOD}. Bounds: {bounds}; epochs vary from run to run besides.", notes
+    how = f"By the {METHOD}. Bounds: {bounds}; epochs vary from run to run besides."
+    return _Predicted("seconds_per_epoch", predicted, how, notes)
 
 
 def prediction_note(family_rows: Sequence[Row], devices: int) -> str:
@@ -376,15 +349,11 @@ def _by_step(results: Sequence[Row], wanted: Wanted, link: MeasuredLink | None) 
     predicted = []
     for devices, batch in wanted.batches(results):
         (middle, low, high), binds = parts.seconds(devices, batch / devices)
-        rates = (batch * each / seconds for seconds in (middle, high, low))
-        predicted.append(_prediction(results, devices, batch, "training_samples_per_second", rates, binds))
+        predicted.append((devices, batch, [batch * each / seconds for seconds in (middle, high, low)], binds))
     unit = "token" if results[0].batch_unit.startswith("token") else "sample"
     how = f"By the parts of a step on {clean(system.name, 80)} ({clean(system.title, 200)}): {parts.text(unit)}"
-    return (
-        predicted,
-        how,
-        list(_step_notes(parts, link, results, max((row["devices"] for row in predicted), default=0))),
-    )
+    notes = list(_step_notes(parts, link, results, max((row[0] for row in predicted), default=0)))
+    return _Predicted("training_samples_per_second", predicted, how, notes)
 
 
 def _step_notes(parts: Parts, link: MeasuredLink | None, results: Sequence[Row], largest: int) -> Iterator[str]:
@@ -402,10 +371,6 @@ def _step_notes(parts: Parts, link: MeasuredLink | None, results: Sequence[Row],
         yield "These parts are far from measured steps: another system, a busy machine, or costs that they do not have."
 
 
-_WORST = 12
-"""Rows that are named as known to be far off."""
-
-
 def validation(found: Validation) -> View:
     """The errors of the law beside the simpler rules, bars, later rounds, and the rows that are known to be far off."""
     left_out = ", ".join(f"{why} ({count})" for why, count in found.left_out.items())
@@ -421,7 +386,7 @@ def validation(found: Validation) -> View:
     fits = {name: Fit(of_workload(found.families, name)).constants for name in WORKLOADS}
     constants = "; ".join(f"{name} {half:.3g} samples and {power:g}" for name, (half, power) in fits.items())
     worst = under(found.held, next(iter(PROTOCOLS))).rename(columns={"error": "signed_error"})
-    worst = worst.loc[worst["signed_error"].abs().nlargest(_WORST).index]
+    worst = worst.loc[worst["signed_error"].abs().nlargest(12).index]
     factor = f"{found.factor:.2f} spreads hold {percent_text(LEVEL)} of all rows held out."
     by_round = (
         {"round": which, "workload": workload, "predicted": name, **errors(chosen)}
@@ -442,7 +407,7 @@ def validation(found: Validation) -> View:
             keys=2,
         ),
         Section("The same rounds one by one, by the law", (), frame_of(by_round), keys=3),
-        Section(f"The {_WORST} rows furthest off, one row left out", (), worst[columns], below=(factor,)),
+        Section("The 12 rows furthest off, one row left out", (), worst[columns], below=(factor,)),
     )
     return View("Validation of the scaling law on published rows", parts, found.held)
 

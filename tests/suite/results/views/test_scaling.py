@@ -10,9 +10,10 @@ import pytest
 from suite.plan.jobs import kinds
 from suite.plan.settings import resolve_settings
 from suite.results.columns import rows
+from suite.results.fits import StepFit
 from suite.results.logs.all_reduce import AllReduce, SizeTimes
 from suite.results.predict.epochs import epochs_at, reference_points
-from suite.results.predict.step import StepCost, gradients_of, step_time
+from suite.results.predict.step import gradients_of, step_time
 from suite.results.predict.systems import find_system, measured_links, with_link
 from suite.results.predict.validate import validate
 from suite.results.price import parse_prices
@@ -158,7 +159,7 @@ def test_the_law_predicts_what_it_was_not_given(h100):
             if one.kind == "prediction"
         )
         assert point.seconds_per_epoch_low < row.seconds_per_epoch < point.seconds_per_epoch_high
-        expected = held[(held["run"] == row.run) & (held["law"] == "law") & (held["predicted_from"] == "smallest")]
+        expected = held[(held["run"] == row.run) & (held["rule"] == "the law") & (held["predicted_from"] == "smallest")]
         assert point.seconds_per_epoch / row.seconds_per_epoch - 1 == pytest.approx(expected["error"].iloc[0], rel=1e-6)
 
 
@@ -192,7 +193,7 @@ def test_time_to_target_cost_and_the_counts_that_are_best():
 def test_epochs_are_never_extrapolated():
     assert dict(reference_points("resnet50"))[4096] == pytest.approx(40.0)
     assert dict(reference_points("ssd"))[1024] == pytest.approx(50.0), "SSD-300, not the RetinaNet of later rounds"
-    assert reference_points("gnmt") == ()
+    assert reference_points("gnmt") == {}
     found = published("v0.7/NVIDIA", "ssd", device_name="A100")
     bare = [changed(row, epochs=None) for row in found]
     assert epochs_at(1024, bare) == (pytest.approx(50.0), "RCP")
@@ -281,7 +282,7 @@ def test_a_batch_of_tokens_is_no_number_of_sentences(tmp_path):
 def test_overlap_comes_from_measured_steps_on_several_devices(batch_study):
     found = read(batch_study / "logs")
     wanted = Wanted((4,), 256.0, system=PCIE, gradients=GradientTraffic(64e6))
-    step = step_time(StepCost(*STEP), 256, 2, GradientTraffic(64e6), PCIE, 0.25).seconds
+    step = step_time(StepFit(*STEP, None, None, 0.0), 256, 2, GradientTraffic(64e6), PCIE, 0.25).seconds
     two = changed(found[0], devices=2, batch_size_global=512, samples_per_second=512 / step)
     made = forecast([*found, two], wanted)
     assert "middle: 0.25, from measured steps" in made.how
