@@ -61,6 +61,12 @@ def total(rows: Sequence[Row], name: str) -> float | None:
     return sum_of(known(rows, name))
 
 
+def over_steps(rows: Sequence[Row], name: str) -> float | None:
+    """Mean over the steps of all runs."""
+    known = [(getattr(row, name), row.steps or 1) for row in rows if getattr(row, name) is not None]
+    return math.fsum(value * steps for value, steps in known) / sum(steps for _, steps in known) if known else None
+
+
 def largest(rows: Sequence[Row], name: str) -> float | None:
     """The largest value."""
     return max(known(rows, name), default=None)
@@ -304,7 +310,7 @@ COLUMNS: Mapping[str, Column] = {
         share_of("evaluation_seconds", ["evaluation_seconds", "timed_seconds"]),
     ),
     "further_rates": Column("Unit to units per second of training: `tokens`", "object", _further_rates, _mean_rates),
-    "step_ms": Column("Mean time of a step, ms", "number", _step_ms, mean),
+    "step_ms": Column("Mean time of a step, ms", "number", _step_ms, over_steps),
     "step_ms_deviation": Column("Standard deviation of steps timed one by one, ms", "number", _steps("sd_ms"), mean),
     "step_ms_median": Column("Their median, ms", "number", _steps("median_ms"), mean),
     "step_ms_p90": Column("Their 90th percentile, ms", "number", _steps("p90_ms"), mean),
