@@ -45,23 +45,14 @@ METHOD = "law of published rows: devices × time per epoch = c · (1 + b_half / 
 _OPPOSITE = {"": "", "_low": "_high", "_high": "_low"}
 _BOUNDS = tuple(_OPPOSITE)
 """Endings of columns; the shortest time is that of the highest rate."""
-_RANGES = ("seconds_per_epoch", "samples_per_second", "training_samples_per_second")
-_COLUMNS = (
-    *("devices", "kind", "batch_size_global", *(f"{name}{end}" for name in _RANGES for end in _BOUNDS)),
-    *(
-        "epochs",
-        "epochs_source",
-        "seconds",
-        "seconds_low",
-        "seconds_high",
-        "device_hours",
-        "cost",
-        "scaling_efficiency",
-    ),
-    "binds",
+_SHOWN = (
+    *("devices", "kind", "batch_size_global", "seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high"),
+    *("samples_per_second", "training_samples_per_second", "epochs", "epochs_source", "seconds", "device_hours"),
+    *("cost", "scaling_efficiency", "binds"),
 )
-_SHOWN = [name for name in _COLUMNS if not name.endswith(_BOUNDS[1:]) or name.startswith("seconds_per_epoch")]
 """Columns of a terminal's table; rates and times to target have the bounds of the time per epoch, which stand there alone."""
+_BOUNDED = ("samples_per_second", "training_samples_per_second", "seconds")
+_COLUMNS = (*_SHOWN, *(f"{name}{end}" for name in _BOUNDED for end in _BOUNDS[1:]))
 _DOUBTFUL = 0.25
 """Misfit of measured steps (log of a factor) above which a note says so; our threshold."""
 
@@ -116,30 +107,28 @@ def view(made: Sequence[Forecast]) -> View:
     """Forecasts as a document."""
     intro = "Rows called prediction were not measured by anybody; how well such rows held: suite scaling --validate."
     sections, data = [], list[dict[str, Any]]()
-    for one in made:
-        table, first = without_empty(one.table[_SHOWN], _SHOWN[:3]), one.results[0]
-        sections.append(Section(one.title, (one.how,), table, below=(*_answers(one.table), *one.notes), keys=2))
-        about = {"forecast": one.title, "workload": first.workload, "profile": first.profile}
-        about |= {"labels": merged_labels(one.results), "how": one.how}
-        about |= {"batch_unit": first.batch_unit or "samples", "sample_unit": first.sample_unit or "samples"}
-        data += [about | vars(row) for row in rows(one.table)]
+    for place, one in enumerate(made):
+        table, first = without_empty(one.table[list(_SHOWN)], _SHOWN[:3]), one.results[0]
+        how = "By the same law, with bounds as above." if place and one.how == made[place - 1].how else one.how
+        sections.append(Section(one.title, (how,), table, below=(*_answers(one.table), *one.notes), keys=2))
+        about = {"forecast": one.title, "workload": first.workload, "profile": first.profile, "how": one.how}
+        units = {name: getattr(first, name) or "samples" for name in ("batch_unit", "sample_unit")}
+        data += [about | {"labels": merged_labels(one.results)} | units | vars(row) for row in rows(one.table)]
     return View("Predicted scaling", tuple(sections), frame_of(data), (NOT_VERIFIED, intro))
 
 
 def _answers(table: pd.DataFrame) -> Iterator[str]:
     """On how many of the listed devices the time to target is shortest, and on how many it costs least."""
     timed = [row for row in rows(table) if row.seconds]
-    if not timed:
-        return
     among = "" if len(timed) == len(table) else ", of the counts with a known time"
-    fastest = min(timed, key=lambda row: (row.seconds, row.devices))
-    cheapest = min(timed, key=lambda row: (row.device_hours, row.devices))
     kinds = {MEASURED: "measured", PREDICTION: "predicted"}
-    time = f"{kinds[fastest.kind]} {_range_text(fastest, 'seconds')}"
-    yield f"Shortest time to target{among}: {devices_text(fastest.devices)}, {time}."
-    price = "" if cheapest.cost is None else f", cost {cost_text(cheapest.cost)}"
-    hours = f"{kinds[cheapest.kind]} {figure_text(cheapest.device_hours)} a job{price}"
-    yield f"Fewest device-hours{among}: {devices_text(cheapest.devices)}, {hours}."
+    for row in sorted(timed, key=lambda row: row.seconds)[:1]:
+        time = f"{kinds[row.kind]} {_range_text(row, 'seconds')}"
+        yield f"Shortest time to target{among}: {devices_text(row.devices)}, {time}."
+    for row in sorted(timed, key=lambda row: row.device_hours)[:1]:
+        price = "" if row.cost is None else f", cost {cost_text(row.cost)}"
+        hours = f"{kinds[row.kind]} {figure_text(row.device_hours)} a job{price}"
+        yield f"Fewest device-hours{among}: {devices_text(row.devices)}, {hours}."
 
 
 def _range_text(row: Row, name: str) -> str:
@@ -153,18 +142,20 @@ def forecasts(results: Sequence[Row], wanted: Wanted) -> list[Forecast]:
     if wanted.prices is not None:
         wanted.prices.refuse_unknown_names(results)
     groups = comparable(results)
-    made, reasons = list[Forecast](), list[str]()
+    made, reasons = list[Forecast](), dict[str, list[str]]()
     for group, title in zip(groups, titles(groups, "gpus", "batch"), strict=True):
         try:
             made.append(forecast(group, wanted, title))
         except ValueError as error:
-            reasons.append(f"{title}: {error}")
+            reasons.setdefault(str(error), []).append(title)
     if not made:
-        more = f" (and {len(reasons) - 1} more families of runs)" if len(reasons) > 1 else ""
-        raise ValueError(reasons[0] + more)
-    if reasons:
-        which = f"No prediction for {len(reasons)} more: {'; '.join(reasons[:3])}."
-        made[-1] = replace(made[-1], notes=(*made[-1].notes, which))
+        reason, first = next(iter(reasons.items()))
+        more = f" (and {len(groups) - 1} more families of runs)" if len(groups) > 1 else ""
+        raise ValueError(f"{first[0]}: {reason}{more}")
+    which = [
+        f"No prediction for {', '.join(who[:3])}{', …' * (len(who) > 3)}: {reason}." for reason, who in reasons.items()
+    ]
+    made[-1] = replace(made[-1], notes=(*made[-1].notes, *which[:3]))
     return made
 
 
@@ -213,8 +204,9 @@ def _table(results: Sequence[Row], found: _Predicted, price: float | None) -> pd
         told.append(about | {f"{found.name}{end}": value for end, value in zip(_BOUNDS, figures, strict=True)})
     table = pd.DataFrame(told, columns=list(_COLUMNS))
     table = table.astype(dict.fromkeys(set(_COLUMNS) - {"devices", "kind", "epochs_source", "binds"}, "float64"))
-    samples, rates_alone = samples_of_epoch(results) or math.nan, _rates_alone(results)
-    at_rate = (table["seconds_per_epoch"] * table["training_samples_per_second"]).dropna().tolist() or [samples]
+    samples, rates_alone = samples_of_epoch(results) or math.nan, not any(row.seconds_per_epoch for row in results)
+    at_rate = (table["seconds_per_epoch"] * table["training_samples_per_second"]).dropna().tolist()
+    at_rate = at_rate or [samples if rates_alone else math.nan]
     without = table["seconds_per_epoch"].isna() & ((table["kind"] == PREDICTION) | rates_alone)
     for end, other in _OPPOSITE.items():
         table.loc[without, f"seconds_per_epoch{end}"] = at_rate[-1] / table[f"training_samples_per_second{other}"]
@@ -239,10 +231,6 @@ def _efficiency(table: pd.DataFrame) -> pd.Series[float]:
     return (base["seconds_per_epoch"] / table["seconds_per_epoch"]).fillna(rates) * base["devices"] / table["devices"]
 
 
-def _rates_alone(results: Sequence[Row]) -> bool:
-    return not any(row.seconds_per_epoch for row in results)
-
-
 def samples_of_epoch(results: Sequence[Row]) -> float | None:
     """Samples that an epoch trains on: of our runs as counted, else as logged; None where neither is known.
 
@@ -263,7 +251,7 @@ def _notes(results: Sequence[Row], predicted: pd.DataFrame) -> Iterator[str]:
     samples = samples_of_epoch(results)
     if samples is None:
         yield "The samples of an epoch are not known, so there is no rate with evaluation."
-    elif _rates_alone(results):
+    elif not any(row.seconds_per_epoch for row in results):
         yield "No run has a time per epoch: all times are the samples of an epoch over the rate of training, no evaluation."
     else:
         text = figure_text(samples, 6)
@@ -325,12 +313,11 @@ def prediction_note(family_rows: Sequence[Row], devices: int) -> str:
     known = [row for row in family_rows if row.devices and row.batch_size_global]
     if not known or why_not_by_law(known):
         return ""
-    found = [row for row in rows(forecast(known, Wanted((devices,))).table) if row.kind == PREDICTION]
-    if not found:
+    row = next((row for row in rows(forecast(known, Wanted((devices,))).table) if row.kind == PREDICTION), None)
+    if row is None:
         return ""
-    row, time = found[0], _range_text(found[0], "seconds_per_epoch")
-    note = f"Predicted, not measured: {devices_text(devices)}, batch {row.batch_size_global:,.10g}: {time} per epoch"
-    note += f" ({percent_text(LEVEL)} interval)"
+    time = f"{_range_text(row, 'seconds_per_epoch')} per epoch ({percent_text(LEVEL)} interval)"
+    note = f"Predicted, not measured: {devices_text(devices)}, batch {row.batch_size_global:,.10g}: {time}"
     if row.seconds is None:
         return f"{note}; epochs to target at this batch are not known (suite scaling)."
     time = _range_text(row, "seconds")
