@@ -98,4 +98,4 @@ def metric_name(metric: str, workload: str) -> str:
 def targets_text(targets: Mapping[str, float], workload: str = "") -> str:
     """Targets as text, BLEU in points: `top1 0.759`, `bleu 24`; with the suite's name of the workload also those of v0.5."""
     named = {metric_name(metric, workload): value for metric, value in targets.items()}
-    return ", ".join(f"{metric} {value * bleu_scale(metric, value):.6g}" for metric, value in named.items())
+    return ", ".join(f"{metric} {value * bleu_scale(metric, value):.7g}" for metric, value in named.items())

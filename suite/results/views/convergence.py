@@ -9,11 +9,11 @@ themselves, and none of them is pruned.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from suite.results.identity import Row
-from suite.results.names import WORKLOAD_TITLES
 from suite.results.targets import RUNS_REQUIRED, same_targets
 
 SIGNIFICANCE = 0.05
@@ -25,8 +25,8 @@ _REQUIRED = {"resnet50": RUNS_REQUIRED["resnet"], "retinanet": RUNS_REQUIRED["ss
 
 @dataclass(frozen=True)
 class Point:
-    """Epochs to target of `runs` published runs at one batch size: olympic mean over the `retained` ones (fewest and most
-    dropped, from three runs on), population standard deviation over all; `sources`: `ROUND/SUBMITTER/SYSTEM (N runs)`."""
+    """Epochs to target of `runs` published runs at one batch size: olympic mean over the `retained` ones, population standard
+    deviation over all; `sources`: `ROUND/SUBMITTER/SYSTEM (N runs)`; `neighbours`: the batches that it lies between."""
 
     batch: int
     mean: float
@@ -35,19 +35,17 @@ class Point:
     runs: int
     sources: tuple[str, ...]
     neighbours: tuple[int, ...] = ()
-    """The two batch sizes between which it was interpolated."""
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """The verdict on one result: a mean below `fewest_acceptable` is suspiciously fast, above `most_expected` slower."""
+    """The verdict on one result, and `why` it was not judged. `epochs`: olympic mean of the judged runs; below
+    `fewest_acceptable` it is suspiciously fast, above `most_expected` slower."""
 
     row: Row
     verdict: str
-    reason: str = ""
-    """Why it was not judged."""
+    why: tuple[str, ...] = ()
     epochs: float | None = None
-    """Olympic mean of the judged runs."""
     reference: Point | None = None
     fewest_acceptable: float | None = None
     most_expected: float | None = None
@@ -56,60 +54,35 @@ class Convergence:
 
 def convergence(results: Iterable[Row], published: Sequence[Row]) -> list[Convergence]:
     """The verdict on every result that was to reach a target."""
-    return [_judged(row, published) for row in results if row.to_target]
+    asked = [row for row in results if row.to_target]
+    return [judge(row, [run.epochs for run in row.runs], _reference_for(row, published)) for row in asked]
 
 
-def _judged(row: Row, published: Sequence[Row]) -> Convergence:
-    if reason := _why_not_judged(row):
-        return Convergence(row, NOT_JUDGED, reason)
-    epochs = [run.epochs for run in row.runs]
-    reference = _reference_for(row, published)
+def judge(row: Row, epochs: Sequence[float], reference: Point | str) -> Convergence:
+    """The verdict on `epochs` (of at least one successful run) against a reference point, or why there is none."""
     if isinstance(reference, str):
-        return Convergence(row, NOT_JUDGED, reference, olympic_mean(epochs))
-    return judge(row, epochs, reference)
-
-
-def _why_not_judged(row: Row) -> str:
-    if row.profile in ("demo", "synthetic"):
-        return f"{row.profile} target has no relation to MLPerf"
-    if row.workload not in WORKLOAD_TITLES:
-        return f"no published runs of {row.workload}"
-    if row.single_figure or not row.runs or not all(run.epochs and 0 < run.epochs < math.inf for run in row.runs):
-        return "the epochs of single runs are not known"
-    if not row.batch_size_global or row.batch_size_global < 0:
-        return "the global batch is not known"
-    return "" if row.targets else "the target is not known"
-
-
-def judge(row: Row, epochs: Sequence[float], reference: Point) -> Convergence:
-    """The verdict on `epochs` (of at least one successful run) against a reference point."""
+        return Convergence(row, NOT_JUDGED, (reference,), row.epochs)
     one_failed = row.runs_failed == 1 and len(epochs) > 1  # RCP: one failure is the slowest
-    counted = [*epochs, math.inf] if one_failed else list(epochs)
-    mean = olympic_mean(counted)
-    low = fewest_acceptable(reference.mean, reference.standard_deviation, reference.retained, _retained(len(counted)))
+    mean, retained = _olympic([*epochs, math.inf] if one_failed else epochs)
+    low = fewest_acceptable(reference.mean, reference.standard_deviation, reference.retained, retained)
     if low is None:
-        reason = f"{reference.runs} published run(s) against {len(epochs)} of ours say nothing about the spread"
-        return Convergence(row, NOT_JUDGED, reason, mean, reference)
+        why = f"{reference.runs} published run(s) against {len(epochs)} of ours say nothing about the spread"
+        return Convergence(row, NOT_JUDGED, (why,), mean, reference)
     high = 2 * reference.mean - low
     verdict = FAST if mean < low else SLOWER if mean > high else INSIDE
-    return Convergence(row, verdict, "", mean, reference, low, high, tuple(_notes(row, reference)))
+    return Convergence(row, verdict, (), mean, reference, low, high, tuple(_notes(row, reference)))
 
 
-def olympic_mean(values: Sequence[float]) -> float:
-    """Mean without the smallest and the largest; of fewer than three values the plain mean."""
+def _olympic(values: Sequence[float]) -> tuple[float, int]:
+    """Mean without the smallest and the largest (of fewer than three values the plain mean), and over how many."""
     kept = sorted(values)[1:-1] if len(values) >= 3 else values
-    return math.fsum(kept) / len(kept)
-
-
-def _retained(runs: int) -> int:
-    return runs - 2 if runs >= 3 else runs
+    return math.fsum(kept) / len(kept), len(kept)
 
 
 def fewest_acceptable(mean: float, standard_deviation: float, runs_reference: int, runs_ours: int) -> float | None:
-    """The smallest mean over `runs_ours` runs that a one-sided t-test at SIGNIFICANCE does not distinguish from the reference.
+    """The smallest mean over `runs_ours` runs that the t-test does not distinguish from the reference; None for too few runs.
 
-    Both sets get the standard deviation of the reference, as in rcp_checker, whose binary search then has this closed form.
-    None if there are too few runs for a test.
+    Both sets get the deviation of the reference, as in rcp_checker, whose binary search then has this closed form.
     """
     degrees_of_freedom = runs_reference + runs_ours - 2
     if degrees_of_freedom < 1:
@@ -122,7 +95,23 @@ def fewest_acceptable(mean: float, standard_deviation: float, runs_reference: in
 
 def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
     """The reference point for a result, from its own round or else all rounds with its rules; or why there is none."""
-    comparable = [other for other in published if _is_comparable(row, other)]
+    if row.profile in ("demo", "synthetic"):
+        return f"{row.profile} target has no relation to MLPerf"
+    if row.single_figure or not row.runs or not all(run.epochs and 0 < run.epochs < math.inf for run in row.runs):
+        return "the epochs of single runs are not known"
+    if not row.batch_size_global or row.batch_size_global < 0:
+        return "the global batch is not known"
+    comparable = [
+        other
+        for other in published
+        if other.workload == row.workload in _REQUIRED
+        and other.division != "open"
+        and other.batch_size_global
+        and not other.single_figure
+        and ("token" in other.batch_unit) == ("token" in row.batch_unit)  # else samples, sentence pairs
+        and (other.rules == "v0.5") == (row.rules == "v0.5")
+        and same_targets(row.targets, other.targets, row.workload)
+    ]
     if not comparable:
         return f"no published run of {row.workload} to this target under the same rules"
     points: list[Point] = []
@@ -137,35 +126,18 @@ def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
     return f"{where}; nearest: {listed or 'none but these runs themselves'}"
 
 
-def in_tokens(row: Row) -> bool:
-    """True if batches are counted in tokens, False if in samples (sentence pairs, images …)."""
-    return "token" in row.batch_unit
-
-
-def _is_comparable(row: Row, other: Row) -> bool:
-    """True for the same workload, target, unit of batch and rules (v0.5; v0.6 and later), in division closed."""
-    return (
-        other.workload == row.workload
-        and other.division != "open"
-        and bool(other.batch_size_global and other.runs and not other.single_figure)
-        and in_tokens(other) == in_tokens(row)
-        and (other.rules == "v0.5") == (row.rules == "v0.5")
-        and same_targets(row.targets, other.targets, row.workload) is True
-    )
-
-
 def reference_points(pool: Iterable[Row], without: Iterable[Row] = ()) -> list[Point]:
     """One reference point for each batch size. A log published twice counts once, the runs `without` not at all."""
     seen = run_keys(without)
-    epochs: dict[int, list[float]] = {}
-    sources: dict[int, list[str]] = {}
+    found: dict[int, tuple[list[float], list[str]]] = {}
     for row in pool:
-        fresh = [run for run in row.runs if run.epochs is not None and not run_keys([run]) & seen]
-        seen |= run_keys(fresh)
+        fresh = [run.epochs for run in row.runs if run.epochs is not None and not run_keys([run]) & seen]
+        seen |= run_keys(row.runs)
         if fresh and row.batch_size_global:
-            epochs.setdefault(row.batch_size_global, []).extend(run.epochs for run in fresh)
-            sources.setdefault(row.batch_size_global, []).append(f"{row.run} ({len(fresh)} runs)")
-    return [reference_point(batch, epochs[batch], sources[batch]) for batch in sorted(epochs)]
+            epochs, sources = found.setdefault(row.batch_size_global, ([], []))
+            epochs += fresh
+            sources.append(f"{row.run} ({len(fresh)} runs)")
+    return [reference_point(batch, *found[batch]) for batch in sorted(found)]
 
 
 def run_keys(runs: Iterable[Row]) -> set[tuple[int, int]]:
@@ -175,9 +147,8 @@ def run_keys(runs: Iterable[Row]) -> set[tuple[int, int]]:
 
 def reference_point(batch: int, epochs: Sequence[float], sources: Sequence[str] = ()) -> Point:
     """The reference point computed from the `epochs` of runs at one batch size."""
-    mean = math.fsum(epochs) / len(epochs)
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in epochs) / len(epochs))
-    return Point(batch, olympic_mean(epochs), deviation, _retained(len(epochs)), len(epochs), tuple(sources))
+    mean, retained = _olympic(epochs)
+    return Point(batch, mean, statistics.pstdev(epochs), retained, len(epochs), tuple(sources))
 
 
 def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: int) -> Point | None:
@@ -195,20 +166,19 @@ def reference_point_at(batch: int, points: Sequence[Point], interpolated_runs: i
 
 
 def _notes(row: Row, point: Point) -> Iterator[str]:
+    required, attempts = _REQUIRED[row.workload], len(row.runs) + row.runs_failed
     if point.neighbours:
         yield f"published between the batches {point.neighbours[0]:,} and {point.neighbours[1]:,}"
     if row.rules == "v0.5":
         yield "epochs are those begun when the target was reached"
-    if row.workload == "ssd" and row.rules != "v0.5":
+    elif row.workload == "ssd":
         yield "SSD evaluates inside an epoch: labels of submitters differ by up to four epochs for the same training"
-    required, attempts = _REQUIRED[row.workload], len(row.runs) + row.runs_failed
     if attempts < required:
         yield f"{attempts} of the {required} runs that the rules ask"
     if point.runs < 2 * required:
         yield f"only {point.runs} published runs, where RCP asks for {2 * required}"
-    if row.runs_failed == 1:
-        yield "the failed run counts as the slowest"
-    if row.runs_failed > 1:
-        yield f"{row.runs_failed} runs failed, which the rules do not allow; they are not counted"
+    if row.runs_failed:
+        many = f"{row.runs_failed} runs failed, which the rules do not allow; they are not counted"
+        yield "the failed run counts as the slowest" if row.runs_failed == 1 else many
     if row.profile and row.labels:
         yield "labels: " + ", ".join(row.labels)
