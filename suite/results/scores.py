@@ -11,7 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from suite.common.registry import not_allowed
 from suite.results.columns import COLUMNS, frame, known, rows
@@ -33,12 +37,7 @@ from suite.results.targets import RUNS_REQUIRED
 from suite.results.text import clean, devices_text, placed_text
 from workloads.api import field_names
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-
-    Frame = pd.DataFrame
-
+_Floats = npt.NDArray[np.float64]
 FIRST_CONVERGED = 50
 """NCF: of 100 runs the first 50 that reached the target, by start time, are scored (v0.5 rules)."""
 RESAMPLES = 10_000
@@ -81,14 +80,12 @@ SCORE_COLUMNS: Mapping[str, str] = {
 # --- one result ---------------------------------------------------------------------------------------------------------
 
 
-def results(runs: Frame) -> Frame:
+def results(runs: pd.DataFrame) -> pd.DataFrame:
     """A row for each experiment among `runs`: its fields, its score, and what its runs have in common or on average.
 
     Runs that go on or were interrupted, whose settings are not known, or that are copies are left out: somebody's Ctrl-C is no
     failure of what is measured. A run that failed before it had logged everything counts for the only result that it fits.
     """
-    import pandas as pd
-
     found = [_result(members) for members in experiments(rows(runs))]
     columns = found[0] if found else dict.fromkeys([*FIELDS, *SCORE_COLUMNS, "runs", "attempts"])
     types = {"number": "float64", "count": "Int64"}
@@ -553,10 +550,8 @@ def _why_no_interval(row: Row) -> str:
     return ""
 
 
-def _resampled(row: Row, side: int) -> Mapping[str, np.ndarray[Any, Any]]:
+def _resampled(row: Row, side: int) -> Mapping[str, _Floats]:
     """Means of RESAMPLES draws of as many runs with replacement, each taken as the score is: `seconds`, `epochs` or `rate`."""
-    import numpy as np
-
     cached: dict[int, Mapping[str, Any]] = row.__dict__.setdefault("_resampled", {})
     if side in cached:
         return cached[side]
@@ -578,7 +573,7 @@ def _resampled(row: Row, side: int) -> Mapping[str, np.ndarray[Any, Any]]:
     return cached[side]
 
 
-def _draws(runs: int, random: np.random.Generator) -> Iterator[np.ndarray[Any, Any]]:
+def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
     """Indices of drawn runs, (resamples, runs), in blocks of bounded size with RESAMPLES rows in all."""
     left = RESAMPLES
     while left:
@@ -588,11 +583,9 @@ def _draws(runs: int, random: np.random.Generator) -> Iterator[np.ndarray[Any, A
 
 
 def _intervals(
-    before: Mapping[str, np.ndarray[Any, Any]], after: Mapping[str, np.ndarray[Any, Any]]
+    before: Mapping[str, _Floats], after: Mapping[str, _Floats]
 ) -> tuple[Interval | None, Interval | None, Interval | None]:
-    import numpy as np
-
-    def interval(ratios: np.ndarray[Any, Any]) -> Interval | None:
+    def interval(ratios: _Floats) -> Interval | None:
         if not np.isfinite(ratios).all():
             return None
         low, high = np.quantile(ratios, [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
@@ -624,7 +617,6 @@ def permutation_test(one: Sequence[float | None], other: Sequence[float | None])
         return None
     if not all(map(math.isfinite, itertools.chain(*values))):
         return None
-    import numpy as np
     from scipy import stats  # half a second
 
     def first_sum(first: Any, _: Any, axis: int) -> Any:
@@ -639,7 +631,7 @@ def permutation_test(one: Sequence[float | None], other: Sequence[float | None])
 # --- published results --------------------------------------------------------------------------------------------------
 
 
-def result_rows(runs: Frame) -> list[Row]:
+def result_rows(runs: pd.DataFrame) -> list[Row]:
     """The results of `runs` as rows, which views go through."""
     return results_of(rows(runs))
 
