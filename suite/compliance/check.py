@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from suite.compliance import rule_files, rulesets
-from suite.compliance.complaints import MISSING, Complaint, asked_otherwise, changed_target, explain, of_training
+from suite.compliance.complaints import MISSING, OF_TRAINING, Complaint, asked_otherwise, changed_target, explain
 from suite.compliance.rulesets import RULES_FOLDER, Rules
 from suite.results.logs.collect import NOT_ENDED, RUNNING, filed_status
 from suite.results.logs.events import Event, Problem
@@ -76,7 +76,7 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
         complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     profile = record.settings.profile
     if asked := asked_otherwise(record):
-        complaints = [item for item in complaints if not of_training(item)] + [asked] * (profile == "reference")
+        complaints = [item for item in complaints if item.key not in OF_TRAINING] + [asked] * (profile == "reference")
     elif chosen.file is not None or profile == "reference":  # other demos have targets of their own
         changed = changed_target(record)
         complaints = [replace(item, do=changed) if changed and _of_target(item) else item for item in complaints]
@@ -86,15 +86,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
         needed = (item.needed.removeprefix("one evaluation with ") for item in missed)
         remarks += tuple(f"a {clean(profile, 20)} run need not reach MLPerf's target: {text}" for text in needed)
     passed = not any(werror or not complaint.warning for complaint in complaints)
-    return Verdict(
-        path,
-        passed,
-        f"log format valid; {asked.do}" if passed and asked else _verdict_text(passed, record, complaints),
-        name,
-        tuple(complaints),
-        remarks,
-        why_rules=chosen.remark,
-    )
+    text = f"log format valid; {asked.do}" if passed and asked else _verdict_text(passed, record, complaints)
+    return Verdict(path, passed, text, name, tuple(complaints), remarks, why_rules=chosen.remark)
 
 
 def _of_target(complaint: Complaint) -> bool:
@@ -109,12 +102,12 @@ def not_ended(path: Path) -> Verdict:
 
 def _not_judged(path: Path, record: RunRecord, rules: Rules | None) -> Verdict:
     """The verdict on a log whose lines no ruleset reads, or not the one that was asked for."""
-    if rules is None:
-        text = f"holds :::{record.format} lines of round v0.5, for which mlperf-logging has no rules"
-        return Verdict(path, False, text, "none", (), judged=False)
-    other = "0.6.0" if record.format == "MLL" else RULESET
-    text = f"holds :::{record.format} lines, which ruleset {rules.ruleset} does not read; type --rules {other}"
-    return Verdict(path, False, text, rules.name, (), judged=False)
+    name, why = "none", "of round v0.5, for which mlperf-logging has no rules"
+    if rules is not None:
+        other = "0.6.0" if record.format == "MLL" else RULESET
+        name, why = rules.name, f"which ruleset {rules.ruleset} does not read; type --rules {other}"
+    text = f"holds :::{record.format} lines{', ' if rules else ' '}{why}"
+    return Verdict(path, False, text, name, (), judged=False)
 
 
 def find_rules(name: str) -> Rules:
@@ -142,41 +135,25 @@ def _rule_entries(path: Path) -> list[Mapping[str, Any]]:
     """The entries of a rule file, as text: code in it is run only by the checker."""
     try:
         entries = rule_files.parse_rules(path.read_text(encoding="utf-8"))
+        listed = isinstance(entries, list) and all(isinstance(entry, dict) and len(entry) == 1 for entry in entries)
+        if not listed or not entries or not all("NAME" in entry["KEY"] for entry in entries if "KEY" in entry):
+            raise ValueError("a list of BEGIN, KEY and END")
     except (OSError, ValueError, yaml.YAMLError) as error:
-        first = str(error).splitlines()[0]
-        raise ValueError(
-            f"{path} is no rule file: {first}; start from {RULES_FOLDER / 'ncf_reference.yaml'}"
-        ) from error
-    well_formed = (
-        isinstance(entries, list) and entries and all(isinstance(entry, dict) and len(entry) == 1 for entry in entries)
-    )
-    if not well_formed or not all("NAME" in entry["KEY"] for entry in entries if "KEY" in entry):
-        raise ValueError(
-            f"{path} is no rule file: a list of BEGIN, KEY and END; start from {RULES_FOLDER / 'ncf_reference.yaml'}"
-        )
+        first, example = str(error).splitlines()[0], RULES_FOLDER / "ncf_reference.yaml"
+        raise ValueError(f"{path} is no rule file: {first}; start from {example}") from error
     return list(entries)
 
 
 def _unreadable_line(problem: Problem) -> Complaint:
-    return Complaint(
-        key="",
-        line=problem.line,
-        found=problem.text,
-        needed="every :::MLLOG line holds one JSON object with time_ms, key, value and metadata",
-        do="if the run was cut off or the disk was full, run again; never edit a log",
-    )
+    needed = "every :::MLLOG line holds one JSON object with time_ms, key, value and metadata"
+    do = "if the run was cut off or the disk was full, run again; never edit a log"
+    return Complaint("", problem.line, problem.text, needed, do)
 
 
 def _joined_records(line: int) -> Complaint:
-    """A warning for several records on one line: the checker reads only the last of them."""
-    return Complaint(
-        key="",
-        line=line,
-        found="several records on one line, of which the checker reads only the last",
-        needed="one record a line",
-        do="log from one process, and end each record with a new line",
-        warning=True,
-    )
+    found = "several records on one line, of which the checker reads only the last"
+    do = "log from one process, and end each record with a new line"
+    return Complaint("", line, found, "one record a line", do, warning=True)
 
 
 def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> str:
@@ -187,9 +164,7 @@ def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complain
         what = "demo target has" if profile == "demo" else "these data have"
         return f"log format valid; {what} no relation to MLPerf"
     count = f"{len(complaints)} complaint{'s' if len(complaints) > 1 else ''}"
-    if record.status == "truncated":
-        return f"cut off: the log has no run_stop; {count}"
-    return count
+    return f"cut off: the log has no run_stop; {count}" if record.status == "truncated" else count
 
 
 def _run_checker(events: Sequence[Event], rules: Rules, werror: bool) -> list[Complaint]:
@@ -198,29 +173,23 @@ def _run_checker(events: Sequence[Event], rules: Rules, werror: bool) -> list[Co
     folders = (RULES_FOLDER, *([rule_file.parent] if rule_file else []))
     checker = rule_files.restricted_checker(rules.ruleset, folders, werror=werror)
     lines = [_log_line(event, rules.ruleset) for event in events]
-    stopped: Complaint | None = None
+    stopped: list[Complaint] = []
     with rule_files.captured_messages():
         try:
             checker.check_loglines(lines, str(rule_file or f"training_{rules.ruleset}/common.yaml"))
         except Exception as error:  # rule code met a value that it cannot compare
-            stopped = Complaint(
-                key="",
-                line=0,
-                found=f"the checker stopped with {type(error).__name__}: {error}",
-                needed="values of the type that the rules ask for (eval_accuracy: a number); rules that run",
-                do="log numbers as numbers; try rules of your own on a good log first",
-            )
-    hints = (
-        {entry["KEY"]["NAME"]: entry["KEY"] for entry in _rule_entries(rule_file) if "KEY" in entry}
-        if rule_file
-        else {}
-    )
+            found = f"the checker stopped with {type(error).__name__}: {error}"
+            needed = "values of the type that the rules ask for (eval_accuracy: a number); rules that run"
+            do = "log numbers as numbers; try rules of your own on a good log first"
+            stopped = [Complaint("", 0, found, needed, do)]
+    entries = _rule_entries(rule_file) if rule_file else []
+    hints = {entry["KEY"]["NAME"]: entry["KEY"] for entry in entries if "KEY" in entry}
     messages = [*checker.overwritable.values(), *checker.not_overwritable]
     # Where there are no rules for a value (a benchmark, an optimizer), the value itself has been complained about.
     messages = [text for text in messages if not text.startswith(rule_files.NO_RULES_MESSAGE)] or messages
     complaints = [explain(message, events, hints) for message in messages]
     complaints += [replace(explain(message, events, hints), warning=True) for message in checker.warnings.values()]
-    return [*complaints, *([stopped] if stopped else [])]
+    return complaints + stopped
 
 
 def _log_line(event: Event, ruleset: str) -> Any:

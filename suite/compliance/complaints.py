@@ -50,7 +50,7 @@ _WHAT_TO_DO: Mapping[str, str] = {
     "submission_division": "log closed or open; the suite derives it from the settings",
     "global_batch_size": "log the samples per optimizer step over all devices",
 }
-_OF_TRAINING = ("run_stop", "eval_accuracy", "eval_start", "eval_stop", "epoch_start", "epoch_stop")
+OF_TRAINING = ("run_stop", "eval_accuracy", "eval_start", "eval_stop", "epoch_start", "epoch_stop")
 """Keys that say whether and how the target was reached."""
 _KEYS_OF_EVENTS = ("run_stop", "eval_accuracy", "cache_clear")
 """Keys that are missing if something did not happen, rather than was not logged."""
@@ -79,17 +79,18 @@ _PATTERNS: Sequence[tuple[re.Pattern[str], str]] = (
 def explain(message: str, events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]) -> Complaint:
     """A message of the checker as a complaint. `hints`: key to its rule, which may say NEEDS and DO."""
     if match := _CHECK.match(message):
-        return _check_failed(match[1], int(match[2]), match[3], events, hints)
+        key, line = match[1], int(match[2])
+        event = next(event for event in events if event.line == line and event.key == key)
+        needed = hints.get(key, {}).get("NEEDS") or condition_text(match[3])
+        return Complaint(key, line, _event_text(event), needed, _what_to_do(key, hints))
     if match := _NEVER.match(message):
         needed = hints.get(match[1], {}).get("NEEDS") or f"one evaluation with {condition_text(match[2])}"
         return Complaint(match[1], 0, _best_value_text(match[1], events), needed, _what_to_do(match[1], hints))
     if match := _COUNT.match(message):
-        return _count_complaint(match, events, hints)
+        return _count_complaint(match, events)
     if match := _CRASH.match(message):
-        test = condition_text(match[1])
-        return Complaint(
-            "", 0, "a value or metadata of another type than the rule expects", test, "repair the program that logs"
-        )
+        found = "a value or metadata of another type than the rule expects"
+        return Complaint("", 0, found, condition_text(match[1]), "repair the program that logs")
     return Complaint("", 0, clean(message, 300), "the rule to hold", "see the rule file")
 
 
@@ -100,21 +101,11 @@ def asked_otherwise(record: RunRecord) -> Complaint | None:
         return None
     asked = f"stop={clean(settings.stop, 40)}" if settings.stop != "target" else f"mode={clean(settings.mode, 40)}"
     kind, _, count = settings.stop.partition(":")
-    what = (
-        f"{'one' if count == '1' else clean(count, 20)} {kind[:-1] if count == '1' else kind}"
-        if count
-        else "other work"
-    )
-    do = (
-        f"{asked} asked for {clean(what, 40)}, not for the target: fine as a throughput run, no result by the rules; "
-        f"type {'stop=target' if count else 'mode=train'} for one"
-    )
+    what = f"{count} {kind}" if count else "other work"
+    what = f"one {kind[:-1]}" if count == "1" else clean(what, 40)
+    way = "stop=target" if count else "mode=train"
+    do = f"{asked} asked for {what}, not for the target: fine as a throughput run, no result by the rules; type {way} for one"
     return Complaint("suite_run", 0, asked, "a run to the target", do)
-
-
-def of_training(complaint: Complaint) -> bool:
-    """True for what follows from a run's not having been asked for the target."""
-    return complaint.key in _OF_TRAINING
 
 
 def changed_target(record: RunRecord) -> str:
@@ -128,17 +119,7 @@ def changed_target(record: RunRecord) -> str:
     return f"target {clean(given, 60)} was typed, the rules ask {clean(rules, 60)}: leave workload.target out"
 
 
-def _check_failed(
-    key: str, line: int, test: str, events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]
-) -> Complaint:
-    event = next(event for event in events if event.line == line and event.key == key)
-    needed = hints.get(key, {}).get("NEEDS") or condition_text(test)
-    return Complaint(key, line, event_text(event), needed, _what_to_do(key, hints))
-
-
-def _count_complaint(
-    match: re.Match[str], events: Sequence[Event], hints: Mapping[str, Mapping[str, Any]]
-) -> Complaint:
+def _count_complaint(match: re.Match[str], events: Sequence[Event]) -> Complaint:
     """The complaint for `Required EXACTLY_ONE occurrence of 'x' but found n`, or AT_LEAST_ONE of several keys."""
     keys = re.findall(r"'([^']*)'", match[2])
     key = " or ".join(keys)
@@ -153,15 +134,14 @@ def _count_complaint(
 
 
 def _what_to_do(key: str, hints: Mapping[str, Mapping[str, Any]]) -> str:
-    advice = hints.get(key, {}).get("DO")
-    if advice:
+    if advice := hints.get(key, {}).get("DO"):
         return str(advice)
     if key.startswith("opt_"):
         return "take a published hyperparameter set; other values are for division open"
     return _WHAT_TO_DO.get(key, "log a value that the rules allow, or change the setting that it comes from")
 
 
-def event_text(event: Event) -> str:
+def _event_text(event: Event) -> str:
     """Value and metadata of an event on one line, without the source location that logged it."""
     texts = [] if event.value is None else [_json_text(event.value)]
     texts += [f"{name} {_json_text(value)}" for name, value in event.metadata.items() if name not in ("file", "lineno")]
@@ -180,7 +160,7 @@ def _best_value_text(key: str, events: Sequence[Event]) -> str:
     same_key = [event for event in events if event.key == key]
     numbers = [(value, event) for event in same_key if (value := number(event.value)) is not None]
     if not numbers:
-        return f"{len(same_key)} values, the last {event_text(same_key[-1])}" if same_key else MISSING
+        return f"{len(same_key)} values, the last {_event_text(same_key[-1])}" if same_key else MISSING
     best, event = max(numbers, key=lambda pair: pair[0])
     epoch = number(event.metadata.get("epoch_num"))
     return f"best {best:.6g}{'' if epoch is None else f' (epoch {epoch:g})'} of {len(numbers)}"

@@ -261,7 +261,8 @@ def _verdict(line: _Line, names: tuple[str, str], p: float | None, smallest: flo
     _, unit, verb, claim = _QUANTITIES[line["quantity"]]
     texts = [_text(unit, line[name]) for name in ("ours_value", "theirs_value")]
     (better, good), (worse, bad) = list(zip(names, texts, strict=True))[:: 1 if value >= 1 else -1]
-    said = f"no difference ({good} each)" if good == bad else f"{better} {verb} {good}, {worse} {bad}"
+    equal = good == bad and ratio_text(value) == "1.00"
+    said = f"no difference ({good} each)" if equal else f"{better} {verb} {good}, {worse} {bad}"
     if 1 in runs and None not in runs:
         return f"{said}; one run {'a side' if runs == (1, 1) else f'against {max(runs)}'} is too few to judge"
     if p is None:
@@ -272,7 +273,7 @@ def _verdict(line: _Line, names: tuple[str, str], p: float | None, smallest: flo
     if p < SIGNIFICANCE and not (ends and ends[0] <= 1):
         amount = ratio_text(max(value, 1 / value))
         return f"{claim.format(better=better, worse=worse, amount=amount)}{between}, {chance}"
-    if good == bad:
+    if equal:
         return said
     why = f"not {chance}" if p >= SIGNIFICANCE else f"p = {p:.3f}, but the interval includes 1"
     if smallest >= SIGNIFICANCE:
