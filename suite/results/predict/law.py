@@ -15,19 +15,123 @@ rows. A family's scale has a Student t distribution, so that one odd row does no
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from suite.results.predict.observations import Family, Observation
+from suite.results.identity import Row, key
+from suite.results.names import accelerator_name
+from suite.results.published import ARTICLE, SHIPPED
+from suite.results.scores import published_results
+
+WORKLOADS = ("resnet50", "ssd", "maskrcnn", "gnmt", "transformer")
+"""Workloads with published rows on several device counts (NCF was submitted on one node alone)."""
+TOKENS_PER_SENTENCE = 30.0
+"""Transformer's batch is counted in tokens: divided by about the mean length of a WMT'14 sentence it is one of sentences."""
+CONSTANTS_UP_TO = (ARTICLE, "v0.5", "v0.6", "v0.7", "v1.1")
+"""Rounds that the law's fixed constants were chosen on; later ones test it."""
+_NVIDIAS = re.compile(
+    r"\b(nvidia|tesla|geforce|quadro|titan|rtx|dgx|gh200|gb[23]00|[bh][12]00|h[28]00|b300|h20|v100s?|[pa]100|a800|"
+    r"a10g?|a16|a2|a[34]0|l20|l40?s?|p40?|t4|k80)\b",
+    re.IGNORECASE,
+)
+"""Whose GPU an accelerator's name means: other programs log `A100-SXM4-40GB` without the maker."""
+_REPEATED = "logs stand already under"
+"""Part of the note of a published row whose logs were submitted in an earlier round too."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Time per epoch, evaluation included, on one number of devices with so many samples (sentences) each."""
+
+    workload: str
+    devices: int
+    batch_per_device: float
+    seconds_per_epoch: float
+    round: str = ""
+    name: str = ""
+    submitter: str = ""
+    accelerator: str = ""
+
+    @property
+    def device_seconds(self) -> float:
+        """Seconds per epoch times devices: constant where scaling is linear."""
+        return self.seconds_per_epoch * self.devices
+
+
+Family = tuple[Observation, ...]
+"""Observations of results that differ in devices and batch alone, in order of devices."""
+
+
+def samples_per_batch_unit(row: Row) -> float | None:
+    """Samples in one unit of the batch: 1, or sentence pairs a token as the runs had them; None where no log tells."""
+    if row.batch_unit in ("", "samples"):
+        return 1.0
+    units = (row.steps or 0) * (row.batch_size_global or 0)
+    return row.samples / units if row.samples and units else None
+
+
+def observation(row: Row) -> Observation | None:
+    """A result as an observation; None where time per epoch, batch or devices are not known."""
+    if not row.seconds_per_epoch or not row.batch_size_global or not row.devices:
+        return None
+    each = samples_per_batch_unit(row) or (1 / TOKENS_PER_SENTENCE if row.batch_unit.startswith("token") else 1.0)
+    batch, accelerator = row.batch_size_global * each / row.devices, accelerator_name(row.device_name or row.device)
+    about = (row.round, row.run, row.submitter, accelerator)
+    return Observation(row.workload, row.devices, batch, row.seconds_per_epoch, *about)
+
+
+def published_families() -> tuple[list[Family], dict[str, int]]:
+    """(families of two or more device counts among the shipped rows, reason to rows left out).
+
+    Rows of the closed division on NVIDIA's GPUs; a user's own must not move the constants and the validation. Of several
+    entries of a family on as many devices the fastest epoch counts. Logs submitted again in a later round count once.
+    """
+    left_out: Counter[str] = Counter()
+    grouped: dict[object, dict[int, Observation]] = {}
+    for row in (row for row in published_results((SHIPPED,)) if row.workload in WORKLOADS):
+        seen = observation(row)
+        reason = outside_of_the_law(row) or "logs of an earlier round again" * (_REPEATED in (row.note or ""))
+        if row.workload == "maskrcnn" and (row.batch_size_global or math.inf) < (
+            row.devices or 0
+        ):  # part trains nothing
+            reason = reason or "Mask R-CNN with fewer images than devices"
+        if reason or seen is None:
+            left_out[reason or "batch or time per epoch not known"] += 1
+            continue
+        family = grouped.setdefault(key(row, "gpus", "batch"), {})
+        left_out["slower than another entry on as many devices"] += seen.devices in family
+        family[seen.devices] = min(family.get(seen.devices, seen), seen, key=lambda one: one.seconds_per_epoch)
+    left_out["the only device count of its family"] = sum(len(found) == 1 for found in grouped.values())
+    families = [tuple(found[devices] for devices in sorted(found)) for found in grouped.values() if len(found) > 1]
+    return families, dict(left_out.most_common())
+
+
+def outside_of_the_law(row: Row) -> str:
+    """Why the law says nothing of a result, whatever its figures; empty if it does.
+
+    Our own GPUs are all NVIDIA's, and of our own runs the division says only which hyperparameters they had.
+    """
+    if row.profile:
+        return ""
+    known = _NVIDIAS.search(row.device_name or row.device)
+    return "open division" if "open" in row.division else "" if known else "no NVIDIA GPU"
+
+
+def of_workload(families: Iterable[Family], workload: str) -> list[Family]:
+    """The families of a workload."""
+    return [family for family in families if family[0].workload == workload]
+
 
 Array = NDArray[np.float64]
 
 ROW_SPREAD = 0.03
-"""Standard deviation of log time between equal rows. This and the next two: where `Fit.log_evidence`, summed over workloads,
-is highest on the rounds up to v1.1 alone (a grid of 5 × 6 × 4 values; a test looks at its neighbours)."""
+"""Standard deviation of log time between equal rows. This and the next two: where the mean likelihood over the grid, of all
+workloads, is highest on the rounds up to v1.1 alone (a grid of 5 × 6 × 4 values; a test looks at its neighbours)."""
 DRIFT = 4.0
 """Variance of the random walk for a doubling of b, in units of ROW_SPREAD squared."""
 FREEDOM = 3.0
@@ -85,14 +189,8 @@ class Fit:
     ) -> None:  # fmt: skip
         """Weigh the grid by `families` (may be empty: all pairs are equal then)."""
         self.grid, self.spread, self.drift, self.freedom = grid, spread, drift, freedom
-        self._by_family = {family: self.log_likelihood(family) for family in families}
-        self._total: Array = np.sum([np.zeros(len(grid.exponent)), *self._by_family.values()], axis=0)
-
-    @property
-    def log_evidence(self) -> float:
-        """log of the mean likelihood over the grid: how well the law, not its best constants, explains the rows."""
-        top = float(self._total.max())
-        return top + math.log(float(np.mean(np.exp(self._total - top))))
+        self.families = {family: self.log_likelihood(family) for family in families}
+        self._total: Array = np.sum([np.zeros(len(grid.exponent)), *self.families.values()], axis=0)
 
     @property
     def constants(self) -> tuple[float, float]:
@@ -105,7 +203,7 @@ class Fit:
 
         `without`: families of the fit to forget, in a validation the one that `wanted` belongs to. `known` counts anew.
         """
-        forgotten = sum(self._by_family.get(family, 0.0) for family in without)
+        forgotten = sum(self.families.get(family, 0.0) for family in without)
         scores = self._total - forgotten + self.log_likelihood(known)
         weights = np.exp(scores - scores.max())
         weights /= weights.sum()

@@ -29,7 +29,7 @@ _PARAMETERS: Mapping[str, tuple[int, int]] = {
     "ncf": (31_832_577, 12),
 }
 """Trained parameters and tensors of the reference models, as the suite builds them (a test counts); gradients are float32."""
-Step = tuple[int, float, float]
+Steps = Sequence[tuple[int, float, float]]
 """Devices, samples a device, seconds."""
 
 
@@ -79,7 +79,7 @@ def step_time(
 class Parts:
     """What measured steps say of the parts of a step."""
 
-    def __init__(self, steps: Sequence[Step], gradients: GradientTraffic, system: System, on_cpu: bool) -> None:
+    def __init__(self, steps: Steps, gradients: GradientTraffic, system: System, on_cpu: bool) -> None:
         """On CPUs the cores that compute also carry the bytes: nothing overlaps. Raises ValueError as `fit_step`."""
         self.cost = fit_step([(batch, seconds) for devices, batch, seconds in steps if devices == 1])
         self.gradients, self.system, self.on_cpu = gradients, system, on_cpu
@@ -90,7 +90,7 @@ class Parts:
             self.overlap = min(tried, key=lambda one: sum((ratio - 1) ** 2 for ratio in self._ratios(several, one)))
         self.misfit = max(abs(math.log(ratio)) for ratio in self._ratios(steps, self.overlap))
 
-    def _ratios(self, steps: Sequence[Step], overlap: float) -> list[float]:
+    def _ratios(self, steps: Steps, overlap: float) -> list[float]:
         """Predicted over measured steps."""
         return [self._at(devices, batch, overlap).seconds / seconds for devices, batch, seconds in steps]
 
@@ -117,10 +117,7 @@ class Parts:
 
 
 def gradients_of(results: Sequence[Row]) -> GradientTraffic:
-    """What a step's all-reduce moves: as logged, else of the reference model, which no demo has.
-
-    Raises ValueError where neither is known.
-    """
+    """What a step's all-reduce moves: as logged, else of the reference model, not of a demo. Raises ValueError for neither."""
     logged: GradientTraffic | None = next((row.gradients for row in results if row.gradients is not None), None)
     if logged is not None:
         return logged

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -67,8 +67,7 @@ class System:
     def all_reduce(self, devices: int, gradients: GradientTraffic) -> Traffic:
         """Time to sum gradients over `devices`, by rings; through the host if there is a parameter server.
 
-        Over several nodes: reduce-scatter in the node, a ring over the nodes for each port,
-        all-gather in the node.
+        Over several nodes: reduce-scatter in the node, a ring over the nodes for each port, all-gather in the node.
         Raises ValueError for more devices than one node holds if nothing connects nodes.
         """
         if devices < 2:
@@ -83,9 +82,7 @@ class System:
         if nodes == 1:
             return Traffic(inside, 0.0, latency, tensors)
         if self.between is None:
-            raise ValueError(
-                f"{self.name}: {devices} devices, and it has one node of {self.devices_per_node}; give `between`"
-            )
+            raise ValueError(f"{self.name}: {devices} devices on one node of {self.devices_per_node}; give `between`")
         between, more = self.between.ring(nodes, size, buckets)
         return Traffic(inside, between, latency + more, tensors)
 
@@ -138,9 +135,7 @@ def _link(name: str, entry: object) -> Link:
     return Link(bandwidth * _GB, latency * 1e-6, int(ports))
 
 
-def _numbers(
-    name: str, entry: object, known: Mapping[str, tuple[float | None, float]], others: tuple[str, ...]
-) -> list[float]:
+def _numbers(name: str, entry: object, known: Mapping[str, Any], others: tuple[str, ...]) -> list[float]:
     """The numbers of an entry; `known`: to the default (None: must be given) and the least. Raises ValueError."""
     unknown = [key for key in entry if key not in {*known, *others}] if isinstance(entry, dict) else [entry]
     if not isinstance(entry, dict) or unknown:

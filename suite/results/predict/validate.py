@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, eq
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from suite.results.predict.law import LAW, LEVEL, LINEAR, POWER, Fit, Grid
-from suite.results.predict.observations import CONSTANTS_UP_TO, WORKLOADS, Family, of_workload, published_families
+from suite.results.predict import law
 from suite.results.views.section import frame_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NEAR, FAR = 4, 8
-"""Below NEAR times the devices of the smallest row a prediction is counted as near, from FAR times on as far."""
-LAWS: Mapping[str, Grid] = {"the law": LAW, "power of devices": POWER, "perfect scaling": LINEAR}
+LAWS: Mapping[str, law.Grid] = {"the law": law.LAW, "power of devices": law.POWER, "perfect scaling": law.LINEAR}
 """Rules that are held against the same rows, the law first."""
 OTHERS, SMALLEST, NEW = "others", "smallest", "new machine"
 """What a row is predicted from: the other rows of its family; its smallest row, with constants that never saw the family; the
@@ -29,17 +27,13 @@ same, with constants that saw no family of this accelerator and none of this sub
 PROTOCOLS: Mapping[str, tuple[str, float, float]] = {
     "one row left out": (OTHERS, 0, np.inf),
     "smallest row": (SMALLEST, 0, np.inf),
-    f"smallest row, below {NEAR} ×": (SMALLEST, 0, NEAR),
-    f"smallest row, {FAR} × or more": (SMALLEST, FAR, np.inf),
+    "smallest row, below 4 ×": (SMALLEST, 0, 4),
+    "smallest row, 8 × or more": (SMALLEST, 8, np.inf),
     "new machine": (NEW, 0, np.inf),
-    f"new machine, {FAR} × or more": (NEW, FAR, np.inf),
+    "new machine, 8 × or more": (NEW, 8, np.inf),
 }
 """Name to (what a row is predicted from, least and most times the devices of its family's smallest row)."""
-_MOST = {
-    "one row left out": (0.045, 0.18),
-    "smallest row": (0.06, 0.22),
-    f"smallest row, {FAR} × or more": (0.09, np.nan),
-}
+_MOST = {"one row left out": (0.045, 0.18), "smallest row": (0.06, 0.22), "smallest row, 8 × or more": (0.09, np.nan)}
 """Limits of the law's median error and 90th percentile."""
 
 
@@ -47,7 +41,7 @@ _MOST = {
 class Validation:
     """All figures of the validation; tables of `held_out`."""
 
-    families: Sequence[Family]
+    families: Sequence[law.Family]
     left_out: Mapping[str, int]
     held: pd.DataFrame
     later: pd.DataFrame  # rows of rounds after CONSTANTS_UP_TO; b_half and p fitted to rounds up to it
@@ -73,13 +67,13 @@ class Validation:
     @property
     def factor(self) -> float:
         """Width of the interval, in spreads, that holds LEVEL of the rows predicted from others or the smallest."""
-        return float(_calibrating(self.held)["width"].quantile(LEVEL))
+        return float(_calibrating(self.held)["width"].quantile(law.LEVEL))
 
     def coverage(self, protocol: str) -> float:
         """Share of rows inside an interval whose width is what held LEVEL of the rows of all other families."""
         rows, known = under(self.held, protocol), _calibrating(self.held)
         inside = [
-            own["width"] <= known.loc[known["family"] != family, "width"].quantile(LEVEL)
+            own["width"] <= known.loc[known["family"] != family, "width"].quantile(law.LEVEL)
             for family, own in rows.groupby("family")
         ]
         return float(np.concatenate(inside).mean())
@@ -115,30 +109,26 @@ def errors(rows: pd.DataFrame) -> dict[str, Any]:
 
 def validate() -> Validation:
     """Predict each published row without its time and compare. Takes about a second of one core."""
-    families, left_out = published_families()
-    later = [family for family in families if family[0].round not in CONSTANTS_UP_TO]
+    families, left_out = law.published_families()
+    later = [family for family in families if family[0].round not in law.CONSTANTS_UP_TO]
     earlier = [family for family in families if family not in later]
     return Validation(families, left_out, held_out(families, families), held_out(later, earlier))
 
 
-def held_out(families: Iterable[Family], fitted: Iterable[Family], laws: Mapping[str, Grid] = LAWS) -> pd.DataFrame:
+def held_out(families: Iterable[law.Family], fitted: Iterable[law.Family]) -> pd.DataFrame:
     """A row for each rule, row of `families` and what it is predicted from; the shared constants come from `fitted`."""
     return frame_of(
         {"rule": rule, **values}
-        for rule, grid in laws.items()
-        for workload in WORKLOADS
-        for values in _held_out(of_workload(families, workload), of_workload(fitted, workload), grid)
+        for rule, grid in LAWS.items()
+        for workload in law.WORKLOADS
+        for values in _held_out(law.of_workload(families, workload), law.Fit(law.of_workload(fitted, workload), grid))
     )
 
 
-def _held_out(families: Sequence[Family], fitted: Sequence[Family], grid: Grid) -> Iterator[dict[str, Any]]:
-    fit = Fit(fitted, grid)
+def _held_out(families: Iterable[law.Family], fit: law.Fit) -> Iterator[dict[str, Any]]:
     for family in families:
-        first = family[0]
-        alike = (first.accelerator, first.submitter)
-        akin = [
-            one for one in fitted if one == family or one[0].accelerator == alike[0] or one[0].submitter == alike[1]
-        ]
+        first, whose = family[0], attrgetter("accelerator", "submitter")
+        akin = [one for one in fit.families if one == family or any(map(eq, whose(one[0]), whose(first)))]
         for row in family:
             others = [other for other in family if other is not row]
             ways = [(OTHERS, others, [family]), (SMALLEST, [first], [family]), (NEW, [first], akin)]

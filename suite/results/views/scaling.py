@@ -2,7 +2,6 @@
 
 Two ways, never mixed: the law fitted to published rows (suite.results.predict.law) carries on from the measured times per
 epoch; or, given a system or a measured link, the parts of a step (suite.results.predict.step) from rates on one device.
-
 Within a forecast one constant, the samples of an epoch, ties rates to times: samples_per_second × seconds_per_epoch.
 """
 
@@ -11,22 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import rows
 from suite.results.identity import Row
+from suite.results.predict import law
 from suite.results.predict.epochs import RCP, epochs_at
-from suite.results.predict.law import LEVEL, Fit
-from suite.results.predict.observations import (
-    CONSTANTS_UP_TO,
-    WORKLOADS,
-    Observation,
-    observation,
-    of_workload,
-    outside_of_the_law,
-    published_families,
-    samples_per_batch_unit,
-)
 from suite.results.predict.step import Parts, gradients_of
 from suite.results.predict.systems import MeasuredLink, System, link_of, with_link
 from suite.results.predict.validate import LAWS, PROTOCOLS, Validation, errors, under
@@ -51,8 +40,7 @@ _SHOWN = (
     *("cost", "scaling_efficiency", "binds"),
 )
 """Columns of a terminal's table; rates and times to target have the bounds of the time per epoch, which stand there alone."""
-_BOUNDED = ("samples_per_second", "training_samples_per_second", "seconds")
-_COLUMNS = (*_SHOWN, *(f"{name}{end}" for name in _BOUNDED for end in _BOUNDS[1:]))
+_COLUMNS = (*_SHOWN, *(f"{name}{end}" for name in ("seconds", *_SHOWN[6:8]) for end in _BOUNDS[1:]))
 _DOUBTFUL = 0.25
 """Misfit of measured steps (log of a factor) above which a note says so; our threshold."""
 
@@ -83,13 +71,8 @@ class Wanted:
                 yield devices, batch
 
 
-class _Predicted(NamedTuple):
-    """What a law, or parts of a step, say."""
-
-    name: str  # of the figure
-    rows: Sequence[tuple[int, float, Sequence[float], str]]  # devices, global batch, (figure, low, high), what binds
-    how: str
-    notes: Sequence[str]
+_Predicted = tuple[str, Sequence[tuple[int, float, Sequence[float], str]], str, list[str]]
+"""Column of a figure; devices, global batch, (figure, low, high) and what binds of each count; how it was made; notes."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +92,11 @@ def view(made: Sequence[Forecast]) -> View:
     sections, data = [], list[dict[str, Any]]()
     for place, one in enumerate(made):
         table, first = without_empty(one.table[list(_SHOWN)], _SHOWN[:3]), one.results[0]
-        how = "By the same law, with bounds as above." if place and one.how == made[place - 1].how else one.how
+        how = (
+            "Predicted in the same way, with bounds of the same kind."
+            if place and one.how == made[place - 1].how
+            else one.how
+        )
         sections.append(Section(one.title, (how,), table, below=(*_answers(one.table), *one.notes), keys=2))
         about = {"forecast": one.title, "workload": first.workload, "profile": first.profile, "how": one.how}
         units = {name: getattr(first, name) or "samples" for name in ("batch_unit", "sample_unit")}
@@ -179,13 +166,13 @@ def forecast(results: Sequence[Row], wanted: Wanted, title: str = "") -> Forecas
     by_parts = wanted.system is not None or (link is not None and (reason or len(one_device) > 1))
     if reason and not by_parts:
         raise ValueError(reason)
-    found = _by_step(results, wanted, link) if by_parts else _by_law(results, wanted)
-    table = _table(results, found, None if wanted.prices is None else wanted.prices.price(results[0]))
+    name, predicted, how, said = _by_step(results, wanted, link) if by_parts else _by_law(results, wanted)
+    table = _table(results, name, predicted, None if wanted.prices is None else wanted.prices.price(results[0]))
     first, *rest = _notes(results, table[table["kind"] == PREDICTION])
-    return Forecast(title or titles([results])[0], found.how, table, (first, *found.notes, *rest), tuple(results))
+    return Forecast(title or titles([results])[0], how, table, (first, *said, *rest), tuple(results))
 
 
-def _table(results: Sequence[Row], found: _Predicted, price: float | None) -> pd.DataFrame:
+def _table(results: Sequence[Row], name: str, predicted: Sequence[Any], price: float | None) -> pd.DataFrame:
     """The fastest result of each device count and batch, the predicted rows, and what follows from their times and rates.
 
     Predicted from a rate of training alone, an epoch takes as many samples at this rate as that of the result on most devices
@@ -195,13 +182,13 @@ def _table(results: Sequence[Row], found: _Predicted, price: float | None) -> pd
 
     told, same = [], ("devices", "batch_size_global", "seconds_per_epoch", "epochs")
     for row in results:
-        about = {name: getattr(row, name) or None for name in same} | {"kind": MEASURED, "binds": ""}
+        about = {one: getattr(row, one) or None for one in same} | {"kind": MEASURED, "binds": ""}
         about |= {"training_samples_per_second": row.samples_per_second or None}
         told.append(about | {"epochs_source": MEASURED if row.epochs else ""})
-    for devices, batch, figures, binds in found.rows:
+    for devices, batch, figures, binds in predicted:
         about = {"devices": devices, "batch_size_global": batch, "kind": PREDICTION, "binds": binds}
         about |= dict(zip(("epochs", "epochs_source"), epochs_at(batch, results), strict=True))
-        told.append(about | {f"{found.name}{end}": value for end, value in zip(_BOUNDS, figures, strict=True)})
+        told.append(about | {f"{name}{end}": value for end, value in zip(_BOUNDS, figures, strict=True)})
     table = pd.DataFrame(told, columns=list(_COLUMNS))
     table = table.astype(dict.fromkeys(set(_COLUMNS) - {"devices", "kind", "epochs_source", "binds"}, "float64"))
     samples, rates_alone = samples_of_epoch(results) or math.nan, not any(row.seconds_per_epoch for row in results)
@@ -266,11 +253,11 @@ def _notes(results: Sequence[Row], predicted: pd.DataFrame) -> Iterator[str]:
 def why_not_by_law(results: Sequence[Row]) -> str:
     """Why the law of published rows says nothing about these results; empty if it does."""
     first, way_out = results[0], "give --system NAME or FILE"
-    if first.workload not in WORKLOADS:
+    if first.workload not in law.WORKLOADS:
         return f"no published rows on several device counts to learn from; {way_out}"
     if first.profile not in ("reference", "") or "cpu" in first.labels:
         return f"the published rows are of reference runs on GPUs; {way_out}"
-    if outside := outside_of_the_law(first):
+    if outside := law.outside_of_the_law(first):
         return f"{outside}, and the law is of published rows of the closed division on NVIDIA's GPUs; {way_out}"
     if not _observed(results):
         reached = any(row.to_target for row in results)
@@ -279,9 +266,9 @@ def why_not_by_law(results: Sequence[Row]) -> str:
     return ""
 
 
-def _observed(results: Sequence[Row]) -> list[tuple[Row, Observation]]:
+def _observed(results: Sequence[Row]) -> list[tuple[Row, law.Observation]]:
     """What the law can carry on from; where a device has less than a sample (Mask R-CNN on 48 nodes) a part does not train."""
-    pairs = [(row, observation(row)) for row in results if (row.batch_size_global or 0) >= (row.devices or 0)]
+    pairs = [(row, law.observation(row)) for row in results if (row.batch_size_global or 0) >= (row.devices or 0)]
     return [(row, seen) for row, seen in pairs if seen is not None]
 
 
@@ -289,23 +276,23 @@ def _by_law(results: Sequence[Row], wanted: Wanted) -> _Predicted:
     pairs = _observed(results)
     seen, (widest, widest_seen) = [one for _, one in pairs], pairs[-1]
     scale = widest_seen.batch_per_device * widest_seen.devices / widest.batch_size_global  # tokens to sentences
-    published = of_workload(published_families()[0], widest.workload)
-    fit = Fit(published)
+    published = law.of_workload(law.published_families()[0], widest.workload)
+    fit = law.Fit(published)
     b_half, exponent = fit.constants
     times = {(one.devices, one.seconds_per_epoch) for one in seen}  # a published row asked for by name counts once
     own = [family for family in published if times & {(one.devices, one.seconds_per_epoch) for one in family}]
     predicted, notes = [], []
     for devices, batch in wanted.batches([row for row, _ in pairs]):
-        target = Observation(widest.workload, devices, batch * scale / devices, 1.0)
+        target = law.Observation(widest.workload, devices, batch * scale / devices, 1.0)
         per_epoch = fit.predict(seen, target, own).seconds_per_epoch(devices)
         fixed, waiting = b_half / target.batch_per_device, devices**exponent - 1
         binds = max((1.0, "samples"), (fixed, "fixed cost"), (waiting, "waiting for others"))[1]
         predicted.append((devices, batch, per_epoch, binds))
         if target.batch_per_device < min(one.batch_per_device for one in seen) / 8:
             notes.append(f"On {devices_text(devices)} each has less than an eighth of any measured batch.")
-    bounds = f"{percent_text(LEVEL)} interval of the time per epoch, calibrated on published rows held out"
+    bounds = f"{percent_text(law.LEVEL)} interval of the time per epoch, calibrated on published rows held out"
     how = f"By the {METHOD}. Bounds: {bounds}; epochs vary from run to run besides."
-    return _Predicted("seconds_per_epoch", predicted, how, notes)
+    return "seconds_per_epoch", predicted, how, notes
 
 
 def prediction_note(family_rows: Sequence[Row], devices: int) -> str:
@@ -316,7 +303,7 @@ def prediction_note(family_rows: Sequence[Row], devices: int) -> str:
     row = next((row for row in rows(forecast(known, Wanted((devices,))).table) if row.kind == PREDICTION), None)
     if row is None:
         return ""
-    time = f"{_range_text(row, 'seconds_per_epoch')} per epoch ({percent_text(LEVEL)} interval)"
+    time = f"{_range_text(row, 'seconds_per_epoch')} per epoch ({percent_text(law.LEVEL)} interval)"
     note = f"Predicted, not measured: {devices_text(devices)}, batch {row.batch_size_global:,.10g}: {time}"
     if row.seconds is None:
         return f"{note}; epochs to target at this batch are not known (suite scaling)."
@@ -328,9 +315,10 @@ def _by_step(results: Sequence[Row], wanted: Wanted, link: MeasuredLink | None) 
     """On a described system, a measured link, or the one with the other in it."""
     system = wanted.system if link is None else with_link(wanted.system, link)
     assert system is not None
-    each, steps = samples_per_batch_unit(results[0]) or 1.0, []
-    for row in (row for row in results if row.samples_per_second):
-        samples = row.batch_size_global * (samples_per_batch_unit(row) or 1.0)
+    each, timed = law.samples_per_batch_unit(results[0]) or 1.0, [row for row in results if row.samples_per_second]
+    steps = []
+    for row in timed:
+        samples = row.batch_size_global * (law.samples_per_batch_unit(row) or 1.0)
         steps.append((row.devices, row.batch_size_global / row.devices, samples / row.samples_per_second))
     parts = Parts(steps, wanted.gradients or gradients_of(results), system, link is not None and link.on_cpu)
     predicted = []
@@ -339,23 +327,19 @@ def _by_step(results: Sequence[Row], wanted: Wanted, link: MeasuredLink | None) 
         predicted.append((devices, batch, [batch * each / seconds for seconds in (middle, high, low)], binds))
     unit = "token" if results[0].batch_unit.startswith("token") else "sample"
     how = f"By the parts of a step on {clean(system.name, 80)} ({clean(system.title, 200)}): {parts.text(unit)}"
-    notes = list(_step_notes(parts, link, results, max((row[0] for row in predicted), default=0)))
-    return _Predicted("training_samples_per_second", predicted, how, notes)
-
-
-def _step_notes(parts: Parts, link: MeasuredLink | None, results: Sequence[Row], largest: int) -> Iterator[str]:
-    if parts.cost.t0 == 0.0:
-        yield "Larger batches take longer for each sample, which t0 + c·b cannot say: t0 is taken as 0."
-    if parts.cost.c == 0.0:
-        yield "Larger batches take no longer: c is taken as 0."
-    if any(row.seconds_per_epoch and row.samples_per_second for row in results):
-        yield "Evaluation is assumed to speed up as training does."
-    if link is not None and link.fit.largest_deviation > _DOUBTFUL:
-        yield f"Of the all-reduces measured one is {percent_text(link.fit.largest_deviation)} off their line."
-    if link is not None and largest > max(link.devices):
-        yield f"All-reduces were measured on up to {max(link.devices)} devices; for more the same link is assumed."
-    if parts.misfit > _DOUBTFUL:
-        yield "These parts are far from measured steps: another system, a busy machine, or costs that they do not have."
+    off, most = (link.fit.largest_deviation, max(link.devices)) if link is not None else (0.0, math.inf)
+    beyond = any(devices > most for devices, *_ in predicted)
+    notes = {
+        "Larger batches take longer for each sample, which t0 + c·b cannot say: t0 is taken as 0.": parts.cost.t0
+        == 0.0,
+        "Larger batches take no longer: c is taken as 0.": parts.cost.c == 0.0,
+        "Evaluation is assumed to speed up as training does.": any(row.seconds_per_epoch for row in timed),
+        f"Of the all-reduces measured one is {percent_text(off)} off their line.": off > _DOUBTFUL,
+        f"All-reduces were measured on up to {most} devices; for more the same link is assumed.": beyond,
+    }
+    far = "These parts are far from measured steps: another system, a busy machine, or costs that they do not have."
+    notes[far] = parts.misfit > _DOUBTFUL
+    return "training_samples_per_second", predicted, how, [note for note, holds in notes.items() if holds]
 
 
 def validation(found: Validation) -> View:
@@ -370,11 +354,11 @@ def validation(found: Validation) -> View:
         "to so many times as many, with constants that never saw the family. New machine: these constants saw no family of "
         "the accelerator or the submitter either."
     )
-    fits = {name: Fit(of_workload(found.families, name)).constants for name in WORKLOADS}
+    fits = {name: law.Fit(law.of_workload(found.families, name)).constants for name in law.WORKLOADS}
     constants = "; ".join(f"{name} {half:.3g} samples and {power:g}" for name, (half, power) in fits.items())
     worst = under(found.held, next(iter(PROTOCOLS))).rename(columns={"error": "signed_error"})
     worst = worst.loc[worst["signed_error"].abs().nlargest(12).index]
-    factor = f"{found.factor:.2f} spreads hold {percent_text(LEVEL)} of all rows held out."
+    factor = f"{found.factor:.2f} spreads hold {percent_text(law.LEVEL)} of all rows held out."
     by_round = (
         {"round": which, "workload": workload, "predicted": name, **errors(chosen)}
         for (which, workload), held in found.later.groupby(["round", "workload"])
@@ -382,17 +366,12 @@ def validation(found: Validation) -> View:
         if len(chosen := under(held, name))
     )
     columns = ["run", "workload", "devices", "batch_per_device", "signed_error"]
+    most_likely, later = f"Most likely b_half and p: {constants}.", law.CONSTANTS_UP_TO[-1]
+    heading = f"Rounds after {later}, with b_half and p of the rounds up to it"
     parts = (
-        Section(
-            "", (intro, protocols), _errors(found.held), below=(f"Most likely b_half and p: {constants}.",), keys=2
-        ),
+        Section("", (intro, protocols), _errors(found.held), below=(most_likely,), keys=2),
         Section("Bars", (), found.bars),
-        Section(
-            f"Rounds after {CONSTANTS_UP_TO[-1]}, with b_half and p of the rounds up to it",
-            (),
-            _errors(found.later),
-            keys=2,
-        ),
+        Section(heading, (), _errors(found.later), keys=2),
         Section("The same rounds one by one, by the law", (), frame_of(by_round), keys=3),
         Section("The 12 rows furthest off, one row left out", (), worst[columns], below=(factor,)),
     )

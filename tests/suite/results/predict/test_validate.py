@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from suite.results.identity import key
-from suite.results.predict.law import INTERVAL_FACTOR, LEVEL
-from suite.results.predict.observations import (
+from suite.results.predict.law import (
+    INTERVAL_FACTOR,
+    LEVEL,
     WORKLOADS,
     of_workload,
     outside_of_the_law,
