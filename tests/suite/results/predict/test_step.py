@@ -68,20 +68,6 @@ def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
         assert host.all_reduce(2, GradientTraffic(size, tensors)).seconds == pytest.approx(lost[name], rel=0.02)
 
 
-@pytest.mark.parametrize(
-    ("gain", "over_pcie", "over_nvlink"),
-    [(1.15, 0.14, 0.012), (1.30, 0.25, 0.025), (1.5, 0.36, 0.042), (2.54, 0.66, 0.128)],
-)
-def test_shares_of_communication_behind_the_gains_of_nvlink(gain, over_pcie, over_nvlink):
-    """'DGX-1 with NVLink': what a gain says about a step, with 10 and 130 GB/s and nothing hidden."""
-    exposed = (gain - 1) / (13 - gain)  # over NVLink, for a second of computing: (1 + 13·x) / (1 + x) = gain
-    gradients = GradientTraffic(exposed * 130 * GB / (2 * 7 / 8))
-    fast, slow = (step_time(cost_of(1.0, 0.0), 1, 8, gradients, ring(rate), overlap=0.0) for rate in (130, 10))
-    assert slow.seconds / fast.seconds == pytest.approx(gain)
-    assert slow.exposed / slow.seconds == pytest.approx(over_pcie, abs=0.006)
-    assert fast.exposed / fast.seconds == pytest.approx(over_nvlink, abs=0.0006)
-
-
 INCEPTION_V3 = 23_834_568 * 4
 """Bytes of fp32 gradients; torchvision's count of parameters without the auxiliary classifier."""
 

@@ -378,15 +378,19 @@ def test_mistakes_are_one_line(batch_study, arguments, message):
 
 
 def test_the_validation_is_printed(tmp_path):
-    done = suite_here(tmp_path, "scaling", "--validate")
-    assert done.returncode == 0
-    for text in (
-        "below 4 ×",
-        "8 × or more",
-        "new machine",
-        "perfect scaling",
-        "v4.0",
-        "v0.5/NVIDIA/dgx1_ngc18.11_mxnet",
-    ):
-        assert text in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 120
+    done = suite_here(tmp_path, "scaling", "--validate", "--format", "csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {"rule", "predicted_from", "error"} <= set(done.stdout.partition("\n")[0].split(","))
+
+
+@pytest.mark.parametrize(("factor", "note"), [(3.0, ""), (4.5, "t0 is taken as 0"), (0.9, "c is taken as 0")])
+def test_steps_that_no_line_with_costs_fits_say_so(batch_study, factor, note):
+    """Four times the batch takes `factor` times as long."""
+    one, other, _ = sorted(read(batch_study / "logs"), key=lambda row: row.batch_size_global)
+    assert other.batch_size_global == 4 * one.batch_size_global
+    slower = changed(other, samples_per_second=4 * one.samples_per_second / factor)
+    made = forecast([one, slower], Wanted((4,), system=PCIE, gradients=LINK))
+    assert [text for text in made.notes if "is taken as 0" in text] == [
+        text for text in made.notes if note and note in text
+    ]
+    assert any(note in text for text in made.notes)
