@@ -13,18 +13,9 @@ from hypothesis import strategies as st
 from suite.results.render.document import document, markdown
 from suite.results.scores import permutation_test, published_results
 from suite.results.targets import same_targets
-from suite.results.views.compare import (
-    EPOCH_TIME,
-    EPOCHS,
-    THROUGHPUT,
-    TIME,
-    comparable,
-    compare,
-    logs_side,
-    published_side,
-)
+from suite.results.views.compare import EPOCH_TIME, EPOCHS, TIME, comparable, compare, logs_side, published_side
 from tests.helpers import PROJECT, examples, suite_here
-from tests.suite.results.fake_logs import demo_log, line, write, write_run
+from tests.suite.results.fake_logs import write_run
 
 LOGS = Path(__file__).resolve().parents[5] / "shared" / "published" / "logs"
 needs_logs = pytest.mark.skipif(not LOGS.is_dir(), reason=f"no published logs at {LOGS}")
@@ -58,8 +49,8 @@ def ratios(view):
     return {line.quantity: line for line in found.itertuples()}
 
 
-def verdicts(view, kind="refused"):
-    return list(view.data.loc[view.data["kind"] == kind, "verdict"])
+def verdicts(view):
+    return list(view.data.loc[view.data["kind"] == "refused", "verdict"])
 
 
 def differing(view):
@@ -94,15 +85,6 @@ def test_other_target_is_refused_for_time_but_not_for_time_per_epoch():
     assert verdicts(view) == ["trained to another target: top1 0.749 against top1 0.759"] * 2
     (theirs,) = (row for row in published_side("v0.6/NVIDIA/dgx1").results if row.workload == "resnet50")
     assert ratios(view)[EPOCH_TIME].ratio == pytest.approx(theirs.seconds / theirs.epochs / (8073.52413 / 63), rel=1e-6)
-
-
-@needs_logs
-def test_bleu_in_fractions_and_in_points_is_one_target():
-    data = against(LOGS / "v0.7" / "dgxa100_ngc20.06_pytorch", "v0.7/NVIDIA/dgxa100_ngc20.06_pytorch").data
-    assert set(data.loc[data["quantity"].eq(TIME) & data["kind"].eq("ratio"), "workload"]) == {
-        *("gnmt", "ssd", "maskrcnn", "transformer")
-    }
-    assert not data["differences"].str.contains("target", na=False).any()
 
 
 def test_a_target_is_equal_as_float32_and_no_further():
@@ -197,14 +179,13 @@ def test_what_runs_do_not_show_is_not_claimed(tmp_path, ours, theirs, words):
     assert page(view).count("too few to judge") == words.count("too few to judge")  # once, and of no quantity again
 
 
-def test_copies_count_once(tmp_path):
-    for side in "ab":
-        folder = write_run(tmp_path / side, "job")
-        for index in range(1, 5):
-            shutil.copytree(folder, folder.with_name(f"run_{index}"))
-    view = two(tmp_path / "a", tmp_path / "b")
-    assert (ratios(view)[TIME].runs_ours, ratios(view)[TIME].runs_theirs) == (1, 1)
-    assert "4 of 5 runs are copies of others" in page(view)
+def test_of_several_candidates_the_usual_one_has_words_too(tmp_path):
+    for job, rate, batch in (("x", 0.002, 4096), ("y", 0.002, 512), ("z", 0.004, 4096)):
+        runs(tmp_path / "b", [10.0], job=job, rate=rate, batch_size_global=batch)
+    text = page(two(runs(tmp_path / "a", [10.0], rate=0.003), tmp_path / "b"))
+    assert (
+        "B has 3 results on 1 device: one with the usual settings; global batch 512; learning rate 0.004. None" in text
+    )
 
 
 def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
@@ -243,24 +224,8 @@ def test_throughput_of_two_fixed_length_sets(tmp_path):
     fixed = {"stop": "epochs:3", "qualities": (None, None, None), "status": "aborted"}
     one = runs(tmp_path / "a", [12.0] * 3, samples=200, **fixed)
     view = two(one, runs(tmp_path / "b", [12.0] * 3, samples=100, **fixed))
-    assert {name: found.ratio for name, found in ratios(view).items()} == {THROUGHPUT: 2.0}
+    assert {name: found.ratio for name, found in ratios(view).items()} == {"throughput": 2.0}
     assert set(verdicts(view)) == {"both are runs of fixed length: there is a throughput only"}
-
-
-def foreign(place, *more, benchmark="ncf"):
-    lines = [text for text in demo_log() if '"suite_run"' not in text and '"submission_benchmark"' not in text]
-    write(place / "job" / "result_0.txt", [line(-6, "submission_benchmark", benchmark), *more, *lines])
-    description = {"number_of_nodes": "2", "accelerators_per_node": "4", "framework": "PyTorch NGC"}
-    (place / "system.json").write_text(json.dumps(description))
-    return place
-
-
-def test_retinanet_is_never_held_against_ssd(tmp_path):
-    """From v2.0 on logs under the name `ssd` are RetinaNet's."""
-    one = foreign(tmp_path / "a", benchmark="ssd")  # of Adam, as no SSD is
-    view = two(one, foreign(tmp_path / "b", line(-6, "model_bn_span", 1), benchmark="ssd"))
-    assert not comparable(view)
-    assert verdicts(view) == ["B has no result of retinanet; there are: ssd"]
 
 
 values = st.lists(st.integers(-1000, 1000).map(lambda value: value / 10), min_size=2, max_size=5)
@@ -308,7 +273,10 @@ def test_the_whole_page(tmp_path):
 
 def test_two_folders_are_compared(tmp_path):
     one, other = runs(tmp_path / "a", [12.0]), runs(tmp_path / "b", [6.0])
+    shutil.copytree(other / "job", other / "copy")  # counts once
     done = suite(one, other)
+    assert "1 of 2 runs are copies of others" in done.stdout
+    assert "one run a side is too few to judge" in done.stdout
     assert (done.returncode, done.stderr) == (0, "")
     assert "## ncf on 1 device (demo): A (pytorch on laptop) against B (pytorch on laptop)" in done.stdout
     assert done.stdout == suite(one, "--to-logs", other).stdout == suite(one, "--to", other).stdout
