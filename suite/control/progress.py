@@ -71,7 +71,7 @@ class Progress:
         self._print(f"{'  '.join(parts)}  {now - self._begin:.0f} s since launch")
 
     def _print(self, line: str) -> None:
-        self.console.print(escape(line), highlight=False)
+        self.console.print(escape(line), highlight=False, soft_wrap=True)
         self._last_line, self._last_samples = time.monotonic(), self._samples
 
     def _new_blocks(self) -> None:
