@@ -10,7 +10,6 @@ from typing import Any
 
 from suite.common import registry
 from suite.environments import locks
-from suite.results.columns import OURS
 from suite.results.identity import Row, label
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
@@ -18,56 +17,50 @@ from suite.results.text import clean
 from workloads.api import Json, LoggedSettings, option_keys
 
 BACKBONE = "backbone.weights"
+_OF_SETTINGS = ("hyperparameter_sources", "hyperparameters", "options")
 
 
-def recorded_machine(record: RunRecord) -> Mapping[str, Json]:
+def recorded_machine(record: RunRecord) -> dict[str, Any]:
     """What was recorded beside a log (`versions`, `environment`, …); missing parts are empty objects."""
     run = json_object(record.path.parent / "run.json")
+    settings = _object(run, "settings")
     return {
-        "versions": _object(run.get("versions")),
-        "git": _object(run.get("git")),
-        "environment": clean(str(_object(run.get("environment")).get("name") or ""), 80),
-        "hyperparameter_sources": _object(_object(run.get("settings")).get("hyperparameter_sources")),
-        "hyperparameters": _object(_object(run.get("settings")).get("hyperparameters")),
-        "options": _object(_object(run.get("settings")).get("options")),
-        "oversubscribe": _object(run.get("settings")).get("oversubscribe") is True,
+        **{name: _object(run, name) for name in ("versions", "git")},
+        **{name: _object(settings, name) for name in _OF_SETTINGS},
+        "environment": clean(str(_object(run, "environment").get("name") or ""), 80),
+        "oversubscribe": settings.get("oversubscribe") is True,
     }
 
 
-def _object(value: Json) -> Mapping[str, Json]:
+def _object(given: Mapping[str, Json], name: str) -> Mapping[str, Json]:
+    value = given.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def typed_words(settings: RunSettings, recorded: Mapping[str, Json]) -> dict[str, str]:
+def typed_words(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str, str]:
     """Key to `key=value` of everything known that a command for all runs of a result sets, defaults or not; none is quoted.
 
     `recorded`: what `recorded_machine` read beside the log.
     """
-    words: dict[str, Json] = {
-        item.metadata["typed"]: value
-        for item in fields(LoggedSettings)
-        if item.metadata["typed"] and (value := getattr(settings, item.name)) != item.default
-    }
-    words["runs"] = "official"
+    words: dict[str, Any] = {item.metadata["typed"]: getattr(settings, item.name) for item in fields(LoggedSettings)}
+    defaults = {item.metadata["typed"]: item.default for item in fields(LoggedSettings)}
+    words = {key: value for key, value in words.items() if key and value != defaults[key]} | {"runs": "official"}
     if settings.device == "cpu":
         words["cpu.cores_per_device"] = settings.cores_per_device
-    if recorded["oversubscribe"]:
-        words["oversubscribe"] = True
-    if recorded["environment"] in locks.framework_locks():
-        words["environment"] = recorded["environment"]
-    one = len(settings.targets) == 1
-    words |= {
-        f"workload.target{'' if one else f'.{clean(name, 60)}'}": value for name, value in settings.targets.items()
-    }
-    sources, values = recorded["hyperparameter_sources"], recorded["hyperparameters"]
-    if isinstance(sources, dict) and isinstance(values, dict):
-        own = [name for name, source in sources.items() if source == "user" and name in values]
-        words |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in own}
-    options = recorded["options"]
-    if isinstance(options, dict):
-        keys = _option_keys(settings.workload) | {"backbone_weights": BACKBONE}
-        words = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | words
-    return {name: clean(f"{name}={_typed(value)}", 1100) for name, value in words.items() if _typed(value)}
+    words["oversubscribe"] = recorded["oversubscribe"] or None
+    words["environment"] = recorded["environment"] if recorded["environment"] in locks.framework_locks() else None
+    words |= _targets(settings.targets)
+    sources, values, options = (recorded[name] for name in _OF_SETTINGS)
+    own = [name for name, source in sources.items() if source == "user" and name in values]
+    words |= {f"workload.{clean(name, 60)}": clean(str(values[name]), 60) for name in own}
+    keys = _option_keys(settings.workload) | {"backbone_weights": BACKBONE}
+    words = {keys.get(name, f"workload.{clean(name, 60)}"): value for name, value in options.items()} | words
+    return {key: clean(f"{key}={_typed(value)}", 1100) for key, value in words.items() if _typed(value)}
+
+
+def _targets(targets: Mapping[str, float]) -> dict[str, float]:
+    one = len(targets) == 1
+    return {"workload.target" if one else f"workload.target.{clean(name, 60)}": at for name, at in targets.items()}
 
 
 def _option_keys(workload: str) -> dict[str, str]:
@@ -81,62 +74,42 @@ def _option_keys(workload: str) -> dict[str, str]:
 def _typed(value: Json) -> str:
     """A value as it is typed after `key=`; empty: none, or nothing that can be typed."""
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return str(value).lower()
     return clean(str(value), 1000) if isinstance(value, (int, float, str)) else ""
 
 
-def run_next(row: Row) -> tuple[str, tuple[str, ...]]:
-    """What gives a result on one number of devices a second one: a sentence, and the command below it."""
-    if row.round != OURS:
-        return "Give results of the same hardware on other counts (suite published list).", ()
-    return "Run next:", (next_command(row, 2 * row.devices),)
-
-
-def next_command(row: Row, gpus: int) -> str:
-    """What repeats a result of ours on so many devices: every key that a plain command would set otherwise, quoted."""
-    record = (row.runs or row.attempts)[0].record
-    words = typed_words(record.settings, recorded_machine(record)) | {
-        "gpus": f"gpus={gpus}",
-        "stop": f"stop={row.stop}",
-    }
+def next_command(row: Row) -> str:
+    """What repeats a result of ours on twice as many devices: every key that a plain command would set otherwise, quoted."""
+    record, gpus = (row.runs or row.attempts)[0].record, f"gpus={2 * row.devices}"
+    words = typed_words(record.settings, recorded_machine(record)) | {"gpus": gpus, "stop": f"stop={row.stop}"}
     plain, own = _plain(row)
-    words |= {key: word for key, word in own.items() if key not in words}
+    words |= {key: f"{key}={value}" for key, value in own.items() if key not in words}
     first = [words.pop(key) for key in ("workload", "framework", "profile", "gpus") if key in words]
-    kept = [word for key, word in words.items() if word not in plain and key not in ("runs", "environment")]
-    return f"python run_suite.py {shlex.join([*first, *kept])}"
+    meant = {f"{key}={_typed(value) or value}" for key, value in plain.items()}
+    rest = [word for key, word in words.items() if word not in meant and key not in ("runs", "environment")]
+    return f"python run_suite.py {shlex.join([*first, *rest])}"
 
 
-def _plain(row: Row) -> tuple[set[str], dict[str, str]]:
-    """(the words that a plain command means anyway, key to word of the hyperparameters in the log that are not the set's)."""
-    values: dict[str, Any] = {
-        "batch": "set",
-        "precision": "fp32",
-        "nodes": 1,
-        "cpu.cores_per_device": 1,
-        "stop": "target",
-    }
-    own: dict[str, str] = {}
+def _plain(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(what a plain command means anyway, the hyperparameters in the log that are not the set's), by key as typed."""
+    plain = {"batch": "set", "precision": "fp32", "nodes": 1, "cpu.cores_per_device": 1, "stop": "target"}
     try:
         workload = registry.load_workload(row.workload)
         defaults = workload.defaults(row.profile, row.rules, {})
     except ValueError:  # not installed here
-        return {f"{key}={value}" for key, value in values.items()}, own
+        return plain, {}
     chosen = {name: one.value for name, one in workload.hyperparameter_sets().get(row.hyperparameter_set, {}).items()}
-    target = "workload.target" if len(defaults.targets) == 1 else "workload.target.{}"
     options = {key: getattr(workload.Options(), item.name) for key, item in option_keys(workload.Options).items()}
-    values |= {
-        **options,
-        **{target.format(name): value for name, value in defaults.targets.items()},
-        **{"rules": workload.default_rules, "rules.clock": row.rules, "lr_scaling": chosen.get("lr_scaling", "none")},
-        **{"workload.dataset": defaults.dataset, "workload.hyperparameter_set": defaults.hyperparameter_set},
-    }
+    plain |= options | _targets(defaults.targets) | {"rules": workload.default_rules, "rules.clock": row.rules}
+    plain |= {"workload.dataset": defaults.dataset, "workload.hyperparameter_set": defaults.hyperparameter_set}
+    plain["lr_scaling"] = chosen.get("lr_scaling", "none")
     times = (row.batch_size_global or 0) / (chosen.get("batch_size_global") or math.inf)
-    factor = {"linear": times, "sqrt": math.sqrt(times)}.get(row.lr_scaling, 1.0)
+    scaled = {"learning_rate": {"linear": times, "sqrt": math.sqrt(times)}.get(row.lr_scaling, 1.0)}
     logged = {**{label(name): value for name, value in row.hyperparameters.items()}, "max epochs": row.max_epochs}
+    own = dict[str, Any]()
     for name, meant in chosen.items():
         value, key = logged.get(label(name)), f"workload.{name}"
-        if not isinstance(value, (int, float)) or not isinstance(meant, (int, float)) or key not in options:
-            continue
-        if not math.isclose(value, meant * (factor if name == "learning_rate" else 1), rel_tol=1e-6):
-            own[key] = f"{key}={value}"
-    return {f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in values.items()}, own
+        if isinstance(value, (int, float)) and isinstance(meant, (int, float)) and key in options:
+            usual = math.isclose(value, meant * scaled.get(name, 1.0), rel_tol=1e-6)
+            own |= {} if usual else {key: value}
+    return plain, own

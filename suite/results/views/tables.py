@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from suite.results.columns import OURS
-from suite.results.identity import Row, own_words
+from suite.results.identity import Row, own_words, told_apart
 from suite.results.published import ARTICLE, csv_rows
 from suite.results.repeat import next_command
-from suite.results.scores import Ratio, chains, families, find_published, labels, merged_labels, ratio, title
+from suite.results.scores import chains, families, find_published, labels, merged_labels, ratio, title
 from suite.results.text import devices_text
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 
@@ -28,18 +28,21 @@ _EXPLAINED = (
 SAME_AS_PRINTED = 0.003
 """Relative difference that rounding of the printed figures explains."""
 _MEASURED = ("seconds_per_epoch", "epochs", "seconds", "precision")
+_COUNTS = ("runs_successful", "runs_failed")
 _SHOWN = (
-    *("devices", "differs_in", "batch_size_global", "batch_size_per_device", *_MEASURED),
-    *("runs_successful", "runs_failed", "runs_required", "notes"),
+    *("devices", "differs_in", "batch_size_global", "batch_size_per_device", *_MEASURED, *_COUNTS),
+    *("runs_required", "notes"),
 )
 _FACTORS = (
     *("differs_in", "places", "batch_size_global_from", "batch_size_global_to", "scaling", "speedup", "throughput"),
-    *("efficiency", "scaling_efficiency", "interval_low", "interval_high"),
+    *("efficiency", "scaling_efficiency", "interval_low", "interval_high", "notes"),
 )
 Line = dict[str, Any]
 """A row of the view's data: a result, or a speedup."""
 Printed = Mapping[tuple[str, int, int], float]
 """(workload, devices from, devices to) to a speedup as the article prints it."""
+Words = Mapping[int, str]
+"""`id` of a result to what tells it from the others of its table."""
 
 
 def tables(results: Sequence[Row], with_article: bool = False) -> View:
@@ -54,24 +57,25 @@ def tables(results: Sequence[Row], with_article: bool = False) -> View:
             "no run was trained to a target, and these tables are of times to target; "
             "throughput of runs of fixed length: suite report DIR"
         )
-    groups: dict[str, list[list[Row]]] = {}
-    for family in sorted(families(shown), key=_order):
-        groups.setdefault(title(family), []).append(family)
     printed = printed_speedups() if with_article else {}
-    data, sections, every = list[Line](), list[Section](), list[Line]()
-    single: list[tuple[str, Row]] = []
-    for name, group in groups.items():
-        rows = [_result(name, row, words) for row, words in _results(group)]
+    data, sections, every, single = list[Line](), list[Section](), list[Line](), list[tuple[str, Row]]()
+    named = [(title(family), family) for family in sorted(families(shown), key=_order)]
+    for name, pairs in itertools.groupby(named, key=lambda pair: pair[0]):
+        group = [family for _, family in pairs]
+        words = _words(group)
+        group.sort(key=lambda family: words[id(family[0])])
+        data += (rows := list(_results(name, group, words)))
         sections.append(_workload_section(name, rows))
-        for chain, words in _series(group):
-            every += [
-                _speedup(name, words, ratio(before, after), printed, before is chain[0])
-                for before, after in itertools.combinations(chain, 2)
-            ]
-            single += [(", ".join(filter(None, (name, words))), chain[0])] if len(chain) == 1 else []
-        data += rows
+        for series in (series for family in group for series in chains(family)):
+            every += _speedups(name, words[id(series[0])], series, printed)
+            single += [(_joined(name, words[id(series[0])]), series[0])] if len(series) == 1 else []
+    above = [NOT_VERIFIED]
+    if len({row.profile for row in timed}) > 1:
+        above.append("Several profiles were given; each has tables of its own, and no speedup is taken across them.")
+    if len(timed) < len(results):
+        above.append(f"Left out: {len(results) - len(timed)} results without a time to target (suite report).")
     sections += [*_summary(every), *_every_pair(every), *_without_speedup(single)]
-    return View("Time to target and speedup", tuple(sections), frame_of(data + every), tuple(_above(results, timed)))
+    return View("Time to target and speedup", tuple(sections), frame_of(data + every), tuple(above))
 
 
 def printed_speedups() -> Printed:
@@ -84,17 +88,24 @@ def printed_speedups() -> Printed:
         raise ValueError(f"dgx1_speedups.csv: not speedups between two numbers of devices ({error})") from None
 
 
-def _above(results: Sequence[Row], timed: Sequence[Row]) -> Iterator[str]:
-    yield NOT_VERIFIED
-    if len({row.profile for row in timed}) > 1:
-        yield "Several profiles were given; each has tables of its own, and no speedup is taken across them."
-    if len(timed) < len(results):
-        yield f"Left out: {len(results) - len(timed)} results without a time to target (suite report)."
-
-
 def _order(family: Sequence[Row]) -> tuple[Any, ...]:
     first, number = family[0], TABLES.get(family[0].workload, SUMMARY_TABLE)
     return first.round == ARTICLE, number, first.workload, first.profile, title(family)
+
+
+def _words(group: Sequence[Sequence[Row]]) -> Words:
+    """Of the results of families of one name: what the family differs in, then what its series do; the same in every table."""
+    every = [row for family in group for row in family]
+    words = {id(row): own for row, own in zip(every, own_words(every, "gpus"), strict=True)}
+    for family in group:
+        if len(chains(family)) > 1:
+            own = told_apart(family, [0] * len(family), ("devices", "nodes"))
+            words |= {id(row): _joined(words[id(row)], text) for row, text in zip(family, own, strict=True)}
+    return words
+
+
+def _joined(*texts: str) -> str:
+    return ", ".join(filter(None, texts))
 
 
 def _section(heading: str, rows: Iterable[Line], above: tuple[str, ...] = (), below: tuple[str, ...] = ()) -> Section:
@@ -105,26 +116,21 @@ def _section(heading: str, rows: Iterable[Line], above: tuple[str, ...] = (), be
 # --- tables 1 to 6 ------------------------------------------------------------------------------------------------------
 
 
-def _results(group: Sequence[Sequence[Row]]) -> Iterator[tuple[Row, str]]:
-    """The results of families of one name, with what tells each from the others on as many devices."""
-    for words, family in _families(group):
-        for _, found in itertools.groupby(family, key=lambda row: row.devices):
-            twins = list(found)
-            for row, own in zip(twins, own_words(twins), strict=True):
-                yield row, ", ".join(filter(None, (words, own)))
-
-
-def _series(group: Sequence[Sequence[Row]]) -> Iterator[tuple[list[Row], str]]:
-    """Their series, with what tells each from the others."""
-    for words, family in _families(group):
-        found = chains(family)
-        for chain, own in zip(found, own_words([chain[0] for chain in found]), strict=True):
-            yield chain, ", ".join(filter(None, (words, own)))
-
-
-def _families(group: Sequence[Sequence[Row]]) -> list[tuple[str, Sequence[Row]]]:
-    words = own_words([family[0] for family in group], "gpus")
-    return sorted(zip(words, group, strict=True), key=lambda pair: pair[0])
+def _results(name: str, group: Sequence[Sequence[Row]], words: Words) -> Iterator[Line]:
+    every = [row for family in group for row in family]
+    alike = told_apart(every, [(words[id(row)], row.devices) for row in every])  # the same devices on other nodes
+    for row, more in zip(every, alike, strict=True):
+        size, required = row.batch_size_global, row.score_notes if row.runs_required else ()
+        yield {
+            **{"table": TABLES.get(row.workload), "workload": row.workload, "series": name},
+            **{"differs_in": _joined(words[id(row)], more), "profile": row.profile, "labels": labels(row)},
+            **{"devices": row.devices, "batch_size_global": size},
+            "batch_size_per_device": size / row.devices if size else None,
+            **{key: getattr(row, key) for key in ("batch_unit", "batch_rule", *_MEASURED)},
+            **{key: None if row.single_figure else getattr(row, key) or None for key in _COUNTS},
+            **{key: getattr(row, key) for key in ("runs_required", "score_method")},
+            "notes": (*(one for one in row.labels if one == "oversubscribed"), *required),
+        }
 
 
 def _workload_section(name: str, rows: Sequence[Line]) -> Section:
@@ -134,67 +140,49 @@ def _workload_section(name: str, rows: Sequence[Line]) -> Section:
     return _section(f"{number}{name}", shown, (f"batch in {' or '.join(units)}",) if units else ())
 
 
-def _result(name: str, row: Row, words: str) -> Line:
-    size = row.batch_size_global
-    counts, notes = ("runs_successful", "runs_failed"), row.score_notes if row.runs_required else ()
-    return {
-        **{"table": TABLES.get(row.workload), "workload": row.workload, "series": name, "differs_in": words},
-        **{"profile": row.profile, "labels": labels(row), "devices": row.devices, "batch_size_global": size},
-        "batch_size_per_device": size / row.devices if size else None,
-        **{key: getattr(row, key) for key in ("batch_unit", "batch_rule", *_MEASURED)},
-        **{key: None if row.single_figure else getattr(row, key) or None for key in counts},
-        **{key: getattr(row, key) for key in ("runs_required", "score_method")},
-        "notes": (*(one for one in row.labels if one == "oversubscribed"), *notes),
-    }
-
-
 # --- table 7 ------------------------------------------------------------------------------------------------------------
 
 
-def _speedup(name: str, words: str, pair: Ratio, printed: Printed, from_fewest: bool) -> Line:
-    both, interval = (pair.before, pair.after), pair.interval
-    value = printed.get((both[0].workload, both[0].devices, both[1].devices)) if both[0].round == ARTICLE else None
-    wrong = value is not None and pair.total is not None and abs(pair.total / value - 1) > SAME_AS_PRINTED
-    flags = (f"{value:g} printed, {pair.total:.2f} by its own tables", *pair.flags) if wrong else pair.flags
-    return {
-        **{"table": SUMMARY_TABLE, "workload": both[0].workload, "series": name, "differs_in": words},
-        **{
-            "profile": both[0].profile,
-            "labels": merged_labels(both),
-            "places": pair.places,
-            "from_fewest": from_fewest,
-        },
-        **{"devices_from": both[0].devices, "devices_to": both[1].devices},
-        **{"batch_size_global_from": both[0].batch_size_global, "batch_size_global_to": both[1].batch_size_global},
-        **{key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "scaling_efficiency")},
-        "speedup": pair.total,
-        **{f"interval_{part}": getattr(interval, part, None) for part in ("low", "high", "level")},
-        **{"no_interval": pair.no_interval, "in_words": pair.words, "flags": flags, "speedup_printed": value},
-    }
+def _speedups(name: str, words: str, series: Sequence[Row], printed: Printed) -> Iterator[Line]:
+    for both in itertools.combinations(series, 2):
+        pair, place = ratio(*both), (both[0].workload, both[0].devices, both[1].devices)
+        value, total = printed.get(place) if both[0].round == ARTICLE else None, pair.total or 0.0
+        wrong = value is not None and abs(total / value - 1) > SAME_AS_PRINTED
+        yield {
+            **{"table": SUMMARY_TABLE, "workload": place[0], "series": name, "differs_in": words},
+            **{"profile": both[0].profile, "labels": merged_labels(both), "places": pair.places},
+            **{"from_fewest": both[0] is series[0], "devices_from": place[1], "devices_to": place[2]},
+            **{
+                f"batch_size_global_{end}": row.batch_size_global for end, row in zip(("from", "to"), both, strict=True)
+            },
+            **{key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "scaling_efficiency")},
+            "speedup": pair.total,
+            **{f"interval_{part}": getattr(pair.interval, part, None) for part in ("low", "high", "level")},
+            **{"no_interval": pair.no_interval, "in_words": pair.words},
+            "flags": (*([f"{value:g} printed, {total:.2f} by its own tables"] if wrong else []), *pair.flags),
+            "speedup_printed": value,
+        }
 
 
 def _summary(every: Sequence[Line]) -> Iterator[Section]:
     """Table 7: a row for each series, a column for each pair that begins with its fewest devices."""
-    first = sorted(
-        (row for row in every if row["from_fewest"]), key=lambda row: (row["devices_from"], row["devices_to"])
-    )
-    columns = dict.fromkeys(f"{row['devices_from']} → {row['devices_to']}" for row in first)
-    lines = {(row["series"], row["differs_in"]): dict(columns) for row in every}
+    first = [row for row in every if row["from_fewest"]]
+    places = sorted({(row["devices_from"], row["devices_to"]) for row in first})
+    lines: dict[tuple[str, str], Line] = {}
     for row in first:
-        lines[row["series"], row["differs_in"]][f"{row['devices_from']} → {row['devices_to']}"] = row["speedup"]
+        shown = {"results": row["series"], "differs_in": row["differs_in"]}
+        line = lines.setdefault(tuple(shown.values()), shown | {f"{one} → {other}": None for one, other in places})
+        line[f"{row['devices_from']} → {row['devices_to']}"] = row["speedup"]
     if lines:
-        shown = ({"results": name, "differs_in": words, **cells} for (name, words), cells in lines.items())
-        yield _section(f"Table {SUMMARY_TABLE}. Speedup over the fewest devices", shown)
+        yield _section(f"Table {SUMMARY_TABLE}. Speedup over the fewest devices", lines.values())
 
 
 def _every_pair(every: Sequence[Line]) -> Iterator[Section]:
     above: tuple[str, ...] = _EXPLAINED
     for name, found in itertools.groupby(every, key=lambda row: row["series"]):
-        pairs = list(found)
-        notes = [{"notes": (*row["flags"], row["no_interval"])} for row in pairs]
-        shown = [{column: row[column] for column in _FACTORS} | note for row, note in zip(pairs, notes, strict=True)]
-        where = [", ".join(filter(None, (row["differs_in"], row["places"]))) for row in pairs]
-        said = tuple(f"{place}: {row['in_words']}" for place, row in zip(where, pairs, strict=True))
+        rows = [row | {"notes": (*row["flags"], row["no_interval"])} for row in found]
+        said = tuple(f"{_joined(row['differs_in'], row['places'])}: {row['in_words']}" for row in rows)
+        shown = ({column: row[column] for column in _FACTORS} for row in rows)
         yield _section(f"Every pair of device counts: {name}", shown, above, said)
         above = ()
 
@@ -202,6 +190,6 @@ def _every_pair(every: Sequence[Line]) -> Iterator[Section]:
 def _without_speedup(single: Sequence[tuple[str, Row]]) -> Iterator[Section]:
     if single:
         only = tuple(f"{name}: {devices_text(row.devices)} only" for name, row in single)
-        commands = dict.fromkeys(next_command(row, 2 * row.devices) for _, row in single if row.round == OURS)
+        commands = dict.fromkeys(next_command(row) for _, row in single if row.round == OURS)
         above = ("Run next, for a speedup of what was measured on one number of devices:",) if commands else ()
         yield Section("Without a speedup", above, commands=tuple(commands), below=only)
