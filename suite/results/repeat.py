@@ -45,8 +45,7 @@ def typed_words(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str,
     words: dict[str, Any] = {item.metadata["typed"]: getattr(settings, item.name) for item in fields(LoggedSettings)}
     defaults = {item.metadata["typed"]: item.default for item in fields(LoggedSettings)}
     words = {key: value for key, value in words.items() if key and value != defaults[key]} | {"runs": "official"}
-    if settings.device == "cpu":
-        words["cpu.cores_per_device"] = settings.cores_per_device
+    words |= {"cpu.cores_per_device": settings.cores_per_device} if settings.device == "cpu" else {}
     words["oversubscribe"] = recorded["oversubscribe"] or None
     words["environment"] = recorded["environment"] if recorded["environment"] in locks.framework_locks() else None
     words |= _targets(settings.targets)
@@ -59,8 +58,8 @@ def typed_words(settings: RunSettings, recorded: Mapping[str, Any]) -> dict[str,
 
 
 def _targets(targets: Mapping[str, float]) -> dict[str, float]:
-    one = len(targets) == 1
-    return {"workload.target" if one else f"workload.target.{clean(name, 60)}": at for name, at in targets.items()}
+    key = "workload.target" if len(targets) == 1 else "workload.target.{}"
+    return {key.format(clean(name, 60)): value for name, value in targets.items()}
 
 
 def _option_keys(workload: str) -> dict[str, str]:

@@ -73,7 +73,8 @@ def advise(
         within = [row for row in family if row.devices <= machine]
         best = [min(alike, key=lambda row: row.seconds) for _, alike in groupby(within, key=lambda row: row.devices)]
         pair = ratio(best[0], best[-1]) if len(best) > 1 else None
-        choices = _choices(best, machine, machine > family[-1].devices, deadline, prices)
+        labels = "; ".join((*merged_labels(best), *(["extrapolated"] if machine > family[-1].devices else [])))
+        choices = _choices(best, machine, labels, deadline, prices)
         sections.append(_section(title, family, best, choices, pair, deadline))
         data += [{"series": title, **choice, "belongs": placement(choices, pair)} for choice in choices]
     above = [NOT_VERIFIED, *([ASSUMPTION] if any(choice["jobs_at_once"] > 1 for choice in data) else [])]
@@ -84,45 +85,39 @@ def advise(
 
 def _timed(results: Sequence[Row]) -> list[Row]:
     timed = [row for row in results if row.seconds and row.devices]
-    for row in () if timed else results:
-        if row.seconds:
-            where = clean(f"{row.submitter} {row.system}".strip(), 80)
-            said = "advice is about numbers of devices, and the number of devices of a CPU system is not known"
-            raise ValueError(f"{said}: {where}")
+    for where in (clean(f"{row.submitter} {row.system}".strip(), 80) for row in results if row.seconds and not timed):
+        said = "advice is about numbers of devices, and the number of devices of a CPU system is not known"
+        raise ValueError(f"{said}: {where}")
     if not timed:
-        raise ValueError(
-            "advice needs runs that reached a target, and there are none: only runs of fixed length, or none that succeeded; "
-            "run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2"
-        )
+        said = "advice needs runs that reached a target, and there are none: only runs of fixed length, or none that succeeded"
+        raise ValueError(f"{said}; run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2")
     return timed
 
 
 def _choices(
-    best: Sequence[Row], machine: int, extrapolated: bool, deadline: float | None, prices: Prices | None
+    best: Sequence[Row], machine: int, labels: str, deadline: float | None, prices: Prices | None
 ) -> list[Choice]:
-    labels = "; ".join((*merged_labels(best), *(["extrapolated"] if extrapolated else [])))
-    choices = [{**_choice(row, machine, prices), "labels": labels} for row in best]
-    meets = [None if deadline is None else row.seconds <= deadline * ROUNDING_TOLERANCE for row in best]
+    choices = [_choice(row, machine, prices) | {"labels": labels} for row in best]
     flagged = {
         "fastest_single_job": _least(choices, "train_seconds"),
         "most_jobs_per_hour": max(choices, key=lambda one: (one["jobs_per_hour"], one["devices"])),  # sooner, if equal
         "fewest_device_hours": _least(choices, "device_hours_per_job"),
     }
-    chosen = _least([choice for choice, met in zip(choices, meets, strict=True) if met], "device_hours_per_job")
-    for choice, met in zip(choices, meets, strict=True):
+    meeting = [one for one in choices if deadline and one["train_seconds"] <= deadline * ROUNDING_TOLERANCE]
+    chosen = _least(meeting, "device_hours_per_job")
+    for choice in choices:
         choice |= {name: choice is one for name, one in flagged.items()}
-        choice |= {"meets_deadline": met, "deadline_choice": None if met is None else choice is chosen}
+        choice["meets_deadline"] = choice in meeting if deadline else None
+        choice["deadline_choice"] = choice is chosen if deadline else None
         choice["note"] = "side by side: assumed not to slow each other down" if choice["jobs_at_once"] > 1 else ""
     return choices
 
 
 def _choice(row: Row, machine: int, prices: Prices | None) -> Choice:
-    at_once = machine // row.devices
-    powered = row.runs and all(run.energy_joules is not None for run in row.runs)
+    at_once, powered = machine // row.devices, row.runs and all(run.energy_joules is not None for run in row.runs)
     return {
         **{name: getattr(row, name) for name in ("workload", "framework", "system", "profile")},
-        "machine_devices": machine,
-        "devices": row.devices,
+        **{"machine_devices": machine, "devices": row.devices},
         **{"train_seconds": row.seconds, "slowest_seconds": row.seconds_maximum},
         **{"jobs_at_once": at_once, "idle_devices": machine - at_once * row.devices},
         "jobs_per_hour": at_once * 3600.0 / row.seconds,
@@ -153,9 +148,6 @@ def placement(choices: Choices, pair: Ratio | None) -> str:
     return "sooner" if each_added >= WORTH_SPREADING else "fewest"
 
 
-# --- in words -----------------------------------------------------------------------------------------------------------
-
-
 def _section(
     title: str, family: Sequence[Row], best: Sequence[Row], choices: Choices, pair: Ratio | None, deadline: float | None
 ) -> Section:
@@ -164,9 +156,8 @@ def _section(
     if pair is None and deadline is None and machine == few["devices"]:
         cost = "" if few["cost_per_job"] is None else f", cost {cost_text(few['cost_per_job'])}"
         said = f"{time_text(few['train_seconds'])}{cost} on {devices_text(machine)}, the only count measured: nothing"
-        ours = best[0].round == OURS
-        then = "Run next:" if ours else "Give results of the same hardware on other counts (suite published list)."
-        commands = (next_command(best[0]),) if ours else ()
+        commands = (next_command(best[0]),) if best[0].round == OURS else ()
+        then = "Run next:" if commands else "Give results of the same hardware on other counts (suite published list)."
         return Section(title, (f"{said} to choose from. {then}",), commands=commands, below=notes)
     title += f"; machine of {devices_text(machine)}" + (", extrapolated" if machine > family[-1].devices else "")
     table = without_empty(frame_of({name: choice[name] for name in _SHOWN} for choice in choices))
@@ -215,7 +206,17 @@ def _answers(choices: Choices, pair: Ratio | None, deadline: float | None) -> It
         if name == "train_seconds":
             yield f"queue, most jobs: {_queue(queue)}, {rate_text(queue['jobs_per_hour'])} jobs/h{idle}"
     if deadline is not None:
-        yield f"deadline {time_text(deadline)}: {_deadline(choices, deadline)}"
+        meets = any(choice["deadline_choice"] for choice in choices)
+        chosen = _flagged(choices, "deadline_choice" if meets else "fastest_single_job")
+        slowest, said = chosen["slowest_seconds"] or 0.0, "no measured device count meets it; the fastest is "
+        late = (
+            f"; on average only: its slowest run took {time_text(slowest)}"
+            if slowest > deadline * ROUNDING_TOLERANCE
+            else ""
+        )
+        met = f": the fewest device-hours that meet it{late}" if meets else ""
+        at = f"{devices_text(chosen['devices'])}, {time_text(chosen['train_seconds'])}"
+        yield f"deadline {time_text(deadline)}: {'' if meets else said}{at}{met}"
     if pair is not None and pair.interval is None:
         yield f"how sure: unknown ({pair.no_interval})"
     elif pair is not None and pair.interval is not None:
@@ -223,18 +224,6 @@ def _answers(choices: Choices, pair: Ratio | None, deadline: float | None) -> It
         more = f"; that includes {linear:.3g}, so more runs are needed to tell which queue is faster"
         told = f"how sure: speedup {ratio_text(pair.total or 0.0)}, {pair.interval_words}"
         yield told + (more if pair.interval.low <= linear <= pair.interval.high else "")
-
-
-def _deadline(choices: Choices, deadline: float) -> str:
-    meeting = any(choice["deadline_choice"] for choice in choices)
-    chosen = _flagged(choices, "deadline_choice" if meeting else "fastest_single_job")
-    said = f"{devices_text(chosen['devices'])}, {time_text(chosen['train_seconds'])}"
-    if not meeting:
-        return f"no measured device count meets it; the fastest is {said}"
-    slowest = chosen["slowest_seconds"] or 0.0
-    late = slowest > deadline * ROUNDING_TOLERANCE
-    rest = f"; on average only: its slowest run took {time_text(slowest)}" if late else ""
-    return f"{said}: the fewest device-hours that meet it{rest}"
 
 
 def _notes(family: Sequence[Row], best: Sequence[Row], pair: Ratio | None, machine: int) -> Iterator[str]:
@@ -257,7 +246,6 @@ def _notes(family: Sequence[Row], best: Sequence[Row], pair: Ratio | None, machi
         yield from pair.flags
         with contextlib.suppress(ValueError):  # nobody says
             yield f"each step sums {traffic_text(gradients_of(family))} over the devices (docs/scaling.md)"
-    for row in best:
-        if row.runs_failed:
-            count = f"{row.runs_failed} of {row.runs_failed + row.runs_successful} runs"
-            yield f"{count} on {devices_text(row.devices)} failed; the time they took is not counted"
+    for row in (row for row in best if row.runs_failed):
+        count = f"{row.runs_failed} of {row.runs_failed + row.runs_successful} runs on {devices_text(row.devices)}"
+        yield f"{count} failed; the time they took is not counted"

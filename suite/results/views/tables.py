@@ -29,20 +29,15 @@ SAME_AS_PRINTED = 0.003
 """Relative difference that rounding of the printed figures explains."""
 _MEASURED = ("seconds_per_epoch", "epochs", "seconds", "precision")
 _COUNTS = ("runs_successful", "runs_failed")
-_SHOWN = (
-    *("devices", "differs_in", "batch_size_global", "batch_size_per_device", *_MEASURED, *_COUNTS),
-    *("runs_required", "notes"),
-)
+_ENDS = ("from", "to")
+_BATCH = ("batch_size_global", "batch_size_per_device")
+_SHOWN = ("devices", "differs_in", *_BATCH, *_MEASURED, *_COUNTS, "runs_required", "notes")
 _FACTORS = (
     *("differs_in", "places", "batch_size_global_from", "batch_size_global_to", "scaling", "speedup", "throughput"),
     *("efficiency", "scaling_efficiency", "interval_low", "interval_high", "notes"),
 )
 Line = dict[str, Any]
 """A row of the view's data: a result, or a speedup."""
-Printed = Mapping[tuple[str, int, int], float]
-"""(workload, devices from, devices to) to a speedup as the article prints it."""
-Words = Mapping[int, str]
-"""`id` of a result to what tells it from the others of its table."""
 
 
 def tables(results: Sequence[Row], with_article: bool = False) -> View:
@@ -53,48 +48,47 @@ def tables(results: Sequence[Row], with_article: bool = False) -> View:
     timed = [row for row in results if row.seconds and row.devices]
     shown = timed + (find_published(ARTICLE) if with_article else [])
     if not shown:
-        raise ValueError(
-            "no run was trained to a target, and these tables are of times to target; "
-            "throughput of runs of fixed length: suite report DIR"
-        )
+        said = "no run was trained to a target, and these tables are of times to target"
+        raise ValueError(f"{said}; throughput of runs of fixed length: suite report DIR")
     printed = printed_speedups() if with_article else {}
     data, sections, every, single = list[Line](), list[Section](), list[Line](), list[tuple[str, Row]]()
-    named = [(title(family), family) for family in sorted(families(shown), key=_order)]
+    named = sorted(((title(family), family) for family in families(shown)), key=_order)
     for name, pairs in itertools.groupby(named, key=lambda pair: pair[0]):
         group = [family for _, family in pairs]
         words = _words(group)
         group.sort(key=lambda family: words[id(family[0])])
         data += (rows := list(_results(name, group, words)))
-        sections.append(_workload_section(name, rows))
-        for series in (series for family in group for series in chains(family)):
-            every += _speedups(name, words[id(series[0])], series, printed)
-            single += [(_joined(name, words[id(series[0])]), series[0])] if len(series) == 1 else []
+        sections.append(_of_results(name, rows))
+        for series in itertools.chain.from_iterable(map(chains, group)):
+            own = words[id(series[0])]
+            every += _speedups(name, own, series, printed)
+            single += [(_joined(name, own), series[0])] if len(series) == 1 else []
     above = [NOT_VERIFIED]
     if len({row.profile for row in timed}) > 1:
         above.append("Several profiles were given; each has tables of its own, and no speedup is taken across them.")
     if len(timed) < len(results):
         above.append(f"Left out: {len(results) - len(timed)} results without a time to target (suite report).")
-    sections += [*_summary(every), *_every_pair(every), *_without_speedup(single)]
+    sections += _table_7(every, single)
     return View("Time to target and speedup", tuple(sections), frame_of(data + every), tuple(above))
 
 
-def printed_speedups() -> Printed:
-    """Table 7 as the article prints it. Raises ValueError for a file of another form."""
-    rows = csv_rows("dgx1_speedups.csv", ("benchmark", "chips_from", "chips_to", "speedup_printed"))
+def printed_speedups() -> dict[tuple[str, int, int], float]:
+    """(workload, devices from, devices to) to what the article's table 7 prints. Raises ValueError for another form."""
+    names = ("benchmark", "chips_from", "chips_to", "speedup_printed")
+    rows = csv_rows("dgx1_speedups.csv", names)
     try:
-        places = [(row["benchmark"], int(row["chips_from"]), int(row["chips_to"])) for row in rows]
-        return dict(zip(places, (float(row["speedup_printed"]) for row in rows), strict=True))
+        return {(row[names[0]], int(row[names[1]]), int(row[names[2]])): float(row[names[3]]) for row in rows}
     except ValueError as error:
         raise ValueError(f"dgx1_speedups.csv: not speedups between two numbers of devices ({error})") from None
 
 
-def _order(family: Sequence[Row]) -> tuple[Any, ...]:
-    first, number = family[0], TABLES.get(family[0].workload, SUMMARY_TABLE)
-    return first.round == ARTICLE, number, first.workload, first.profile, title(family)
+def _order(named: tuple[str, Sequence[Row]]) -> tuple[Any, ...]:
+    first = named[1][0]
+    return first.round == ARTICLE, TABLES.get(first.workload, SUMMARY_TABLE), first.workload, first.profile, named[0]
 
 
-def _words(group: Sequence[Sequence[Row]]) -> Words:
-    """Of the results of families of one name: what the family differs in, then what its series do; the same in every table."""
+def _words(group: Sequence[Sequence[Row]]) -> dict[int, str]:
+    """`id` of each result of families of one name to what tells it from the others: what is its family's, then its series'."""
     every = [row for family in group for row in family]
     words = {id(row): own for row, own in zip(every, own_words(every, "gpus"), strict=True)}
     for family in group:
@@ -108,15 +102,14 @@ def _joined(*texts: str) -> str:
     return ", ".join(filter(None, texts))
 
 
-def _section(heading: str, rows: Iterable[Line], above: tuple[str, ...] = (), below: tuple[str, ...] = ()) -> Section:
-    table = without_empty(frame_of(rows))
+def _section(
+    heading: str, rows: Iterable[Line], shown: Sequence[str], above: tuple[str, ...] = (), below: tuple[str, ...] = ()
+) -> Section:
+    table = without_empty(frame_of({name: row[name] for name in shown} for row in rows))
     return Section(heading, above, table, below=below, keys=2 if "differs_in" in table.columns else 1)
 
 
-# --- tables 1 to 6 ------------------------------------------------------------------------------------------------------
-
-
-def _results(name: str, group: Sequence[Sequence[Row]], words: Words) -> Iterator[Line]:
+def _results(name: str, group: Sequence[Sequence[Row]], words: Mapping[int, str]) -> Iterator[Line]:
     every = [row for family in group for row in family]
     alike = told_apart(every, [(words[id(row)], row.devices) for row in every])  # the same devices on other nodes
     for row, more in zip(every, alike, strict=True):
@@ -133,17 +126,13 @@ def _results(name: str, group: Sequence[Sequence[Row]], words: Words) -> Iterato
         }
 
 
-def _workload_section(name: str, rows: Sequence[Line]) -> Section:
+def _of_results(name: str, rows: Sequence[Line]) -> Section:
     number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
     units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
-    shown = ({column: row[column] for column in _SHOWN} for row in rows)
-    return _section(f"{number}{name}", shown, (f"batch in {' or '.join(units)}",) if units else ())
+    return _section(f"{number}{name}", rows, _SHOWN, (f"batch in {' or '.join(units)}",) if units else ())
 
 
-# --- table 7 ------------------------------------------------------------------------------------------------------------
-
-
-def _speedups(name: str, words: str, series: Sequence[Row], printed: Printed) -> Iterator[Line]:
+def _speedups(name: str, words: str, series: Sequence[Row], printed: Mapping[Any, float]) -> Iterator[Line]:
     for both in itertools.combinations(series, 2):
         pair, place = ratio(*both), (both[0].workload, both[0].devices, both[1].devices)
         value, total = printed.get(place) if both[0].round == ARTICLE else None, pair.total or 0.0
@@ -152,9 +141,7 @@ def _speedups(name: str, words: str, series: Sequence[Row], printed: Printed) ->
             **{"table": SUMMARY_TABLE, "workload": place[0], "series": name, "differs_in": words},
             **{"profile": both[0].profile, "labels": merged_labels(both), "places": pair.places},
             **{"from_fewest": both[0] is series[0], "devices_from": place[1], "devices_to": place[2]},
-            **{
-                f"batch_size_global_{end}": row.batch_size_global for end, row in zip(("from", "to"), both, strict=True)
-            },
+            **{f"batch_size_global_{end}": row.batch_size_global for end, row in zip(_ENDS, both, strict=True)},
             **{key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "scaling_efficiency")},
             "speedup": pair.total,
             **{f"interval_{part}": getattr(pair.interval, part, None) for part in ("low", "high", "level")},
@@ -164,8 +151,8 @@ def _speedups(name: str, words: str, series: Sequence[Row], printed: Printed) ->
         }
 
 
-def _summary(every: Sequence[Line]) -> Iterator[Section]:
-    """Table 7: a row for each series, a column for each pair that begins with its fewest devices."""
+def _table_7(every: Sequence[Line], single: Sequence[tuple[str, Row]]) -> Iterator[Section]:
+    """A row for each series, a column for each pair that begins with its fewest devices; every pair; what has none."""
     first = [row for row in every if row["from_fewest"]]
     places = sorted({(row["devices_from"], row["devices_to"]) for row in first})
     lines: dict[tuple[str, str], Line] = {}
@@ -174,22 +161,15 @@ def _summary(every: Sequence[Line]) -> Iterator[Section]:
         line = lines.setdefault(tuple(shown.values()), shown | {f"{one} → {other}": None for one, other in places})
         line[f"{row['devices_from']} → {row['devices_to']}"] = row["speedup"]
     if lines:
-        yield _section(f"Table {SUMMARY_TABLE}. Speedup over the fewest devices", lines.values())
-
-
-def _every_pair(every: Sequence[Line]) -> Iterator[Section]:
+        yield _section(f"Table {SUMMARY_TABLE}. Speedup over the fewest devices", lines.values(), list(line))
     above: tuple[str, ...] = _EXPLAINED
     for name, found in itertools.groupby(every, key=lambda row: row["series"]):
         rows = [row | {"notes": (*row["flags"], row["no_interval"])} for row in found]
         said = tuple(f"{_joined(row['differs_in'], row['places'])}: {row['in_words']}" for row in rows)
-        shown = ({column: row[column] for column in _FACTORS} for row in rows)
-        yield _section(f"Every pair of device counts: {name}", shown, above, said)
+        yield _section(f"Every pair of device counts: {name}", rows, _FACTORS, above, said)
         above = ()
-
-
-def _without_speedup(single: Sequence[tuple[str, Row]]) -> Iterator[Section]:
     if single:
         only = tuple(f"{name}: {devices_text(row.devices)} only" for name, row in single)
-        commands = dict.fromkeys(next_command(row) for _, row in single if row.round == OURS)
-        above = ("Run next, for a speedup of what was measured on one number of devices:",) if commands else ()
-        yield Section("Without a speedup", above, commands=tuple(commands), below=only)
+        commands = tuple(dict.fromkeys(next_command(row) for _, row in single if row.round == OURS))
+        then = ("Run next, for a speedup of what was measured on one number of devices:",) if commands else ()
+        yield Section("Without a speedup", then, commands=commands, below=only)
