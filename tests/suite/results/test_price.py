@@ -11,10 +11,7 @@ from tests.suite.results.rows import make_result
     ("prices", "name", "cost"),
     [
         *[("2.5", "A100", 4 * 0.5 * 2.5), ("h100=2", "A100", None), ("1,V100=2,V100-SXM3=3", "A100", 2.0)],
-        *[
-            ("1,V100=2,V100-SXM3=3", f"Tesla {name}", cost)
-            for name, cost in (("V100-SXM3-32GB", 6.0), ("V100-PCIe", 4.0))
-        ],
+        *[("1,V100=2,V100-SXM3=3", "Tesla V100-SXM3-32GB", 6.0), ("1,V100=2,V100-SXM3=3", "Tesla V100-PCIe", 4.0)],
     ],
 )
 def test_cost_is_devices_times_hours_times_price(prices, name, cost):

@@ -61,12 +61,9 @@ def sweep(root, runs=1, counts=(1, 2, 4), **options):
     return root
 
 
-def results(data):
-    return data[data["table"] != 7]
-
-
-def speedups(data):
-    return data[data["table"] == 7]
+def halves(view):
+    """(its results, its speedups)."""
+    return view.data[view.data["table"] != 7], view.data[view.data["table"] == 7]
 
 
 def test_the_page(tmp_path):
@@ -77,7 +74,7 @@ def test_the_articles_own_tables():
     view = tables([], with_article=True)
     assert [one.title.split(". ")[0] for one in view.sections[:7]] == [f"Table {number}" for number in range(1, 8)]
     assert all("(article)" in one.title for one in view.sections[:6])
-    found, pairs = results(view.data), speedups(view.data)
+    found, pairs = halves(view)
     resnet50 = found[(found["workload"] == "resnet50") & (found["devices"] == 4)].iloc[0]
     assert (resnet50["batch_size_global"], resnet50["batch_size_per_device"], resnet50["epochs"]) == (1664, 416, 63)
     assert (resnet50["seconds_per_epoch"] / 60, resnet50["seconds"] / 60) == pytest.approx((4.56, 287.28), abs=0.005)
@@ -90,7 +87,7 @@ def test_the_articles_own_tables():
 
 
 def test_factors_multiply_and_intervals_hold_the_speedup(tmp_path):
-    found = speedups(tables(measured([sweep(tmp_path, runs=4)]), with_article=True).data)
+    _, found = halves(tables(measured([sweep(tmp_path, runs=4)]), with_article=True))
     assert len(found) == 3 + 18
     assert (found["speedup"] == found["throughput"] * found["efficiency"]).all()
     ours = found[found["profile"] == "demo"]
@@ -109,40 +106,29 @@ def test_families_that_differ_in_a_setting_share_a_table(tmp_path):
     view = tables(measured([tmp_path]))
     titles = [one.title for one in view.sections]
     assert len([title for title in titles if title.startswith("Table 6")]) == 1
-    own = results(view.data)["differs_in"].to_list()
-    assert own == [
+    found, pairs = halves(view)
+    assert found["differs_in"].to_list() == [
         *("", "", "learning rate 0.002", "learning rate 0.006"),  # what most have is not named
         *["target hr_at_10 0.5"] * 2,
     ]
-    assert set(speedups(view.data)["differs_in"]) == {"", "target hr_at_10 0.5"}  # in the same words
-    assert [text.partition(" (demo, cpu)")[2].split(": ")[0] for text in view.sections[-1].below] == [
-        ", learning rate 0.002",
-        ", learning rate 0.006",
-    ]
+    assert set(pairs["differs_in"]) == {"", "target hr_at_10 0.5"}  # in the same words
+    single = view.sections[-1]
+    for below, command, rate in zip(single.below, single.commands, (0.002, 0.006), strict=True):
+        assert below == f"ncf in pytorch on laptop (demo, cpu), learning rate {rate}: 4 devices only"
+        assert {"gpus=8", "workload.target=0.6"} <= set(command.split())
     page = document(view)
     bullets = [line for line in page.splitlines() if line.startswith("- ")]
     assert len(bullets) == len(set(bullets)) > 2
-    assert not any(text in page for text in ("{", "': ", "(2)", "set (2)"))
+    assert not any(text in page for text in ("{", "': ", "(2)"))
 
 
 def test_weak_and_strong_scaling_are_series_of_their_own(tmp_path):
     sweep(tmp_path / "a")
     for devices in (1, 2):
         write_run(tmp_path, f"w{devices}", devices=devices, batch_rule="per_device:64", batch_size_global=64 * devices)
-    found = speedups(tables(measured([tmp_path])).data)
-    assert sorted(found["scaling"]) == ["strong"] * 3 + ["weak"]
-    assert set(found["differs_in"]) == {"", "batch per_device:64"}
-
-
-def test_one_count_says_what_to_run_next(tmp_path):
-    write_run(tmp_path, "a", keys={"opt_base_learning_rate": 0.002})
-    (_, section) = tables(measured([tmp_path])).sections
-    assert (section.title, section.below) == (
-        "Without a speedup",
-        ("ncf in pytorch on laptop (demo, cpu): 1 device only",),
-    )
-    assert "gpus=2" in section.commands[0]
-    assert "workload.learning_rate=0.002" in section.commands[0]
+    _, found = halves(tables(measured([tmp_path])))
+    assert found["scaling"].to_list() == ["strong"] * 3 + ["weak"]
+    assert found["differs_in"].to_list() == [""] * 3 + ["batch per_device:64"]
 
 
 def test_profiles_never_mix_and_runs_of_fixed_length_are_left_out(tmp_path):
@@ -150,10 +136,11 @@ def test_profiles_never_mix_and_runs_of_fixed_length_are_left_out(tmp_path):
     write_run(tmp_path, "b", devices=2, profile="reference", labels=["cpu"])
     write_run(tmp_path, "c", stop="epochs:3")
     view = tables(measured([tmp_path]))
-    assert len(speedups(view.data)) == 0
+    found, pairs = halves(view)
+    assert len(pairs) == 0
     assert "Several profiles were given; each has tables of its own, and no speedup is taken across them." in view.above
     assert "Left out: 1 results without a time to target (suite report)." in view.above
-    notes = results(view.data).set_index("profile")["notes"]
+    notes = found.set_index("profile")["notes"]
     assert (notes["demo"], notes["reference"]) == ((), ("fewer runs than the rules ask (1 of 100)",))
 
 
@@ -180,25 +167,23 @@ def test_hostile_text_stays_in_its_cell(tmp_path):
 
 def test_files_are_written_once_and_never_over_others(tmp_path):
     logs, out = sweep(tmp_path / "logs"), tmp_path / "out" / "deeper"
-    done = suite(logs, "--output", out)
-    names = ["table_7.csv", "tables.md", "tables_1_to_6.csv"]
-    assert (done.returncode, sorted(done.stdout.split())) == (0, [str(out / name) for name in names])
+    for _ in range(2):  # the same again is fine
+        done = suite(logs, "--output", out)
+        assert (done.returncode, len(done.stdout.split())) == (0, 3)
     assert pd.read_csv(out / "table_7.csv")["speedup"].to_list() == pytest.approx([2.0, 3.0, 1.5])
     assert pd.read_csv(out / "tables_1_to_6.csv")["devices"].to_list() == [1, 2, 4]
-    assert suite(logs, "--output", out).returncode == 0  # the same again
     (out / "tables.md").write_text("mine")
     again = suite(logs, "--output", out)
-    assert again.returncode == 2
+    assert (again.returncode, (out / "tables.md").read_text()) == (2, "mine")
     assert "tables.md exists there already and is not overwritten; give another" in again.stderr
-    assert (out / "tables.md").read_text() == "mine"
     assert [row["table"] for row in json.loads(suite(logs, "--format", "json").stdout)["rows"]] == [6, 6, 6, 7, 7, 7]
 
 
 def test_figure_6_from_the_tables_alone(tmp_path):
-    assert suite("--article", "--figures", tmp_path / "figures").returncode == 0
-    drawn = [path.read_text() for path in (tmp_path / "figures").glob("*.svg")]
-    assert all(any(name in text for text in drawn) for name in ("resnet50", "maskrcnn", "ssd", "gnmt", "ncf"))
-    assert suite("--article", "--figures", tmp_path / "figures").returncode == 2
+    for code in (0, 2):  # never over others
+        assert suite("--article", "--figures", tmp_path / "figures").returncode == code
+    drawn = "".join(path.read_text() for path in (tmp_path / "figures").glob("*.svg"))
+    assert all(name in drawn for name in ("resnet50", "maskrcnn", "ssd", "gnmt", "ncf"))
 
 
 def test_mistakes_are_one_line_and_exit_2(tmp_path):
