@@ -140,23 +140,19 @@ def test_kind_of_scaling(batch, unit, kind):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "said"),
+    ("seeds", "epochs", "said"),
     [
-        (([1], 10.0), ([2], 12.0), "one each"),
-        (([1, 2], 10.0), ([3, 4], 12.0), "2 each"),
-        (([1, 2, 3], 10.0), ([4], 12.0), "1 and 3"),
-        (([1], 10.0), ([1], 12.0), ""),
-        (([1], 10.0), ([None], 12.0), ""),
-        (([1], 10.0), ([2], 10.0), ""),
-        (([1, 2, 3], 10.0), ([4, 5, 6], 12.0), ""),
+        (([1], [2]), 12.0, "one each"),
+        (([1, 2], [3, 4]), 12.0, "2 each"),
+        (([1, 2, 3], [4]), 12.0, "1 and 3"),
+        *[(seeds, 12.0, "") for seeds in (([1], [1]), ([1], [None]), ([1, 2, 3], [4, 5, 6]))],
+        (([1], [2]), 10.0, ""),
     ],
 )
-def test_a_few_runs_of_other_seeds_credit_no_epochs_to_devices(one, other, said):
-    sides = [
-        make_result(1 + place, [(100.0, epochs)] * len(seeds)) for place, (seeds, epochs) in enumerate((one, other))
-    ]
-    for side, (seeds, _) in zip(sides, (one, other), strict=True):
-        for run, seed in zip(side.runs, seeds, strict=True):
+def test_a_few_runs_of_other_seeds_credit_no_epochs_to_devices(seeds, epochs, said):
+    sides = [make_result(1, [(100.0, 10.0)] * len(seeds[0])), make_result(2, [(100.0, epochs)] * len(seeds[1]))]
+    for side, own in zip(sides, seeds, strict=True):
+        for run, seed in zip(side.runs, own, strict=True):
             run.seed = seed
     chance = ratio(*sides).chance
     assert (f"({said})" in chance) if said else chance == ""
@@ -197,11 +193,6 @@ def test_clusters_of_one_submitter_are_one_family_whatever_they_are_called():
     assert titles(families(found), "gpus") == ["ncf by A (v4.0) in pytorch on several systems with Some CPU (demo)"]
 
 
-def test_results_that_would_be_called_the_same_say_in_what_they_differ():
-    rates = [[make_result(1, hyperparameters={RATE: rate})] for rate in (0.002, 0.006)]
-    assert titles(rates) == [f"ncf in pytorch on laptop (demo), learning rate {rate}" for rate in (0.002, 0.006)]
-
-
 def ordinary(numbers, count, seconds):
     """Runs with 5 % of noise, a tenth more in the epochs."""
     epochs = 10 * np.exp(numbers.normal(0, 0.1, count))
@@ -218,7 +209,7 @@ def test_interval_contains_the_point_for_ordinary_runs(seed, before, after):
         assert interval.low * (1 - 1e-9) <= value <= interval.high * (1 + 1e-9)
 
 
-def test_interval_is_the_one_of_a_plain_loop():
+def test_interval_is_the_one_of_a_plain_loop(monkeypatch):
     """The same resampling, run by run and with `score`, agrees within the noise of the draw."""
     one = [(float(seconds), float(epochs)) for seconds, epochs in ((90, 9), (100, 11), (130, 12), (95, 10), (160, 15))]
     other = [(seconds / 3, epochs) for seconds, epochs in reversed(one[:4])]
@@ -230,15 +221,9 @@ def test_interval_is_the_one_of_a_plain_loop():
     assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(ratios, [0.025, 0.975])), rel=0.02)
     again = ratio(make_result(1, one[::-1]), make_result(4, other)).interval
     assert (again, interval.level) == (interval, 0.95)
-
-
-def test_many_runs_are_drawn_in_blocks(monkeypatch):
-    numbers = np.random.default_rng(3)
-    sides = [ordinary(numbers, 400, 600), ordinary(numbers, 300, 180)]
-    whole = ratio(*(make_result(1, side) for side in sides)).interval
-    monkeypatch.setattr(scores, "_DRAWS_AT_A_TIME", 1234)
-    blocks = ratio(*(make_result(1, side) for side in sides)).interval
-    assert (blocks.low, blocks.high) == pytest.approx((whole.low, whole.high), rel=0.005)
+    monkeypatch.setattr(scores, "_DRAWS_AT_A_TIME", 1234)  # many runs are drawn in blocks
+    blocks = ratio(make_result(1, one), make_result(4, other)).interval
+    assert (blocks.low, blocks.high) == pytest.approx((interval.low, interval.high), rel=0.01)
 
 
 def test_runs_of_fixed_length_give_a_throughput(tmp_path):
@@ -259,6 +244,8 @@ def test_runs_of_fixed_length_give_a_throughput(tmp_path):
         ([QUIET, QUIET], "not busy"),
         ([QUIET, None], ""),
         ([None, BUSY], "busy machine (1 of 2 runs): others took 48 % of its cores"),
+        *[([one], "not busy") for one in ({"busy": []}, {"busy": "yes"}, {"busy": [1, None], "others_share": "much"})],
+        *[([one], "") for one in ("busy", 1, ["busy"])],
     ],
 )
 def test_equal_runs_stay_one_result_whatever_the_machine_did(tmp_path, conditions, said):
@@ -269,18 +256,10 @@ def test_equal_runs_stay_one_result_whatever_the_machine_did(tmp_path, condition
     assert merged_labels([found]) == ("cpu", "demo", *([said] if said.startswith("busy") else []))
 
 
-@pytest.mark.parametrize("value", ["busy", 1, ["busy"], {"busy": "yes"}, {"busy": [1, None], "others_share": "much"}])
-def test_a_condition_of_another_form_says_nothing(tmp_path, value):
-    write_run(tmp_path, "a", condition=value)
-    (found,) = result_rows(table(tmp_path))
-    assert found.machine_condition in ("", "not busy")
-
-
 def test_busy_machines_of_several_results_are_one_label():
-    said = [f"busy machine: others took {share} % of its cores" for share in (48, 90)]
-    busy = [SimpleNamespace(labels=("demo",), machine_condition=text) for text in said]
+    busy = [SimpleNamespace(labels=("demo",), machine_condition=f"busy machine: others took {n} %") for n in (48, 90)]
     assert merged_labels(busy) == ("demo", "busy machine")
-    assert merged_labels(busy[:1]) == ("demo", said[0])
+    assert merged_labels(busy[:1]) == ("demo", "busy machine: others took 48 %")
 
 
 def test_nothing_to_show_is_one_line(tmp_path):

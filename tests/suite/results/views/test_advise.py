@@ -196,33 +196,20 @@ def test_what_to_run_next_is_the_same_experiment(tmp_path, options, words):
     assert words is None or sorted(typed) == sorted([*common, *words])
     config = composed(*typed, "oversubscribe=true")
     settings = resolve_settings(config, registry.load_workload("ncf"), registry.load_framework("pytorch"))
-    names = [
-        "batch_rule",
-        "batch_size_global",
-        "targets",
-        "precision",
-        "lr_scaling",
-        "hyperparameter_set",
-        "dataset",
-        "rules",
-    ]
+    names = ["batch_rule", "batch_size_global", "targets", "precision", "lr_scaling", "hyperparameter_set", "dataset"]
     assert [getattr(settings, name) for name in names] == [getattr(row, name) for name in names]
     assert settings.hyperparameters["learning_rate"] == pytest.approx(row.learning_rate)
 
 
-def test_what_only_the_run_itself_recorded_is_typed_too(tmp_path):
+def test_texts_of_a_log_are_arguments_and_never_commands_and_own_ones_of_the_run_are_typed_too(tmp_path):
+    texts = {"framework": "pytorch; touch /tmp/x", "precision": "$(id)", "batch_rule": "`id`"}
     settings = {"hyperparameter_sources": {"beta1": "user"}, "hyperparameters": {"beta1": 0.8, "beta2": 0.9}}
-    (write_run(tmp_path, "a") / "run.json").write_text(json.dumps({"settings": settings}))
-    (row,) = result_rows(table(tmp_path))
-    assert [word for word in shlex.split(next_command(row)) if "beta" in word] == ["workload.beta1=0.8"]
-
-
-def test_texts_of_a_log_are_arguments_and_never_commands(tmp_path):
-    write_run(tmp_path, "a", framework="pytorch; touch /tmp/x", precision="$(id)", batch_rule="`id`")
-    page = suite(tmp_path).stdout
-    (command,) = [line for line in page.splitlines() if line.startswith("    python run_suite.py")]
-    assert {"framework=pytorch; touch /tmp/x", "precision=$(id)", "batch=`id`"} <= set(shlex.split(command))
+    (write_run(tmp_path, "a", **texts) / "run.json").write_text(json.dumps({"settings": settings}))
+    (command,) = [line for line in suite(tmp_path).stdout.splitlines() if line.startswith("    python run_suite.py")]
+    own = {"framework=pytorch; touch /tmp/x", "precision=$(id)", "batch=`id`", "workload.beta1=0.8"}
+    assert own <= set(shlex.split(command))
     assert "'framework=pytorch; touch /tmp/x'" in command
+    assert "beta2" not in command
 
 
 def test_nothing_to_advise_is_one_line():
@@ -234,11 +221,8 @@ def test_nothing_to_advise_is_one_line():
         advise([make_result(1, stop="epochs:3", to_target=False)])
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("2h", 7200), ("90m", 5400), ("3600s", 3600), ("1h30m", 5400), ("1.5h", 5400)]
-)
-def test_deadlines(text, seconds):
-    assert parse_deadline(text) == seconds
+def test_deadlines():
+    assert [parse_deadline(text) for text in ("2h", "90m", "3600s", "1h30m", "1.5h")] == [7200, 5400, 3600, 5400, 5400]
 
 
 @given(st.text(max_size=12).filter(lambda text: text[-1:] not in ("h", "m", "s")))
