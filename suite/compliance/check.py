@@ -76,7 +76,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
         complaints = [item for item in complaints if item.found != MISSING or item.key == "run_stop"]
     profile = record.settings.profile
     if asked := asked_otherwise(record):
-        complaints = [item for item in complaints if item.key not in OF_TRAINING] + [asked] * (profile == "reference")
+        kept = [item for item in complaints if item.key not in OF_TRAINING]
+        complaints = kept + [asked] * (profile == "reference" and len(kept) < len(complaints))
     elif chosen.file is not None or profile == "reference":  # other demos have targets of their own
         changed = changed_target(record)
         complaints = [replace(item, do=changed) if changed and _of_target(item) else item for item in complaints]
