@@ -50,6 +50,8 @@ TIME_AS_TEXT = "time as text"
 LATIN_1 = "not UTF-8, read as latin-1"
 _CHECKER_READS = frozenset({NO_TIME, TIME_AS_TEXT, LATIN_1})
 """Remarks on what mlperf-logging's checker tolerates in a record as well; everything else must be JSON by the rules."""
+
+
 _MOST_REMARKS = 100
 
 
@@ -80,6 +82,8 @@ class Remarks:
 
 _MOST_DIGITS = 64
 """A longer number is none: it would take minutes to print, and nothing counts so far."""
+_WHOLE_IN_FLOAT = 2.0**53
+"""Beyond it a float does not say which whole number was meant."""
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
@@ -101,12 +105,7 @@ def whole_number(value: Json) -> int | None:
     """`value` as exactly the whole number that it is, also where a log holds it as text or as 4096.0; None if it is not one."""
     if isinstance(value, str) and len(value) < _MOST_DIGITS and re.fullmatch(r"[+-]?[0-9]+", value.strip()):
         return int(value)
-    if type(value) is int:
+    if isinstance(value, int) and not isinstance(value, bool):
         return value
-    figure = number(value)  # beyond 2^53 a float does not say which whole number was meant
-    return int(figure) if figure is not None and figure.is_integer() and abs(figure) < 2.0**53 else None
-
-
-def numbers(value: Mapping[str, Json]) -> dict[str, float]:
-    """Those of its values that are numbers."""
-    return {str(name): figure for name, item in value.items() if (figure := number(item)) is not None}
+    figure = number(value)
+    return int(figure) if figure is not None and figure.is_integer() and abs(figure) < _WHOLE_IN_FLOAT else None

@@ -33,14 +33,16 @@ def _lenient_value(text: str, start: int) -> tuple[Json, int, str]:
     """(value at `start` after white space, position after it, what was tolerated; empty: it is JSON)."""
     begin = _SPACE.match(text, start).end()  # type: ignore[union-attr]
     try:
-        return *_SCAN(text, begin), ""
+        value, end = _SCAN(text, begin)
     except (json.JSONDecodeError, StopIteration) as broken:
+        error = (
+            broken if isinstance(broken, ValueError) else json.JSONDecodeError("Expecting value", text, broken.value)
+        )
         try:
             return read_lenient_json(text, begin)
         except ValueError:
-            if isinstance(broken, ValueError):
-                raise broken from None
-            raise json.JSONDecodeError("Expecting value", text, broken.value) from None
+            raise error from None
+    return value, end, ""
 
 
 def _metadata(value: Json) -> Mapping[str, Json]:
@@ -53,8 +55,9 @@ def _metadata(value: Json) -> Mapping[str, Json]:
     return value or _NO_METADATA
 
 
-def _joined(*remarks: str) -> str:
-    return "; ".join(filter(None, remarks))
+def _with_zero_time_remark(time_ms: float, remark: str) -> str:
+    """`remark`, extended by a note if the time stamp is 0."""
+    return remark if time_ms else "; ".join(text for text in (remark, NO_TIME) if text)
 
 
 def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
@@ -62,9 +65,10 @@ def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, in
     record, end, remark = _lenient_value(text, start)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
-    if "time_ms" not in record and (seconds := number(record.get("time_s"))) is not None:
+    if "time_ms" not in record and number(record.get("time_s")) is not None:
+        seconds = number(record["time_s"]) or 0.0
         record["time_ms"] = seconds * 1000.0
-        remark = _joined(remark, "time_s (seconds) in place of time_ms")
+        remark = "; ".join(text for text in (remark, "time_s (seconds) in place of time_ms") if text)
     try:
         time, key, value, metadata = record["time_ms"], record["key"], record["value"], record["metadata"]
     except KeyError:
@@ -74,7 +78,9 @@ def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, in
     if time_ms is None or not isinstance(key, str):
         raise ValueError("time_ms is not a number" if time_ms is None else "key is not text")
     if remark or not time_ms or isinstance(time, str):
-        remark = _joined(remark, TIME_AS_TEXT if isinstance(time, str) else "", "" if time_ms else NO_TIME)
+        remark = _with_zero_time_remark(
+            time_ms, "; ".join(filter(None, (remark, TIME_AS_TEXT if isinstance(time, str) else "")))
+        )
     mark, key = hash(text[token:end]), sys.intern(key)
     return Event(line, "MLLOG", time_ms, key, value, _metadata(metadata), mark, "", remark), end
 
@@ -87,21 +93,32 @@ def parse_mll(text: str, token: int, start: int, line: int) -> tuple[Event, int]
     body, end, remark = _lenient_value(text, head.end())
     if not isinstance(body, dict) or "value" not in body:
         raise ValueError("without a value")
-    time_ms, key, metadata = _milliseconds(head[1]), sys.intern(head[2]), _metadata(body.get("metadata"))
-    remark = _joined(remark, "" if time_ms else NO_TIME)
-    return Event(line, "MLL", time_ms, key, body["value"], metadata, hash(text[token:end]), "", remark), end
+    time_ms, metadata = _milliseconds(head[1]), _metadata(body.get("metadata"))
+    remark = _with_zero_time_remark(time_ms, remark)
+    mark, key = hash(text[token:end]), sys.intern(head[2])
+    return Event(line, "MLL", time_ms, key, body["value"], metadata, mark, "", remark), end
+
+
+_V05_KEYS = {
+    "run_clear_caches": "cache_clear",
+    "run_set_random_seed": "seed",
+    "train_epoch": "epoch_start",
+    "eval_target": "quality_target",
+}
+"""v0.5 tag to the key of later rounds with the same meaning."""
 
 
 def _v05_event(tag: str, value: Json) -> tuple[str, Json, dict[str, Json]]:
     """A v0.5 tag and its value as (key, value, metadata) in the vocabulary of `:::MLLOG`."""
-    if tag == "train_epoch":
-        return "epoch_start", None, {"epoch_num": value}
-    key = {"run_set_random_seed": "seed", "run_clear_caches": "cache_clear", "eval_target": "quality_target"}.get(
-        tag, tag
-    )
-    if key in ("eval_accuracy", "quality_target") and isinstance(value, dict) and "value" in value:
-        return key, value["value"], {"epoch_num": value.get("epoch")}
-    return key, value, {}
+    metadata: dict[str, Json] = {}
+    if tag in ("eval_accuracy", "eval_target") and isinstance(value, dict) and "value" in value:
+        metadata["epoch_num"], value = value.get("epoch"), value["value"]
+    elif tag == "train_epoch":
+        metadata["epoch_num"], value = value, None
+    elif tag == "run_stop" and isinstance(value, dict) and "success" in value:
+        success = str(value["success"]).lower() == "true"
+        metadata["status"], value = "success" if success else "failed", None
+    return _V05_KEYS.get(tag, tag), value, metadata
 
 
 def parse_v05(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
@@ -110,31 +127,37 @@ def parse_v05(text: str, token: int, start: int, line: int) -> tuple[Event, int]
     if head is None:
         raise ValueError("not of the form: benchmark seconds (file:line) tag: value")
     value, end, remark = _lenient_value(text, head.end()) if head[5] else (None, head.end(), "")
-    time_ms, mark = _milliseconds(head[2]), hash(text[token:end].rstrip())
-    remark = _joined(remark, "" if time_ms else NO_TIME)
-    return Event(line, "MLPv0.5.0", time_ms, *_v05_event(head[4], value), mark, head[1], remark), end
+    time_ms = _milliseconds(head[2])
+    key, value, metadata = _v05_event(head[4], value)
+    mark = hash(text[token:end].rstrip())
+    return Event(
+        line, "MLPv0.5.0", time_ms, key, value, metadata, mark, head[1], _with_zero_time_remark(time_ms, remark)
+    ), end
 
 
 def parse_dated(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
-    """Parse `MLPerf: <benchmark> [mm/dd/yy hh:mm:ss], <v0.5 tag>[: <value>]` (Alibaba, v0.6).
-
-    The value ends with the line: JSON, almost JSON, or plain text such as `(224, 224, 3) -> (112, 112, 64)`.
-    """
+    """Parse `MLPerf: <benchmark> [mm/dd/yy hh:mm:ss], <v0.5 tag>[: <value>]` (Alibaba, v0.6); the value ends with the line."""
     head = _DATED.match(text, start)
     if head is None:
         raise ValueError("not of the form: benchmark [date time], tag: value")
     moment = datetime.strptime(head[2], "%m/%d/%y %H:%M:%S").replace(tzinfo=timezone.utc)
-    value, end, tolerated = None, head.end(), ""
-    if head[0].rstrip().endswith(":"):
-        try:
-            value, end, tolerated = _lenient_value(text, head.end())
-        except ValueError:
-            end = token
-        if text[end:].strip():
-            value, end, tolerated = text[head.end() :].strip(), len(text), ""
-    remark = _joined("dates without a time zone, in whole seconds, read as UTC", tolerated)
+    remark, end, value = "dates without a time zone, in whole seconds, read as UTC", head.end(), None
+    if text[: head.end()].rstrip().endswith(":"):
+        value, end, remark = _dated_value(text, head.end(), remark)
+    key, value, metadata = _v05_event(head[3], value)
     time_ms, mark = moment.timestamp() * 1000.0, hash(text[token:end])
-    return Event(line, "MLPerf", time_ms, *_v05_event(head[3], value), mark, head[1], remark), end
+    return Event(line, "MLPerf", time_ms, key, value, metadata, mark, head[1], remark), end
+
+
+def _dated_value(text: str, start: int, remark: str) -> tuple[Json, int, str]:
+    """The rest of a dated line: JSON, almost JSON, or plain text such as `(224, 224, 3) -> (112, 112, 64)`."""
+    try:
+        value, end, tolerated = _lenient_value(text, start)
+    except ValueError:
+        return text[start:].strip(), len(text), remark
+    if text[end:].strip():
+        return text[start:].strip(), len(text), remark
+    return value, end, "; ".join(note for note in (remark, tolerated) if note)
 
 
 def _milliseconds(seconds: str) -> float:

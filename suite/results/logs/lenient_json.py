@@ -24,6 +24,7 @@ _BARE_WORDS: dict[str, Json] = {"null": None, "None": None, "true": True, "True"
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 _MAX_DEPTH = 20
+_MAX_DIGITS = 40
 
 
 class _LenientParser:
@@ -40,60 +41,72 @@ class _LenientParser:
         self.position = match.end()
         return match
 
-    def comes(self, mark: str) -> bool:
-        """Whether this punctuation mark comes next."""
+    def peek(self) -> str:
+        """The next punctuation mark; empty if something else comes next."""
         match = _LENIENT_TOKEN.match(self.text, self.position)
-        return match is not None and match["mark"] == mark
+        return (match["mark"] or "") if match else ""
 
     def value(self, depth: int = 0) -> Json:
         if depth > _MAX_DEPTH:
             raise ValueError("nested too deeply")
         match = self.next()
-        mark = match["mark"]
-        if not mark:
-            return self.scalar(match)
-        if mark not in "{[(":
-            raise ValueError(f"a stray {mark} at character {match.end()}")
-        if mark == "(":
-            self.tolerated["round brackets"] = None
-        closing = {"{": "}", "[": "]", "(": ")"}[mark]
-        names: list[str] = []
-        items: list[Json] = []
-        while not self.comes(closing):
-            if mark == "{":
-                names.append(self.name())
-            items.append(self.value(depth + 1))
-            if not self.comes(closing) and self.next()["mark"] != ",":  # before the closing bracket it is optional
-                raise ValueError(f"no comma at character {self.position}")
-        self.next()
-        return dict(zip(names, items, strict=True)) if mark == "{" else items
-
-    def name(self) -> str:
-        """The name of a member and its colon."""
-        match = self.next()
-        if match["mark"] or match["number"]:
-            raise ValueError(f"no name at character {match.end()}")
-        name = str(self.scalar(match))
-        if self.next()["mark"] != ":":
-            raise ValueError(f"no colon at character {self.position}")
-        return name
+        if match["mark"] == "{":
+            return self.mapping(depth)
+        if match["mark"] in ("[", "("):
+            if match["mark"] == "(":
+                self.tolerated["round brackets"] = None
+            return self.sequence("]" if match["mark"] == "[" else ")", depth)
+        if match["mark"]:
+            raise ValueError(f"a stray {match['mark']} at character {match.end()}")
+        return self.scalar(match)
 
     def scalar(self, match: re.Match[str]) -> Json:
-        if (number := match["number"]) is not None:
-            if len(number) > 40:
-                raise ValueError(f"a number of {len(number)} characters")
-            if match["percent"]:
-                self.tolerated["percent as a fraction"] = None
-                return float(number) / 100.0
-            return int(number) if re.fullmatch(r"[+-]?[0-9]+", number) else float(number)
-        if (word := match["word"]) is not None:
-            if word not in ("null", "true", "false"):
+        if match["number"]:
+            return self.number(match["number"], bool(match["percent"]))
+        if match["word"]:
+            word = match["word"]
+            if word in ("None", "True", "False") or word not in _BARE_WORDS:
                 self.tolerated["words without quotes"] = None
             return _BARE_WORDS.get(word, word)
+        quoted: str = match["single"] or match["double"]
         if match["single"]:
             self.tolerated["single quotes"] = None
-        quoted: str = match["single"] or match["double"]
         return _ESCAPE.sub(lambda match: _ESCAPED_LETTERS.get(match[1], match[1]), quoted[1:-1])
+
+    def number(self, text: str, percent: bool) -> Json:
+        if len(text) > _MAX_DIGITS:
+            raise ValueError(f"a number of {len(text)} characters")
+        if percent:
+            self.tolerated["percent as a fraction"] = None
+            return float(text) / 100.0
+        return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else float(text)
+
+    def mapping(self, depth: int) -> Json:
+        members: dict[str, Json] = {}
+        while self.peek() != "}":
+            name = self.next()
+            if name["mark"] or name["number"]:
+                raise ValueError(f"no name at character {name.end()}")
+            key = self.scalar(name)
+            if self.next()["mark"] != ":":
+                raise ValueError(f"no colon at character {self.position}")
+            members[str(key)] = self.value(depth + 1)
+            self.separate("}")
+        self.next()
+        return members
+
+    def sequence(self, closing: str, depth: int) -> Json:
+        items: list[Json] = []
+        while self.peek() != closing:
+            items.append(self.value(depth + 1))
+            self.separate(closing)
+        self.next()
+        return items
+
+    def separate(self, closing: str) -> None:
+        """Consume a comma; before `closing` it is optional."""
+        if self.peek() != closing and self.next()["mark"] != ",":
+            raise ValueError(f"no comma at character {self.position}")
 
 
 def read_lenient_json(text: str, start: int) -> tuple[Json, int, str]:

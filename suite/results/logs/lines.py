@@ -23,9 +23,11 @@ MAX_PROBLEMS = 100
 """Problems kept per file; a last one counts the rest."""
 MAX_LINE_BYTES = 1 << 20
 """A line longer than this holds no record."""
+_MAX_PROBLEMS_PER_LINE = 10
 _BLOCK_BYTES = 1 << 20
 _TEXTS_HASHED = 1000
 """Records whose texts are kept until they are hashed together: one at a time costs a tenth of the reading."""
+_UTF16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _UTF16_MARKS = tuple(b"\0".join(bytes([one]) for one in mark) for mark in LINE_MARKS)
 """LINE_MARKS in UTF-16 of either order, without the zero before or after them."""
 
@@ -44,7 +46,7 @@ def read_file(path: Path) -> LogFile:
     file = LogFile()
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise OSError("not a regular file")
+            raise ValueError(f"{path}: cannot be read (not a regular file); give the path of a log file")
         with open(path, "rb") as stream:
             file.read(stream)
     except OSError as error:
@@ -64,7 +66,8 @@ def may_be_log(path: Path) -> bool:
     encoding = _utf16_encoding(block)
     if not encoding and b"\0" in block[:4096]:
         return False
-    return RECORD_START.search(block.decode(encoding or "latin-1", errors="replace")) is not None
+    text = block.decode(encoding or "latin-1", errors="replace")
+    return RECORD_START.search(text) is not None
 
 
 class LogFile:
@@ -119,11 +122,13 @@ class LogFile:
                 self.events.append(item)
                 if item.remark:
                     self.remarks.add(line, item.remark)
-            elif len(self.problems) == MAX_PROBLEMS:
-                self.dropped += 1
+            elif len(self.problems) < MAX_PROBLEMS:
+                if not ended:
+                    cut = f"{item.text}; the last line is incomplete: still being written, or cut off"
+                    item = replace(item, text=cut)
+                self.problems.append(item)
             else:
-                cut = "" if ended else "; the last line is incomplete: still being written, or cut off"
-                self.problems.append(replace(item, text=item.text + cut))
+                self.dropped += 1
 
     def sorted_problems(self) -> list[Problem]:
         """The problems in order of lines; those of the whole file come first, the count of those not kept last."""
@@ -135,15 +140,18 @@ class LogFile:
         return problems
 
     def _why_empty(self) -> str:
-        if self.size == 0 or self.marked:
-            return "no record of the log can be read" if self.marked else "the file is empty"
+        if self.size == 0:
+            return "the file is empty"
+        if self.marked:
+            return "no record of the log can be read"
         return "not a log: binary data" if self.binary else "not a log: no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"
 
 
 def _utf16_encoding(block: bytes) -> str:
     """Name of the encoding of a file that begins with `block`, if it is UTF-16; else empty."""
-    if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16-le" if block.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
+    for mark, name in _UTF16:
+        if block.startswith(mark):
+            return name
     found = next((place for mark in _UTF16_MARKS if (place := block.find(mark)) >= 0), None)
     return "" if found is None else "utf-16-be" if found % 2 else "utf-16-le"
 
@@ -180,7 +188,10 @@ def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
 
 
 def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Problem]:
-    """The records of one line, wherever they begin; their texts are added to `texts`."""
+    """The records of one line: text before a token is skipped, and a second record directly after the first is read.
+
+    Their texts are added to `texts`.
+    """
     if len(raw) > MAX_LINE_BYTES:
         yield Problem(line, f"a line of more than {MAX_LINE_BYTES} bytes is no record")
         return
@@ -195,10 +206,10 @@ def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Proble
         try:
             event, position = PARSERS[name](text, token.start(), token.end(), line)
         except (ValueError, RecursionError, OverflowError) as error:
-            shown = "dated MLPerf:" if name == "MLPerf" else f":::{name}"
-            yield Problem(line, f"{shown} record cannot be read ({_error_text(error)})", checker_reads=name != "MLLOG")
+            description = f"{_format_name(name)} record cannot be read ({_error_text(error)})"
+            yield Problem(line, description, checker_reads=name != "MLLOG")
             position, failures, after = token.end(), failures + 1, ""
-            if failures == 10:
+            if failures == _MAX_PROBLEMS_PER_LINE:
                 yield Problem(line, "the rest of the line was not read")
                 return
         else:
@@ -212,6 +223,10 @@ def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Proble
         yield Problem(line, f"no record of a known form: {shown}", checker_reads=True)
     if after in ("MLLOG", "MLPerf") and text[position:].strip():
         yield Problem(line, "text after the record")
+
+
+def _format_name(name: str) -> str:
+    return "dated MLPerf:" if name == "MLPerf" else f":::{name}"
 
 
 def _error_text(error: Exception) -> str:
