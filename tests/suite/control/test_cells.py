@@ -151,9 +151,9 @@ def test_a_study_ends_well_with_cells_that_do_not_run(tmp_path):
     assert "toy-plain-demo-4096dev-workload.misbehave=no: –: gpus=4096" in done.stdout
     table = [line for line in done.stdout.splitlines() if line.startswith("| no ") or line.startswith("| oom ")]
     assert [[cell.strip() for cell in line.split("|")[1:4]] for line in table][1:] == [
-        ["oom", "1", "OOM (a)"],
-        ["no", "4096", "– (b)"],
-        ["oom", "4096", "– (b)"],
+        ["oom", "1 (a)", "OOM"],
+        ["no", "4096 (b)", "not possible"],
+        ["oom", "4096 (b)", "not possible"],
     ]
     assert "(a) process 0: MemoryError: no more" in done.stdout
     assert "samples/s" in done.stdout
