@@ -22,8 +22,6 @@ from suite.results.logs.record import Evaluation
 
 _SAME = 0.01
 """Labels nearer than this are equal: some logs hold 32.746 for 32.75."""
-_MOST_EPOCHS_TIMED = 8
-"""Beyond so many epochs before the first evaluation, time cannot tell one epoch more or less."""
 _SLACK_EPOCHS = 0.5
 """An evaluation cannot come earlier than its epochs take by more than this, in epochs: epochs differ in length."""
 _EQUAL_TIMES = 0.05
@@ -69,6 +67,10 @@ class _Signs:
         self.remarks.add(self.evaluations[-1].line, text)
 
     @property
+    def labelled(self) -> bool:
+        return any(evaluation.epoch is not None for evaluation in self.evaluations)
+
+    @property
     def begun(self) -> tuple[int, ...]:
         """Epochs that the log had started by each evaluation."""
         return tuple(evaluation.epochs_begun for evaluation in self.evaluations)
@@ -88,7 +90,7 @@ def epochs_at(
     if counted is not None:
         return counted
     if not signs.labels:
-        return _one_epoch_each(signs) if _has_labels(signs.evaluations) else None
+        return _one_epoch_each(signs) if signs.labelled else None
     offset = _offset(signs)
     if offset is None:
         signs.remark("no epoch count: the log does not say whether its evaluations are labelled from 0 or from 1")
@@ -106,7 +108,8 @@ def _signs(
     first_ms = {key: found[0].time_ms for key, found in by_key.items()}
     upto = evaluations[: reached + 1]
     times = tuple(first_ms.get("run_start", 0.0) + 1000.0 * evaluation.seconds for evaluation in upto)
-    openings = [(event.time_ms, _opening_label(event)) for event in by_key["eval_start"]]
+    # v0.5 has the epoch of an `eval_start` as value
+    openings = [(e.time_ms, number(e.metadata.get("epoch_num", e.value))) for e in by_key["eval_start"]]
     labels, agreed = _labels(upto, times, openings, remarks)
     epochs = tuple(_Start(one.time_ms, number(one.metadata.get("epoch_num")), 1) for one in by_key["epoch_start"])
     of_block = ("first_epoch_num", "epoch_count")
@@ -126,25 +129,12 @@ def _signs(
     )
 
 
-def _has_labels(evaluations: Sequence[Evaluation]) -> bool:
-    return any(evaluation.epoch is not None for evaluation in evaluations)
-
-
-def _opening_label(event: Event) -> float | None:
-    """The epoch of an `eval_start`; v0.5 has it as value."""
-    label = number(event.metadata.get("epoch_num"))
-    return number(event.value) if label is None else label
-
-
 def _same(one: float, other: float) -> bool:
     return abs(one - other) < _SAME
 
 
 def _distances(values: Iterable[float]) -> list[float]:
     return [late - early for early, late in itertools.pairwise(values)]
-
-
-# --- labels of evaluations ----------------------------------------------------------------------------------------------
 
 
 def _labels(
@@ -201,15 +191,12 @@ def _shuffled(evaluations: Sequence[Evaluation], remarks: Remarks) -> tuple[floa
     return labels
 
 
-# --- counting starts ----------------------------------------------------------------------------------------------------
-
-
 def _begun_epochs(signs: _Signs) -> float | None:
     """The epochs started, if the labels of the evaluations agree with them, or there are none; else None."""
     begun = signs.begun
     if not begun[-1] or (signs.labels and signs.labels[0] < 0 == begun[0]):  # the first epoch has no start
         return None
-    if not _has_labels(signs.evaluations):
+    if not signs.labelled:
         if len(set(begun)) == len(begun):
             return float(begun[-1])
         signs.remark("no epoch count: evaluations without label, and no epoch starts between them")
@@ -254,9 +241,6 @@ def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
         return None
     signs.remark(f"labels of evaluations are rounded down: {len(times)} equal blocks of {size:g} epochs are counted")
     return size * len(times)
-
-
-# --- what to add to a label ---------------------------------------------------------------------------------------------
 
 
 def _offset(signs: _Signs) -> int | None:
@@ -313,13 +297,11 @@ def _offset_by_starts(signs: _Signs) -> int | None:
     complete = len(started) > 1 and all(_same(step, 1.0) for step in _distances(started))
     total = [len(started)] if complete and signs.last_of_run else []
     pairs = ((begun if any(signs.begun) else (), signs.labels), (following, signs.labels), (total, signs.labels[-1:]))
-    return next((found for counts, labels in pairs if (found := _constant_lead(counts, labels)) is not None), None)
-
-
-def _constant_lead(counts: Iterable[float], labels: Sequence[float]) -> int | None:
-    """By how much all counts exceed the labels, if that is 0 or 1 for each; else None."""
-    leads = {round(count - label, 1) for count, label in zip(counts, labels, strict=False)}
-    return int(leads.pop()) if leads in ({0.0}, {1.0}) else None
+    for counts, labels in pairs:
+        leads = {round(count - label, 1) for count, label in zip(counts, labels, strict=False)}
+        if leads in ({0.0}, {1.0}):
+            return int(leads.pop())
+    return None
 
 
 def _offset_by_distance(labels: Sequence[float]) -> int | None:
@@ -333,8 +315,10 @@ def _offset_by_distance(labels: Sequence[float]) -> int | None:
 
 
 def _epochs_by_time(signs: _Signs) -> float | None:
-    """The most epochs for which there was time before the first evaluation; None if that cannot tell one epoch."""
-    if len(signs.labels) < 2 or signs.first_training_ms is None or signs.labels[0] + 1 > _MOST_EPOCHS_TIMED:
+    """The most epochs for which there was time before the first evaluation; None if that cannot tell one epoch more."""
+    if (
+        len(signs.labels) < 2 or signs.first_training_ms is None or signs.labels[0] + 1 > 8
+    ):  # of more, time cannot tell one
         return None
     steps = zip(_distances(signs.times), _distances(signs.labels), strict=True)
     epoch_ms = statistics.median(time / max(epochs, _SAME) for time, epochs in steps)

@@ -50,7 +50,6 @@ TIME_AS_TEXT = "time as text"
 LATIN_1 = "not UTF-8, read as latin-1"
 _CHECKER_READS = frozenset({NO_TIME, TIME_AS_TEXT, LATIN_1})
 """Remarks on what mlperf-logging's checker tolerates in a record as well; everything else must be JSON by the rules."""
-_MOST_REMARKS = 100
 
 
 @dataclass
@@ -60,11 +59,10 @@ class Remarks:
     lines: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def add(self, line: int, text: str) -> None:
-        """Note `text` for a line (from 1). Beyond `_MOST_REMARKS` texts, which quote the log then, new ones are left out."""
-        if text not in self.lines and len(self.lines) == _MOST_REMARKS:
-            return
-        first, count, _ = self.lines.get(text, (line, 0, line))
-        self.lines[text] = (first, count + 1, line)
+        """Note `text` for a line (from 1). Beyond 100 texts, which quote the log then, new ones are left out."""
+        if text in self.lines or len(self.lines) < 100:
+            first, count, _ = self.lines.get(text, (line, 0, line))
+            self.lines[text] = (first, count + 1, line)
 
     def problems(self) -> list[Problem]:
         """One problem for each remark, in order of its first line."""

@@ -23,7 +23,6 @@ _LENIENT_TOKEN = re.compile(
 _BARE_WORDS: dict[str, Json] = {"null": None, "None": None, "true": True, "True": True, "false": False, "False": False}
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
-_MAX_DEPTH = 20
 
 
 class _LenientParser:
@@ -46,7 +45,7 @@ class _LenientParser:
         return match is not None and match["mark"] == mark
 
     def value(self, depth: int = 0) -> Json:
-        if depth > _MAX_DEPTH:
+        if depth > 20:
             raise ValueError("nested too deeply")
         match = self.next()
         mark = match["mark"]

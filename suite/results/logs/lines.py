@@ -24,8 +24,6 @@ MAX_PROBLEMS = 100
 MAX_LINE_BYTES = 1 << 20
 """A line longer than this holds no record."""
 _BLOCK_BYTES = 1 << 20
-_TEXTS_HASHED = 1000
-"""Records whose texts are kept until they are hashed together: one at a time costs a tenth of the reading."""
 _UTF16_MARKS = tuple(b"\0".join(bytes([one]) for one in mark) for mark in LINE_MARKS)
 """LINE_MARKS in UTF-16 of either order, without the zero before or after them."""
 
@@ -89,8 +87,17 @@ class LogFile:
         self.size = os.fstat(stream.fileno()).st_size
         for line, raw, ended in _marked_lines(self._blocks(stream)):
             self.marked += 1
-            self._line(raw, line, ended)
-            if len(self._texts) >= _TEXTS_HASHED:
+            for item in _records(raw, line, self._texts):
+                if isinstance(item, Event):
+                    self.events.append(item)
+                    if item.remark:
+                        self.remarks.add(line, item.remark)
+                elif len(self.problems) == MAX_PROBLEMS:
+                    self.dropped += 1
+                else:
+                    cut = "" if ended else "; the last line is incomplete: still being written, or cut off"
+                    self.problems.append(replace(item, text=item.text + cut))
+            if len(self._texts) >= 1000:  # hashing one at a time costs a tenth of the reading
                 self._hash_texts()
         self._hash_texts()
 
@@ -111,19 +118,6 @@ class LogFile:
                     self.remarks.add(1, f"the file is {encoding.upper()}")
             left -= len(block)
             yield decoder.decode(block).encode("utf-8", "replace") if decoder else block  # half a character is no end
-
-    def _line(self, raw: bytes, line: int, ended: bool) -> None:
-        """Take the records of one line. A last line that does not end and cannot be read was cut off."""
-        for item in _records(raw, line, self._texts):
-            if isinstance(item, Event):
-                self.events.append(item)
-                if item.remark:
-                    self.remarks.add(line, item.remark)
-            elif len(self.problems) == MAX_PROBLEMS:
-                self.dropped += 1
-            else:
-                cut = "" if ended else "; the last line is incomplete: still being written, or cut off"
-                self.problems.append(replace(item, text=item.text + cut))
 
     def sorted_problems(self) -> list[Problem]:
         """The problems in order of lines; those of the whole file come first, the count of those not kept last."""

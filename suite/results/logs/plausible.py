@@ -14,7 +14,6 @@ from suite.results.text import clean
 
 NOT_PLAUSIBLE = "not plausible"
 """How a problem begins that makes a run a failed one."""
-_ANY = (-math.inf, math.inf)
 _LIMITS: Mapping[str, tuple[float, float]] = {
     "time_ms": (1_262_304_000_000.0, 4_102_444_800_000.0),  # 2010 to 2100: MLPerf began in 2018
     "seconds": (
@@ -22,15 +21,13 @@ _LIMITS: Mapping[str, tuple[float, float]] = {
         3.2e7,
     ),  # stamps are whole ms: in one tick nothing was timed; the longest published run took 7.3 days
     **dict.fromkeys(("train_seconds", "evaluation_seconds", "data_wait_seconds"), (0.0, 3.2e7)),
-    # the largest published runs have some 10,000
-    **dict.fromkeys(("devices", "nodes", "cores_per_device"), (1.0, 1e6)),
+    **dict.fromkeys(("devices", "nodes", "cores_per_device"), (1.0, 1e6)),  # the largest runs published: some 10,000
     **dict.fromkeys(("batch_size_global", "global_batch_size"), (1.0, 1e12)),  # no data set has as many samples
     **dict.fromkeys(("run_index", "runs_required", "straggler_ms", "timing_warmup_steps", "step"), (0.0, 1e12)),
     "epoch_num": (-1.0, 1e12),  # from -1 in v0.5; BERT's counts samples
     "throughput": (0.0, 1e12),  # samples or tokens per second: 10,000 chips with 1e8 each
     "samples": (0.0, 1e18),
-    # pycocotools: -1 for a mean over nothing
-    **dict.fromkeys(("top1", "map", "hr_at_10", "BBOX", "SEGM"), (-1.0, 1.0)),
+    **dict.fromkeys(("top1", "map", "hr_at_10", "BBOX", "SEGM"), (-1.0, 1.0)),  # pycocotools: -1 for no finding
     "bleu": (0.0, 100.0),
 }
 """Key of a log, field of `suite_run` or metric to its lowest and highest value."""
@@ -38,7 +35,7 @@ _LIMITS: Mapping[str, tuple[float, float]] = {
 
 def odd_value(key: str, value: float | None, line: int) -> Problem | None:
     """The problem of a value outside its limits; None for one inside, for none, and for keys without."""
-    low, high = _LIMITS.get(key, _ANY)
+    low, high = _LIMITS.get(key, (-math.inf, math.inf))
     if value is None or low <= value <= high:
         return None
     shown = f"{value:.6g}" if isinstance(value, float) else clean(str(value), 24)  # no float may hold an integer

@@ -15,9 +15,6 @@ from suite.results.targets import OFFICIAL_TARGETS, QUALITY_PAIRS
 from suite.results.text import clean
 from workloads.api import Json
 
-_OPEN_IMAGES_SAMPLES = 1_170_301
-"""Training images of RetinaNet; logs have them under `train_samples`, or the batches that they make (NVIDIA's code)."""
-
 
 @dataclass(frozen=True)
 class RunClock:
@@ -57,9 +54,8 @@ def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
     if benchmark != "ssd" or "model_bn_span" in values:
         return False
     samples, batch = (number(values.get(key)) for key in ("train_samples", "global_batch_size"))
-    images = samples is not None and any(
-        abs(samples * size - _OPEN_IMAGES_SAMPLES) <= 2 * size for size in (1.0, batch or 1.0)
-    )
+    # 1,170,301 training images; NVIDIA's code logs the batches that they make
+    images = samples is not None and any(abs(samples * n - 1_170_301) <= 2 * n for n in (1.0, batch or 1.0))
     return images or values.get("opt_name") == "adam" or "opt_learning_rate_warmup_epochs" in values
 
 
@@ -136,15 +132,14 @@ def read_quality(event: Event, targets: Mapping[str, float], benchmark: str, rem
 
 def _value_inside_text(event: Event, remarks: Remarks) -> Json:
     """The value of a record; a number or list inside a text (`"[0.324]"`, `"75.9%"`) is read, with a remark."""
-    value = event.value
-    if not isinstance(value, str):
-        return value
+    if not isinstance(event.value, str):
+        return event.value
     try:
-        inner, end, _ = read_lenient_json(value, 0)
+        inner, end, _ = read_lenient_json(event.value, 0)
     except ValueError:
-        return value
-    if value[end:].strip() or isinstance(inner, str):
-        return value
+        return event.value
+    if event.value[end:].strip() or isinstance(inner, str):
+        return event.value
     remarks.add(event.line, f"{event.key} holds text, read as the number in it")
     return inner
 

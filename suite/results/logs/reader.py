@@ -190,42 +190,31 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
     """Start and end of the timed part, by time stamp; several different starts or stops are a problem."""
     keys = ("run_start", "run_stop", "eval_result")
     by_time = sorted((event for event in events if event.key in keys), key=lambda event: event.time_ms)
+    evaluated_ms = (event.time_ms for event in events if event.key == "eval_accuracy")
     starts, stops, results = ([event for event in by_time if event.key == key] for key in keys)
     start = starts[0] if starts else None
     after = [event for event in stops if start is None or event.time_ms >= start.time_ms]
-    stop = _end_of_run(after, events)
-    used = "the first with a status, after the last evaluation," if after and stop is not after[0] else "the first"
+    stop = after[0] if after else None
+    claims = [(event, status) for event in after if (status := _status_of_stop(event)) is not None]
+    final, claimed = claims[0] if claims else (stop, None)
+    used = "the first"
+    if stop and final and any(stop.time_ms < at <= final.time_ms for at in evaluated_ms):
+        stop, used = final, "the first with a status, after the last evaluation,"
     for same_key, which in ((starts, "the first"), (stops, used)):
         if len({event.time_ms for event in same_key}) > 1:
             several = f"{len(same_key)} different {same_key[0].key}"
             problems.append(Problem(same_key[1].line, f"{several}; {which} is used"))
     if events and start is None:
         problems.append(Problem(0, "no run_start"))
+    other = next((event for event, status in claims if status != claimed), None)
+    if other is not None:
+        problems.append(Problem(other.line, "run_stop contradicts another one about success; the first is used"))
     if log_format == "MLL" and benchmark == "minigo":
-        return _minigo_clock(start, results, after, problems)
+        return _minigo_clock(results, RunClock(start, stop, None, claimed), problems)
     if events and stop is None:
         late = " after run_start" if stops else ""
         problems.append(Problem(events[-1].line, f"{ENDS_HERE}: no run_stop{late}, the run was cut off"))
-    seconds = (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None
-    return RunClock(start, stop, seconds, _claimed_status(after, problems))
-
-
-def _end_of_run(stops: Sequence[Event], events: Sequence[Event]) -> Event | None:
-    """The first `run_stop`; but where it has no status and an evaluation follows, the first after it that has one."""
-    if not stops:
-        return None
-    final = next((event for event in stops if _status_of_stop(event) is not None), stops[0])
-    between = (stops[0].time_ms < event.time_ms <= final.time_ms for event in events if event.key == "eval_accuracy")
-    return final if final is not stops[0] and any(between) else stops[0]
-
-
-def _claimed_status(stops: Sequence[Event], problems: list[Problem]) -> str | None:
-    """The status of the first `run_stop` that has one, in its metadata or, as in v0.5, in its value; others are a problem."""
-    found = [(event, status) for event in stops if (status := _status_of_stop(event)) is not None]
-    other = next((event for event, status in found if status != found[0][1]), None)
-    if other is not None:
-        problems.append(Problem(other.line, "run_stop contradicts another one about success; the first is used"))
-    return found[0][1] if found else None
+    return RunClock(start, stop, (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None, claimed)
 
 
 def _status_of_stop(event: Event) -> str | None:
@@ -237,20 +226,17 @@ def _status_of_stop(event: Event) -> str | None:
     return None
 
 
-def _minigo_clock(
-    start: Event | None, results: Sequence[Event], stops: Sequence[Event], problems: list[Problem]
-) -> RunClock:
+def _minigo_clock(results: Sequence[Event], clock: RunClock, problems: list[Problem]) -> RunClock:
     """MiniGo of v0.6: models are evaluated after training, and `eval_result` holds the seconds up to the one that won."""
     for event in results:
         seconds = number(event.metadata.get("timestamp"))
         if seconds is not None:
             said = "the time is the one in eval_result, not that of run_stop"
             problems.append(Problem(event.line, f"MiniGo of v0.6: {said}"))
-            return RunClock(start, event, seconds)
-    stop = stops[0] if stops else None
+            return RunClock(clock.start, event, seconds)
     said = "MiniGo of v0.6 without an eval_result that holds a timestamp: the run has no time"
-    problems.append(Problem(stop.line if stop else 0, said))
-    return RunClock(start, stop, None, _claimed_status(stops, problems))
+    problems.append(Problem(clock.end.line if clock.end else 0, said))
+    return clock
 
 
 def _throughput(event: Event) -> Throughput:
