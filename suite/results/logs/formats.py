@@ -99,7 +99,7 @@ def _v05_event(tag: str, value: Json) -> tuple[str, Json, dict[str, Json]]:
     key = {"run_set_random_seed": "seed", "run_clear_caches": "cache_clear", "eval_target": "quality_target"}.get(
         tag, tag
     )
-    if key in ("eval_accuracy", "quality_target") and isinstance(value, dict) and "value" in value:
+    if tag in ("eval_accuracy", "eval_target") and isinstance(value, dict) and "value" in value:
         return key, value["value"], {"epoch_num": value.get("epoch")}
     return key, value, {}
 
