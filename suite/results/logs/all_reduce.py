@@ -53,7 +53,8 @@ def all_reduce(value: Json) -> AllReduce | None:
         return None
     devices, how = number(value.get("devices")), value.get("how")
     items = [numbers(item) for item in value["sizes"][:64] if isinstance(item, dict)]
-    rows = sorted([item.get(name, 0.0) for name in ("bytes", "count", "median_us", "mean_us")] for item in items)
+    rows = [[item.get(name, 0.0) for name in ("bytes", "count", "median_us", "mean_us")] for item in items]
+    rows.sort(key=lambda row: row[0])
     sizes = [SizeTimes(row[0], int(row[1]), row[2] * 1e-6, row[3] * 1e-6) for row in rows if min(row) > 0.0]
     if devices is None or not 2 <= devices <= 1_000_000 or not sizes:
         return None

@@ -78,9 +78,8 @@ def _runs_below(folder: Path) -> Iterator[Run]:
     if not folder.is_dir():
         raise ValueError(f"{folder} does not exist; give a folder that holds logs, such as logs/")
     for place, files, logs, others in _walk(folder):
-        parts = place.relative_to(
-            folder
-        ).parts  # at least job and run, also where `folder` is the job or the run itself
+        parts = place.relative_to(folder).parts
+        # at least job and run, also where `folder` is the job or the run itself
         name = "/".join(parts if len(parts) > 1 else place.absolute().parts[-2:])
         status = place / "status.json" if "status.json" in files else None
         for log in logs:

@@ -52,6 +52,11 @@ _CHECKER_READS = frozenset({NO_TIME, TIME_AS_TEXT, LATIN_1})
 """Remarks on what mlperf-logging's checker tolerates in a record as well; everything else must be JSON by the rules."""
 
 
+def joined(*remarks: str) -> str:
+    """Remarks on one record as one; without the empty ones."""
+    return "; ".join(filter(None, remarks))
+
+
 @dataclass
 class Remarks:
     """Collects remarks: the same remark on many lines is kept once, with its first line, count and last line."""

@@ -16,10 +16,8 @@ NOT_PLAUSIBLE = "not plausible"
 """How a problem begins that makes a run a failed one."""
 _LIMITS: Mapping[str, tuple[float, float]] = {
     "time_ms": (1_262_304_000_000.0, 4_102_444_800_000.0),  # 2010 to 2100: MLPerf began in 2018
-    "seconds": (
-        0.002,
-        3.2e7,
-    ),  # stamps are whole ms: in one tick nothing was timed; the longest published run took 7.3 days
+    # stamps are whole ms, so in one tick nothing was timed; the longest published run took 7.3 days
+    "seconds": (0.002, 3.2e7),
     **dict.fromkeys(("train_seconds", "evaluation_seconds", "data_wait_seconds"), (0.0, 3.2e7)),
     **dict.fromkeys(("devices", "nodes", "cores_per_device"), (1.0, 1e6)),  # the largest runs published: some 10,000
     **dict.fromkeys(("batch_size_global", "global_batch_size"), (1.0, 1e12)),  # no data set has as many samples
@@ -54,18 +52,14 @@ def _figures(
     clock: RunClock, evaluations: Sequence[Evaluation], throughput: Sequence[Throughput], workload: str
 ) -> Iterator[tuple[str, float | None, int]]:
     """(key, value, line) of everything measured."""
-    line = 0
-    for event in (clock.start, clock.end):
-        if event is not None:
-            line = event.line
-            yield "time_ms", event.time_ms, line
-    yield "seconds", clock.seconds, line
+    ends = [event for event in (clock.start, clock.end) if event is not None]
+    yield from (("time_ms", event.time_ms, event.line) for event in ends)
+    yield "seconds", clock.seconds, ends[-1].line if ends else 0
     for evaluation in evaluations:
         yield "epoch_num", evaluation.epoch, evaluation.line
         for metric, value in evaluation.quality.items():
             yield metric_name(metric, workload), value, evaluation.line
     for block in throughput:
-        rates = (block.samples_per_second, *block.rates.values())
-        yield from (("throughput", rate, block.line) for rate in rates)
+        yield from (("throughput", rate, block.line) for rate in (block.samples_per_second, *block.rates.values()))
         for key in ("step", "samples", "train_seconds", "evaluation_seconds", "data_wait_seconds"):
             yield key, getattr(block, key), block.line

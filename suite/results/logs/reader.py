@@ -49,8 +49,7 @@ def read(path: str | Path) -> Reading:
     An empty, binary, cut-off or damaged file yields a record with what could be read, and problems with line numbers.
     """
     file = read_file(path := Path(path))
-    problems, digest = file.sorted_problems(), file.digest
-    return interpret(path, vars(file).pop("events"), problems, digest)
+    return interpret(path, vars(file).pop("events"), file.problems, file.digest)  # which frees events as it goes
 
 
 def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str = "") -> Reading:
@@ -66,10 +65,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     values = {key: event.value for key, event in first.items()}
     log_format = _format(events, problems)
     benchmark = _text(values, "submission_benchmark") or (events[0].benchmark if events else "")
-    workload, platform = (
-        "retinanet" if is_retinanet(benchmark, values) else benchmark,
-        _text(values, "submission_platform"),
-    )
+    workload = "retinanet" if is_retinanet(benchmark, values) else benchmark
+    platform = _text(values, "submission_platform")
     settings = _settings(first, workload, platform, log_format, problems)
     targets, source = targets_of_run(settings, log_format, first.get("quality_target"), remarks)
     clock = _clock(events, benchmark, log_format, problems)
