@@ -14,8 +14,6 @@ from suite.results.logs.events import number, numbers
 from suite.results.logs.recorded_telemetry import json_object, machine_folders
 from workloads.api import GradientTraffic, Json
 
-EVENT, TRAFFIC_EVENT = "suite_all_reduce", "suite_gradients"
-
 
 @dataclass(frozen=True)
 class SizeTimes:
@@ -37,18 +35,13 @@ class AllReduce:
     """What took the times."""
 
 
-def algorithm_bandwidth(size_bytes: float, seconds: float) -> float:
-    """nccl-tests' algbw, bytes/s."""
-    return size_bytes / seconds
-
-
 def bus_bandwidth(size_bytes: float, seconds: float, devices: int) -> float:
     """nccl-tests' busbw of an all-reduce, bytes/s."""
-    return algorithm_bandwidth(size_bytes, seconds) * 2 * (devices - 1) / devices
+    return size_bytes / seconds * 2 * (devices - 1) / devices
 
 
 def all_reduce(value: Json) -> AllReduce | None:
-    """The event's value; None where it is not of the form. Sizes that are not are left out."""
+    """The value of `suite_all_reduce`; None where it is not of the form. Sizes that are not are left out."""
     if not isinstance(value, dict) or not isinstance(value.get("sizes"), list):
         return None
     devices, how = number(value.get("devices")), value.get("how")
@@ -62,7 +55,7 @@ def all_reduce(value: Json) -> AllReduce | None:
 
 
 def gradient_traffic(value: Json) -> GradientTraffic | None:
-    """The event's value; None where it is not of the form."""
+    """The value of `suite_gradients`; None where it is not of the form."""
     found = numbers(value) if isinstance(value, dict) else {}
     size, tensors, buckets = (found.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
     return GradientTraffic(size, int(tensors), int(buckets)) if size > 0 and tensors >= 0 and buckets >= 1 else None

@@ -161,13 +161,10 @@ def _run(log: Path, status_path: Path | None, name: str) -> Run:
 
 def _with_settings_of_job(runs: Sequence[Run]) -> list[Run]:
     """Runs without settings of their own get those of a run in the same job folder (`<job>/run_<N>`)."""
-    jobs: dict[Path, RunSettings] = {}
-    for run in runs:
-        if run.settings is not None and run.reading is not None:
-            jobs.setdefault(run.path.resolve().parent.parent, run.settings)
 
-    def of_job(run: Run) -> RunSettings | None:
+    def job(run: Run) -> Path | None:
         folder = run.path.resolve() if run.path.is_dir() else run.path.resolve().parent
-        return jobs.get(folder.parent) if re.fullmatch(r"run_\d+", folder.name) else None
+        return folder.parent if re.fullmatch(r"run_\d+", folder.name) else None
 
-    return [run if run.settings is not None else replace(run, settings=of_job(run)) for run in runs]
+    jobs = {job(run): run.settings for run in reversed(runs) if run.settings is not None} | {None: None}
+    return [run if run.settings is not None else replace(run, settings=jobs.get(job(run))) for run in runs]

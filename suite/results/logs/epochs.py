@@ -234,10 +234,8 @@ def _epochs_of_equal_blocks(signs: _Signs) -> float | None:
         return None
     times, steps = _distances((signs.blocks[0].time_ms, *signs.times)), _distances(signs.labels)
     typical = statistics.median(times)
-    equal = times[0] >= (1 - _EQUAL_TIMES) * typical and all(
-        abs(one - typical) <= _EQUAL_TIMES * typical for one in times[1:]
-    )
-    if not equal or not min(steps) < size - _SAME or max(steps) > size + _SAME:
+    apart = max(typical - times[0], *(abs(one - typical) for one in times[1:]))
+    if apart > _EQUAL_TIMES * typical or not min(steps) < size - _SAME or max(steps) > size + _SAME:
         return None
     signs.remark(f"labels of evaluations are rounded down: {len(times)} equal blocks of {size:g} epochs are counted")
     return size * len(times)
@@ -266,20 +264,20 @@ def _offset_of_positive_labels(signs: _Signs, trained: float | None) -> int | No
     first = signs.labels[0]
     too_early = trained is not None and trained < first + _SLACK_EPOCHS
     in_time = trained is None or trained >= first + 1 - _SLACK_EPOCHS / 2
-    found, evidence = _offset_by_starts(signs), "the starts of epochs"
+    by_first_start = in_time and not signs.by_rules and signs.started[:1] in ([0], [1])
+    offsets = (
+        (_offset_by_starts(signs), "the starts of epochs"),
+        (_offset_by_distance(signs.labels), "the distance of evaluations"),
+        (0 if too_early else None, "the time before the first evaluation"),
+        (1 - int(signs.started[0]) if by_first_start else None, "the label of the first epoch started"),
+    )
+    found, evidence = next((item for item in offsets if item[0] is not None), (None, ""))
     if found is None:
-        found, evidence = _offset_by_distance(signs.labels), "the distance of evaluations"
-    if found is None and too_early:
-        found, evidence = 0, "the time before the first evaluation"
-    if found is None and signs.by_rules:
-        return 0
-    if found is None and signs.started[:1] in ([0], [1]) and in_time:
-        found, evidence = 1 - int(signs.started[0]), "the label of the first epoch started"
-    if found == 1 and too_early:
+        return 0 if signs.by_rules else None
+    if found and too_early:
         signs.remark(f"{evidence} and the time before the first evaluation contradict each other")
         return None
-    if found is not None:
-        signs.remark(f"epochs are labelled from {1 - found}, by {evidence}")
+    signs.remark(f"epochs are labelled from {1 - found}, by {evidence}")
     return found
 
 
@@ -316,9 +314,8 @@ def _offset_by_distance(labels: Sequence[float]) -> int | None:
 
 def _epochs_by_time(signs: _Signs) -> float | None:
     """The most epochs for which there was time before the first evaluation; None if that cannot tell one epoch more."""
-    if (
-        len(signs.labels) < 2 or signs.first_training_ms is None or signs.labels[0] + 1 > 8
-    ):  # of more, time cannot tell one
+    # of more than eight, time cannot tell one
+    if len(signs.labels) < 2 or signs.first_training_ms is None or signs.labels[0] + 1 > 8:
         return None
     steps = zip(_distances(signs.times), _distances(signs.labels), strict=True)
     epoch_ms = statistics.median(time / max(epochs, _SAME) for time, epochs in steps)

@@ -8,33 +8,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from suite.results.logs.all_reduce import EVENT as ALL_REDUCE
-from suite.results.logs.all_reduce import TRAFFIC_EVENT, all_reduce, gradient_traffic
+from suite.results.logs import quality
+from suite.results.logs.all_reduce import all_reduce, gradient_traffic
 from suite.results.logs.epochs import epochs_at
 from suite.results.logs.events import Event, Problem, Remarks, number, numbers, whole_number
 from suite.results.logs.fields import run_settings
 from suite.results.logs.lines import read_file
 from suite.results.logs.plausible import NOT_PLAUSIBLE, first_odd_value, odd_value
-from suite.results.logs.quality import (
-    RunClock,
-    bleu_targets_in_log_scale,
-    first_that_meets,
-    is_retinanet,
-    read_evaluations,
-    run_status,
-    targets_of_run,
-)
 from suite.results.logs.record import NO_FIGURES, Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
 from suite.results.names import workload_name
 from suite.results.text import clean
 from workloads.api import Json
 
-_STRUCTURAL_KEYS = frozenset(
-    "submission_benchmark submission_org submission_division submission_status submission_platform cache_clear "
-    f"suite_run suite_condition suite_step_times suite_staleness {ALL_REDUCE} {TRAFFIC_EVENT} seed run_set_random_seed "
-    "init_start init_stop run_start run_stop run_final block_start block_stop epoch_start epoch_stop train_loop "
-    "tracked_stats eval_start eval_stop eval_accuracy eval_result quality_target".split()
-)
+_STRUCTURAL_KEYS = {
+    *(f"submission_{what}" for what in ("benchmark", "org", "division", "status", "platform")),
+    *("suite_run", "suite_condition", "suite_step_times", "suite_staleness", "suite_all_reduce", "suite_gradients"),
+    *(f"{part}_{edge}" for part in ("init", "run", "block", "epoch", "eval") for edge in ("start", "stop")),
+    *("cache_clear", "seed", "run_set_random_seed", "run_final", "train_loop", "tracked_stats"),
+    *("eval_accuracy", "eval_result", "quality_target"),
+}
 """Keys with a meaning of their own; all others are hyperparameters."""
 ENDS_HERE = "the log ends here"
 """How the problem of a log without an end begins."""
@@ -65,19 +57,19 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     values = {key: event.value for key, event in first.items()}
     log_format = _format(events, problems)
     benchmark = _text(values, "submission_benchmark") or (events[0].benchmark if events else "")
-    workload = "retinanet" if is_retinanet(benchmark, values) else benchmark
+    workload = "retinanet" if quality.is_retinanet(benchmark, values) else benchmark
     platform = _text(values, "submission_platform")
     settings = _settings(first, workload, platform, log_format, problems)
-    targets, source = targets_of_run(settings, log_format, first.get("quality_target"), remarks)
+    targets, source = quality.targets_of_run(settings, log_format, first.get("quality_target"), remarks)
     clock = _clock(events, benchmark, log_format, problems)
     relevant = [event for event in events if event.key in ("epoch_start", "eval_accuracy")]
     events = [event for event in events if event.key != "eval_accuracy"]
-    evaluations = read_evaluations(relevant, clock, targets, benchmark, remarks)
-    targets = bleu_targets_in_log_scale(targets, source, evaluations, remarks)
-    reached = first_that_meets(targets, evaluations)
+    evaluations = quality.read_evaluations(relevant, clock, targets, benchmark, remarks)
+    targets = quality.bleu_targets_in_log_scale(targets, source, evaluations, remarks)
+    reached = quality.first_that_meets(targets, evaluations)
     status, reason = "unreadable", problems[0].text if problems else "the file holds no record"
     if log_format:
-        status, reason = run_status(clock, settings, bool(targets), reached is not None, problems)
+        status, reason = quality.run_status(clock, settings, bool(targets), reached is not None, problems)
     throughput = tuple(_throughput(event) for event in events if event.key == "tracked_stats")
     odd = first_odd_value(clock, evaluations, throughput, workload_name(benchmark))
     problems += [odd] if odd is not None else []
@@ -120,8 +112,8 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         condition=_condition(values.get("suite_condition")),
         step_times=_numbers(values.get("suite_step_times")),
         step_times_by=_text(_object(values.get("suite_step_times")), "how")[:100],
-        all_reduce=all_reduce(values.get(ALL_REDUCE)),
-        gradients=gradient_traffic(values.get(TRAFFIC_EVENT)),
+        all_reduce=all_reduce(values.get("suite_all_reduce")),
+        gradients=gradient_traffic(values.get("suite_gradients")),
         staleness=_numbers(values.get("suite_staleness")),
     )
     return Reading(record, (*problems, *remarks.problems()))
@@ -183,7 +175,7 @@ def _is_flat(value: Json) -> bool:
     )
 
 
-def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]) -> RunClock:
+def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]) -> quality.RunClock:
     """Start and end of the timed part, by time stamp; several different starts or stops are a problem."""
     keys = ("run_start", "run_stop", "eval_result")
     by_time = sorted((event for event in events if event.key in keys), key=lambda event: event.time_ms)
@@ -207,11 +199,11 @@ def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: l
     if other is not None:
         problems.append(Problem(other.line, "run_stop contradicts another one about success; the first is used"))
     if log_format == "MLL" and benchmark == "minigo":
-        return _minigo_clock(results, RunClock(start, stop, None, claimed), problems)
+        return _minigo_clock(results, quality.RunClock(start, stop, None, claimed), problems)
     if events and stop is None:
         late = " after run_start" if stops else ""
         problems.append(Problem(events[-1].line, f"{ENDS_HERE}: no run_stop{late}, the run was cut off"))
-    return RunClock(start, stop, (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None, claimed)
+    return quality.RunClock(start, stop, (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None, claimed)
 
 
 def _status_of_stop(event: Event) -> str | None:
@@ -223,14 +215,14 @@ def _status_of_stop(event: Event) -> str | None:
     return None
 
 
-def _minigo_clock(results: Sequence[Event], clock: RunClock, problems: list[Problem]) -> RunClock:
+def _minigo_clock(results: Sequence[Event], clock: quality.RunClock, problems: list[Problem]) -> quality.RunClock:
     """MiniGo of v0.6: models are evaluated after training, and `eval_result` holds the seconds up to the one that won."""
     for event in results:
         seconds = number(event.metadata.get("timestamp"))
         if seconds is not None:
             said = "the time is the one in eval_result, not that of run_stop"
             problems.append(Problem(event.line, f"MiniGo of v0.6: {said}"))
-            return RunClock(clock.start, event, seconds)
+            return quality.RunClock(clock.start, event, seconds)
     said = "MiniGo of v0.6 without an eval_result that holds a timestamp: the run has no time"
     problems.append(Problem(clock.end.line if clock.end else 0, said))
     return clock

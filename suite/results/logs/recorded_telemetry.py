@@ -59,13 +59,15 @@ def telemetry(folder: Path) -> Telemetry | None:
     if not machines or len(machines) < len(found):
         return None
     first, *others = machines
-    if not others:
-        return first
     series = {}
     for name, values in first.series.items():
         columns = [values, *(_at(first.seconds, other.seconds, other.series.get(name, ())) for other in others)]
-        series[name] = tuple(_combined(name, sample) for sample in zip(*columns, strict=True))
-    return Telemetry(first.seconds, _measured(series))
+        series[name] = (
+            tuple(_combined(name, list(sample)) for sample in zip(*columns, strict=True)) if others else values
+        )
+    return Telemetry(
+        first.seconds, {name: values for name, values in series.items() if values.count(None) < len(values)}
+    )
 
 
 def machine_folders(folder: Path) -> list[Path]:
@@ -89,12 +91,8 @@ def _of_machine(file: Path) -> Telemetry | None:
         return None
     rows.sort(key=itemgetter(0))
     names = sorted({name for _, row in rows for name in row} - {"seconds", "time_ms"})
-    series = {name: tuple(_sample_value(name, row.get(name)) for _, row in rows) for name in names}
-    return Telemetry(tuple(second for second, _ in rows), _measured(series))
-
-
-def _measured(series: Mapping[str, tuple[float | None, ...]]) -> dict[str, tuple[float | None, ...]]:
-    return {name: values for name, values in series.items() if any(value is not None for value in values)}
+    series = {name: tuple(_combined(name, row.get(name)) for _, row in rows) for name in names}
+    return Telemetry(tuple(second for second, _ in rows), series)
 
 
 def _at(wanted: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]) -> tuple[float | None, ...]:
@@ -107,13 +105,10 @@ def _at(wanted: Sequence[float], seconds: Sequence[float], values: Sequence[floa
     return tuple(found)
 
 
-def _sample_value(name: str, value: Json) -> float | None:
-    """A sample as one number: of a list with a value per device the sum or the mean, None if one is missing."""
-    return _combined(name, [number(item) for item in value]) if isinstance(value, list) else number(value)
-
-
-def _combined(name: str, values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
+def _combined(name: str, value: Json) -> float | None:
+    """A sample as one number: of a list with a value per device or machine the sum or the mean; None if one is missing."""
+    values = value if isinstance(value, list) else [value]
+    known = [figure for value in values if (figure := number(value)) is not None]
     if not known or len(known) < len(values):
         return None
     return math.fsum(known) if name in _SUMMED else math.fsum(known) / len(known)

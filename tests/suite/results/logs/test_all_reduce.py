@@ -6,7 +6,6 @@ import pytest
 
 from suite.results.logs.all_reduce import (
     SizeTimes,
-    algorithm_bandwidth,
     all_reduce,
     bus_bandwidth,
     gradient_traffic,
@@ -19,7 +18,6 @@ SIZE = {"bytes": 1024, "count": 20, "median_us": 50.0, "mean_us": 60.0}
 
 def test_bandwidths_are_those_of_nccl_tests():
     """PERFORMANCE.md: an all-reduce of n ranks has busbw = algbw · 2(n - 1)/n; for two ranks both are equal."""
-    assert algorithm_bandwidth(1e9, 0.1) == pytest.approx(1e10)
     assert bus_bandwidth(1e9, 0.1, 2) == pytest.approx(1e10)
     assert bus_bandwidth(1e9, 0.1, 8) == pytest.approx(1.75e10)
 
