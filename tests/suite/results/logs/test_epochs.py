@@ -159,9 +159,8 @@ def test_a_bare_end_before_the_deciding_evaluation_is_not_the_end(tmp_path):
 
 
 def mllog(seconds, key, value=None, **metadata):
-    return ":::MLLOG " + json.dumps(
-        {"time_ms": 1000 * (START + seconds), "key": key, "value": value, "metadata": metadata}
-    )
+    record = {"time_ms": 1000 * (START + seconds), "key": key, "value": value, "metadata": metadata}
+    return f":::MLLOG {json.dumps(record)}"
 
 
 def modern_log(evaluations, blocks=(), starts=(), status="success", benchmark="resnet"):
@@ -180,9 +179,7 @@ AFTER = [(2212.1 + index, label) for index, label in enumerate(range(0, 45, 4))]
 """Graphcore's ipu-pod16 of v1.0: checkpoints from 0, the untrained model, to 44 after the training."""
 
 OVERLAPPING = [
-    *modern_log(
-        [(110.0 * label, label) for label in (1, 2, 3)], starts=[(100.0 * label + 1, label) for label in range(4)]
-    ),
+    *modern_log([(110.0 * n, n) for n in (1, 2, 3)], starts=[(100.0 * n + 1, n) for n in range(4)]),
     *[mllog(100.0 * label, "eval_start", epoch_num=label) for label in (1, 2, 3)],
 ]
 """NVIDIA's RetinaNet: an evaluation, labelled from 1, ends after the next epoch, labelled from 0, has started."""
