@@ -55,7 +55,10 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     events = list(unique.values())
     del unique
     values = {key: event.value for key, event in first.items()}
-    log_format = _format(events, problems)
+    log_format = events[0].format if events else ""
+    other = next((event for event in events if event.format != log_format), None)
+    if other is not None:
+        problems.append(Problem(other.line, f"a {other.format} record in a {log_format} log"))
     benchmark = _text(values, "submission_benchmark") or (events[0].benchmark if events else "")
     workload = "retinanet" if quality.is_retinanet(benchmark, values) else benchmark
     platform = _text(values, "submission_platform")
@@ -71,8 +74,7 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
     if log_format:
         status, reason = quality.run_status(clock, settings, bool(targets), reached is not None, problems)
     throughput = tuple(_throughput(event) for event in events if event.key == "tracked_stats")
-    odd = first_odd_value(clock, evaluations, throughput, workload_name(benchmark))
-    problems += [odd] if odd is not None else []
+    problems += first_odd_value(clock, evaluations, throughput, workload_name(benchmark))
     implausible = [problem.text for problem in problems if problem.text.startswith(NOT_PLAUSIBLE)]
     if implausible:
         status, reason = "failed", implausible[0]
@@ -117,16 +119,6 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         staleness=_numbers(values.get("suite_staleness")),
     )
     return Reading(record, (*problems, *remarks.problems()))
-
-
-def _format(events: Sequence[Event], problems: list[Problem]) -> str:
-    """Line format of the first record; that others have another is a problem."""
-    if not events:
-        return ""
-    other = next((event for event in events if event.format != events[0].format), None)
-    if other is not None:
-        problems.append(Problem(other.line, f"a {other.format} record in a {events[0].format} log"))
-    return events[0].format
 
 
 def _settings(

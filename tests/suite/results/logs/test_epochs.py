@@ -5,7 +5,7 @@ import json
 import pytest
 
 from suite.results import read
-from tests.suite.results.fake_logs import write
+from tests.suite.results.fake_logs import line, write
 
 START = 1_540_000_000.0
 EPOCH = 100.0
@@ -159,8 +159,7 @@ def test_a_bare_end_before_the_deciding_evaluation_is_not_the_end(tmp_path):
 
 
 def mllog(seconds, key, value=None, **metadata):
-    record = {"time_ms": 1000 * (START + seconds), "key": key, "value": value, "metadata": metadata}
-    return f":::MLLOG {json.dumps(record)}"
+    return line(1000 * seconds, key, value, **metadata)
 
 
 def modern_log(evaluations, blocks=(), starts=(), status="success", benchmark="resnet"):
