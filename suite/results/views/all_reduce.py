@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from suite.results.fits import LinkFit, fit_link
 from suite.results.identity import Row, told_apart
-from suite.results.logs.all_reduce import algorithm_bandwidth, bus_bandwidth, shown_link
+from suite.results.logs.all_reduce import bus_bandwidth, shown_link
 from suite.results.scores import labels, shared_labels
 from suite.results.text import clean, figure_text
 from suite.results.views.section import Section, frame_of, without_empty
@@ -31,7 +31,7 @@ def all_reduce_section(results: Sequence[Row]) -> Section | None:
             "size_bytes": one.size_bytes,
             "microseconds": one.median_seconds * 1e6,
             "mean_microseconds": one.mean_seconds * 1e6,
-            "algorithm GB/s": algorithm_bandwidth(one.size_bytes, one.median_seconds) / 1e9,
+            "algorithm GB/s": one.size_bytes / one.median_seconds / 1e9,
             "bus GB/s": bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices) / 1e9,
             "notes": tuple(label for label in labels(row) if label not in shared),
         }
