@@ -7,6 +7,7 @@ Results, tables, comparisons, advice, studies, predictions and packages all ask 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -88,6 +89,7 @@ _LABELS = {
     "dataset": "data set",
     "base_learning_rate": "learning rate",
     "timing_each": "timed by",
+    "opt_name": "optimizer",
 }
 
 
@@ -183,32 +185,22 @@ def told_apart(
     return words
 
 
-def differences_text(one: Row, other: Row, *aside: str) -> str:
-    """`differences` in words: `learning rate 0.002 and 0.006`; empty where nothing differs."""
-    return _in_words(one, other, differences(one, other, *aside))
-
-
-def hyperparameters_text(one: Row, other: Row) -> str:
-    """The logged hyperparameters alone in which two rows differ, in words."""
-    found = differences(one, other, known=True)
-    return _in_words(one, other, {name: pair for name, pair in found.items() if name.startswith(HYPERPARAMETERS)})
-
-
-def _in_words(one: Row, other: Row, found: Mapping[str, tuple[Any, Any]]) -> str:
+def differences_text(one: Row, other: Row, *aside: str, of: str = "", known: bool = False) -> str:
+    """`differences` in words: `learning rate 0.002 and 0.006`; empty where nothing differs. `of`: of these fields alone."""
+    found = differences(one, other, *aside, known=known)
     return "; ".join(
         f"{label(name)} {value_text(name, first, one)} and {value_text(name, second, other)}"
         for name, (first, second) in found.items()
+        if name.startswith(of)
     )
 
 
 def label(name: str) -> str:
     """What tables call a field: `global batch`; of a logged key the words without the prefixes of programs."""
     name = name.removeprefix(f"{HYPERPARAMETERS}.")
-    for prefix in ("sgd_opt_", "lars_opt_", "opt_hp_", "opt_", "model_hp_", "model_", "input_hp_"):
-        if name.startswith(prefix) and name != "opt_name":
-            name = name.removeprefix(prefix)
-            break
-    return _LABELS.get(name, "optimizer" if name == "opt_name" else clean(name, 40).replace("_", " "))
+    if name != "opt_name":
+        name = re.sub("^(sgd_opt|lars_opt|opt_hp|opt|model_hp|model|input_hp)_", "", name)
+    return _LABELS.get(name, clean(name, 40).replace("_", " "))
 
 
 def value_text(name: str, value: Any, row: Row = None) -> str:
@@ -234,7 +226,7 @@ def follows(aside: Iterable[str]) -> set[str]:
 
 def _left_out(row: Row, aside: Collection[str]) -> set[str]:
     of_size = _OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ()
-    return follows(aside) | set(of_size)
+    return {*follows(aside), *of_size}
 
 
 def _is_out(name: str, out: Collection[str]) -> bool:

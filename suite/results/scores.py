@@ -7,6 +7,8 @@ import difflib
 import functools
 import itertools
 import math
+import re
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +20,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from suite.common.registry import not_allowed
-from suite.results.columns import COLUMNS, frame, known, rows
+from suite.results.columns import COLUMNS, TYPES, first, known, mean, rows
 from suite.results.identity import (
     FIELDS,
     HYPERPARAMETERS,
     OF_SIZE_LOGGED,
     Row,
     differences,
-    hyperparameters_text,
+    differences_text,
     key,
     own_words,
 )
@@ -51,8 +53,6 @@ _DRAWS_AT_A_TIME = 1 << 20
 """Indices drawn at a time, which bounds the memory."""
 SAME_EPOCHS = 0.005
 """Numbers of epochs whose ratio is nearer to 1 than this are called unchanged."""
-_ROUNDING = 1e-6
-"""A ratio below 1 by no more than this is not called slower."""
 SIGNIFICANCE = 0.05
 """A difference whose p value is below this is more than run-to-run variation."""
 _ASSIGNMENTS = 100_000
@@ -86,62 +86,48 @@ def results(runs: pd.DataFrame) -> pd.DataFrame:
     Runs that go on or were interrupted, whose settings are not known, or that are copies are left out: somebody's Ctrl-C is no
     failure of what is measured. A run that failed before it had logged everything counts for the only result that it fits.
     """
-    found = [_result(members) for members in experiments(rows(runs))]
+    found = [vars(row) for row in result_rows(runs)]
     columns = found[0] if found else dict.fromkeys([*FIELDS, *SCORE_COLUMNS, "runs", "attempts"])
-    types = {"number": "float64", "count": "Int64"}
-    counts = ("runs_successful", "runs_failed", "runs_required", "runs_retained")
-
-    def dtype(name: str) -> str:
-        if name in SCORE_COLUMNS and not name.startswith(("score", "machine")):
-            return "Int64" if name in counts else "float64"
-        return types.get(COLUMNS[name].kind, "object") if name in COLUMNS else "object"
-
-    return pd.DataFrame({name: pd.Series([row[name] for row in found], dtype=dtype(name)) for name in columns})
+    kinds = {name: column.kind for name, column in COLUMNS.items() if column.kind in ("number", "count")}
+    texts = ("score_method", "score_notes", "machine_condition")
+    kinds |= {name: "count" if name.startswith("runs_") else "number" for name in SCORE_COLUMNS if name not in texts}
+    return pd.DataFrame(
+        {name: pd.Series([row[name] for row in found], dtype=TYPES[kinds.get(name, "object")]) for name in columns}
+    )
 
 
-def experiments(runs: Iterable[Row]) -> list[list[Row]]:
-    """The usable runs of each experiment, successful ones first."""
-    usable = [
-        row for row in runs if row.workload and not row.running and not row.copy_of and row.status != "interrupted"
-    ]
+def result_rows(runs: pd.DataFrame) -> list[Row]:
+    """The results of `runs` as rows, which views go through."""
+    return results_of(rows(runs))
+
+
+def results_of(runs: Iterable[Row]) -> list[Row]:
+    """The same of rows that are no table, as the runs of one cell of a study."""
+    usable = (row for row in runs if row.workload and not (row.running or row.copy_of or row.status == "interrupted"))
     gathered: dict[Any, list[Row]] = {}
     for row in sorted(usable, key=lambda row: not row.succeeded):
         experiment = key(row)
-        if experiment not in gathered:
-            experiment = _of_failed(row, gathered) or experiment
+        if experiment not in gathered and not row.succeeded and not (row.hyperparameters and row.targets):
+            successes = [(one, members[0]) for one, members in gathered.items() if members[0].succeeded]
+            fitting = [one for one, success in successes if not differences(row, success, known=True)]
+            experiment = fitting[0] if len(fitting) == 1 else experiment
         gathered.setdefault(experiment, []).append(row)
-    return list(gathered.values())
-
-
-def _of_failed(row: Row, gathered: Mapping[Any, Sequence[Row]]) -> Any:
-    """Of a run that failed before it had logged its hyperparameters or targets the only experiment that it fits."""
-    if row.succeeded or (row.hyperparameters and row.targets):
-        return None
-    fitting = [
-        experiment
-        for experiment, members in gathered.items()
-        if members[0].succeeded and not differences(row, members[0], known=True)
-    ]
-    return fitting[0] if len(fitting) == 1 else None
+    return [SimpleNamespace(**_result(members)) for members in gathered.values()]
 
 
 def _result(members: Sequence[Row]) -> dict[str, Any]:
     runs = sorted((row for row in members if row.succeeded), key=lambda row: row.start_ms or 0.0)
-    shown = runs or members
-    named = {name: getattr(shown[0], name) for name in (*FIELDS, *_NOT_COMBINED)}
+    shown = (runs or members)[0]
     combined = {name: column.combine(runs, name) for name, column in COLUMNS.items() if column.combine is not None}
-    rates = known(runs, "published_rate")
     samples, seconds = combined["samples"], combined["train_seconds"]
-    to_target = shown[0].to_target
-    scored = score(runs, len(members) - len(runs), _required(shown[0], len(members)), _first_converged(shown[0]))
-    if not to_target:
-        scored |= {"seconds": None, "epochs": None, "seconds_per_epoch": None}
+    scored = score(runs, len(members) - len(runs), _required(shown, len(members)), _first_converged(shown))
     return {
-        **named,
+        **{name: getattr(shown, name) for name in (*FIELDS, *_NOT_COMBINED)},
         **combined,
         **scored,
-        "samples_per_second": samples / seconds if samples and seconds else (rates or [None])[0],
-        "run_seconds": math.fsum(known(runs, "seconds")) / len(runs) if runs else None,
+        **({} if shown.to_target else dict.fromkeys(("seconds", "epochs", "seconds_per_epoch"))),
+        "samples_per_second": samples / seconds if samples and seconds else first(runs, "published_rate"),
+        "run_seconds": mean(runs, "seconds"),
         "machine_condition": _condition(runs),
         "all_reduces": tuple(known(runs, "all_reduce")),
         "runs": tuple(runs),
@@ -170,12 +156,12 @@ def score(
     runs: Sequence[Row], failed: int = 0, required: int | None = None, first_converged: int | None = None
 ) -> dict[str, Any]:
     """Score `runs` (the successful ones, in order of start), beside which `failed` more failed: SCORE_COLUMNS."""
-    retained, method, notes = retained_runs(runs, failed, required, first_converged)
+    counted, fast, slow, notes = counted_runs(runs, failed, required, first_converged)
+    retained = sorted(counted, key=lambda run: run.seconds or 0.0)[fast : len(counted) - slow]
     seconds, epochs = known(runs, "seconds"), known(retained, "epochs")
-    mean_seconds, mean_epochs = (
-        _mean(known(retained, "seconds")),
-        _mean(epochs) if len(epochs) == len(retained) else None,
-    )
+    mean_seconds = mean(retained, "seconds")
+    mean_epochs = mean(retained, "epochs") if len(epochs) == len(retained) else None
+    method = "olympic mean" if fast else "plain mean"
     return {
         "runs_successful": len(runs),
         "runs_failed": failed,
@@ -188,56 +174,36 @@ def score(
         "seconds_per_epoch": mean_seconds / mean_epochs if mean_seconds is not None and mean_epochs else None,
         "seconds_minimum": min(seconds, default=None),
         "seconds_maximum": max(seconds, default=None),
-        "seconds_standard_deviation": _deviation(seconds),
+        "seconds_standard_deviation": statistics.stdev(seconds) if len(seconds) > 1 else None,
     }
 
 
-def retained_runs(
+def counted_runs(
     runs: Sequence[Row], failed: int, required: int | None, first_converged: int | None = None
-) -> tuple[list[Row], str, tuple[str, ...]]:
-    """(runs that count, name of the mean, notes).
+) -> tuple[Sequence[Row], int, int, tuple[str, ...]]:
+    """(runs of the score, how many of the fastest and of the slowest it drops, notes).
 
     Fastest and slowest are dropped from three runs on. In a complete set one failed run is the slowest (v0.6 rules on).
     With `first_converged` (NCF) only so many of the successful runs count, in order of start, once the set is complete.
     """
-    counted, fast, slow, notes = _counted(runs, failed, required, first_converged)
-    ordered = sorted(counted, key=lambda run: run.seconds or 0.0)
-    return ordered[fast : len(ordered) - slow], "olympic mean" if fast else "plain mean", notes
-
-
-def _counted(
-    runs: Sequence[Row], failed: int, required: int | None, first_converged: int | None
-) -> tuple[list[Row], int, int, tuple[str, ...]]:
-    """(runs of the score, how many of the fastest and of the slowest it drops, notes)."""
-    attempts = len(runs) + failed
+    attempts, notes = len(runs) + failed, []
     complete = required is not None and attempts >= required
-    notes = [] if complete or required is None else [f"fewer runs than the rules ask ({attempts} of {required})"]
+    if required is not None and attempts < required:
+        notes.append(f"fewer runs than the rules ask ({attempts} of {required})")
     if required is not None and attempts > required:
         notes.append(
             f"more runs than the rules ask ({attempts} for {required}): which of them count was not fixed before"
         )
-    counted = list(runs)
     if complete and first_converged is not None and len(runs) >= first_converged:
-        counted, failed = counted[:first_converged], 0
+        runs, failed = runs[:first_converged], 0
         notes.append(f"first {first_converged} successful runs")
-    if len(counted) < 3:
-        return counted, 0, 0, tuple(notes)
-    if complete and failed == 1:
-        return counted, 1, 0, (*notes, "the failed run counts as the slowest")
-    if complete and failed > 1:
-        notes.append(f"no official score: {failed} runs failed")
-    return counted, 1, 1, tuple(notes)
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
-
-
-def _deviation(values: Sequence[float]) -> float | None:
-    if len(values) < 2:
-        return None
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    if len(runs) < 3:
+        return runs, 0, 0, tuple(notes)
+    if complete and failed:
+        notes.append(
+            "the failed run counts as the slowest" if failed == 1 else f"no official score: {failed} runs failed"
+        )
+    return runs, 1, 0 if complete and failed == 1 else 1, tuple(notes)
 
 
 def _condition(runs: Sequence[Row]) -> str:
@@ -311,7 +277,6 @@ class Interval:
 
     low: float
     high: float
-    level: float = CONFIDENCE_LEVEL
 
 
 @dataclass(frozen=True)
@@ -345,11 +310,8 @@ class Ratio:
     def interval_words(self) -> str:
         """`95 % interval 1.18 to 1.31`; empty without one."""
         one = self.interval
-        return (
-            ""
-            if one is None
-            else f"{one.level:.0%} interval {ratio_text(one.low)} to {ratio_text(one.high)}".replace("%", " %")
-        )
+        level = f"{100 * CONFIDENCE_LEVEL:g} % interval"
+        return "" if one is None else f"{level} {ratio_text(one.low)} to {ratio_text(one.high)}"
 
     @property
     def rate(self) -> float | None:
@@ -382,7 +344,7 @@ class Ratio:
     @property
     def flags(self) -> tuple[str, ...]:
         """What else differs, and what so few runs cannot show."""
-        own = hyperparameters_text(self.before, self.after)
+        own = differences_text(self.before, self.after, of=HYPERPARAMETERS, known=True)
         found = [f"differs too: {own}"] if own else []
         if (self.before.nodes or 1) != (self.after.nodes or 1):
             found.append("across nodes: the network between them counts")
@@ -419,9 +381,8 @@ class Ratio:
 
 def times_text(ratio: float) -> str:
     """A ratio in words: `1.06 times faster`, `1.28 times slower`, `as fast`."""
-    if abs(ratio - 1) < _ROUNDING or _amount(ratio) == "1.00":
-        return "as fast"
-    return f"{_amount(ratio)} times {'faster' if ratio > 1 else 'slower'}"
+    amount = _amount(ratio)
+    return "as fast" if amount == "1.00" else f"{amount} times {'faster' if ratio > 1 else 'slower'}"
 
 
 def ratio_text(value: float) -> str:
@@ -449,7 +410,7 @@ def ratio(before: Row, after: Row, intervals: bool = True) -> Ratio:
     if not intervals:
         return Ratio(before, after, total, throughput, efficiency, no_interval="not asked for")
     why = _why_no_interval(before) or _why_no_interval(after)
-    found = (None, None, None) if why else _intervals(_resampled(before, 0), _resampled(after, 1))
+    found = (None, None, None) if why else _intervals(before, after)
     if not why and found == (None, None, None):
         why = "the runs hold numbers out of range"
     return Ratio(before, after, total, throughput, efficiency, found, why)
@@ -483,24 +444,20 @@ def chains(family: Sequence[Row]) -> list[list[Row]]:
     """
     found: list[list[Row]] = []
     logged = {id(row): _chosen(row) for row in family}
-    like: dict[Any, list[list[Row]]] = {}
 
     def may_follow(other: Row, row: Row) -> bool:
         if place(other) == place(row) or other.batch_size_global != row.batch_size_global:
             return place(other) != place(row)
-        one, two = logged[id(other)], logged[id(row)]
-        return all(two.get(name, value) == value for name, value in one.items())
+        two = logged[id(row)]
+        return all(two.get(name, value) == value for name, value in logged[id(other)].items())
 
     for row in family:
-        alike = like.setdefault(tuple(logged[id(row)].items()), [])
-        fitting = next((chain for chain in alike if all(may_follow(other, row) for other in chain)), None)
-        if fitting is None:
-            fitting = next((chain for chain in found if all(may_follow(other, row) for other in chain)), None)
-        if fitting is not None and row.devices:
-            fitting.append(row)
-        else:
-            found.append([row])
-            alike.append(found[-1])
+        alike_first = sorted(found, key=lambda chain: logged[id(chain[0])] != logged[id(row)])
+        fitting = (chain for chain in alike_first if all(may_follow(other, row) for other in chain))
+        chain = next(fitting, None) if row.devices else None
+        if chain is None:
+            found.append(chain := [])
+        chain.append(row)
     return found
 
 
@@ -550,26 +507,22 @@ def _why_no_interval(row: Row) -> str:
     return ""
 
 
-def _resampled(row: Row, side: int) -> Mapping[str, _Floats]:
-    """Means of RESAMPLES draws of as many runs with replacement, each taken as the score is: `seconds`, `epochs` or `rate`."""
-    cached: dict[int, Mapping[str, Any]] = row.__dict__.setdefault("_resampled", {})
+def _resampled(row: Row, side: int) -> _Floats:
+    """(RESAMPLES, 2): seconds and epochs of as many runs drawn with replacement, averaged as the score is, NaN where they are
+    not known; of runs of fixed length the sums of seconds and samples."""
+    cached: dict[int, _Floats] = row.__dict__.setdefault("_resampled", {})
     if side in cached:
         return cached[side]
-    random = np.random.default_rng([SEED, side])
-    if not row.to_target:
-        values = np.array(
-            sorted((run.samples, run.train_seconds) for run in row.runs if run.samples and run.train_seconds)
-        )
-        sums = np.concatenate([values[drawn].sum(axis=1) for drawn in _draws(len(values), random)])
-        cached[side] = {"rate": sums[:, 0] / sums[:, 1]}
-        return cached[side]
-    runs, fast, slow, _ = _counted(row.runs, row.runs_failed, row.runs_required, _first_converged(row))
-    ordered = sorted((run.seconds, run.epochs or 0.0) for run in runs)
-    values = np.array(ordered)
-    means = np.concatenate(  # runs are in order of seconds, so sorted draws are too: fastest and slowest stand at the ends
-        [values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in _draws(len(runs), random)]
-    )
-    cached[side] = {"seconds": means[:, 0], **({"epochs": means[:, 1]} if all(epochs for _, epochs in ordered) else {})}
+    if row.to_target:
+        runs, fast, slow, _ = counted_runs(row.runs, row.runs_failed, row.runs_required, _first_converged(row))
+        values = np.array(sorted((run.seconds, run.epochs or 0.0) for run in runs))
+        values[values == 0.0] = np.nan
+    else:
+        runs, fast, slow = [run for run in row.runs if run.samples and run.train_seconds], 0, 0
+        values = np.array(sorted((run.samples, run.train_seconds) for run in runs))[:, ::-1]
+    draws = _draws(len(runs), np.random.default_rng([SEED, side]))
+    # runs are in order of seconds, so sorted draws are too: fastest and slowest stand at the ends
+    cached[side] = np.concatenate([values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in draws])
     return cached[side]
 
 
@@ -582,25 +535,22 @@ def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.in
         left -= count
 
 
-def _intervals(
-    before: Mapping[str, _Floats], after: Mapping[str, _Floats]
-) -> tuple[Interval | None, Interval | None, Interval | None]:
+def _intervals(before: Row, after: Row) -> tuple[Interval | None, Interval | None, Interval | None]:
+    """Of total, throughput and efficiency."""
+
     def interval(ratios: _Floats) -> Interval | None:
         if not np.isfinite(ratios).all():
             return None
         low, high = np.quantile(ratios, [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
         return Interval(float(low), float(high))
 
+    if before.to_target != after.to_target:
+        return None, None, None
     with np.errstate(all="ignore"):  # a log may hold numbers whose sums overflow
-        if "rate" in before and "rate" in after:
-            return None, interval(after["rate"] / before["rate"]), None
-        if "seconds" not in before or "seconds" not in after:
-            return None, None, None
-        total = before["seconds"] / after["seconds"]
-        if "epochs" not in before or "epochs" not in after:
-            return interval(total), None, None
-        efficiency = before["epochs"] / after["epochs"]
-        return interval(total), interval(total / efficiency), interval(efficiency)
+        seconds, counts = (_resampled(before, 0) / _resampled(after, 1)).T
+        if not before.to_target:
+            return None, interval(seconds / counts), None
+        return interval(seconds), interval(seconds / counts), interval(counts)
 
 
 def permutation_test(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[float, float] | None:
@@ -610,11 +560,9 @@ def permutation_test(one: Sequence[float | None], other: Sequence[float | None])
     Two-sided: p is twice the smaller tail. If both came from one distribution, every assignment of the runs to the two would
     be as likely as the observed one (Ernst, Permutation Methods, Statistical Science 19 (2004), 676-685).
     """
-    values = [
-        [float(f"{value:.9g}") for value in side if value is not None] for side in (one, other)
-    ]  # tables are rounded
-    if [len(one), len(other)] != list(map(len, values)) or min(map(len, values)) < 2:
+    if None in (*one, *other) or min(len(one), len(other)) < 2:
         return None
+    values = [[float(f"{value:.9g}") for value in side] for side in (one, other)]  # tables are rounded
     if not all(map(math.isfinite, itertools.chain(*values))):
         return None
     from scipy import stats  # half a second
@@ -631,24 +579,14 @@ def permutation_test(one: Sequence[float | None], other: Sequence[float | None])
 # --- published results --------------------------------------------------------------------------------------------------
 
 
-def result_rows(runs: pd.DataFrame) -> list[Row]:
-    """The results of `runs` as rows, which views go through."""
-    return results_of(rows(runs))
-
-
-def results_of(runs: Iterable[Row]) -> list[Row]:
-    """The same of rows that are no table, as the runs of one cell of a study."""
-    return [SimpleNamespace(**_result(members)) for members in experiments(runs)]
-
-
 def published_results(places: tuple[Path, ...] | None = None) -> list[Row]:
     """All published results, scored from their runs by the rules of their round; then the article's."""
     return list(_published(places if places is not None else published_folders()))
 
 
 @functools.cache
-def _published(places: tuple[Path, ...]) -> tuple[Row, ...]:
-    return tuple(result_rows(frame(published_rows(places))))
+def _published(places: tuple[Path, ...]) -> list[Row]:
+    return results_of(SimpleNamespace(**row) for row in published_rows(places))
 
 
 def find_published(name: str, option: str = "--to") -> list[Row]:
@@ -662,12 +600,22 @@ def find_published(name: str, option: str = "--to") -> list[Row]:
     chosen = [row for row in listed if _matches_name(row.run, parts)]
     if chosen and parts:
         return chosen
-    names = sorted({row.run for row in listed} | {row.round for row in listed})
-    near = difflib.get_close_matches(name.lower(), [one.lower() for one in names], n=3, cutoff=0.4)
-    offered = [one for one in names if one.lower() in near] or sorted({row.round for row in listed})
+    rounds = {row.round for row in listed}
+    names = {one.lower(): one for one in sorted({row.run for row in listed} | rounds)}
+    near = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.4)
+    offered = [one for lower, one in names.items() if lower in near] or sorted(rounds)
     raise ValueError(
         f"{option} {name}: no such published result; nearest: {', '.join(offered[:3])} (all of them: suite published list)"
     )
+
+
+def _matches_name(known: str, parts: Sequence[str]) -> bool:
+    names = known.lower().split("/", 2)
+    if len(parts) < 3:
+        return list(parts) == names[: len(parts)]
+    clusters = r"[_\- ](?:multi|n\d+)(?:_.*)?"  # of the named system: `_n24_ngc19.05`, `_multi_ngc18.11`
+    form = rf"{re.escape(parts[2])}(?!{clusters}$)(?:[_\- ].*)?"
+    return list(parts[:2]) == names[:2] and len(parts) == 3 and re.fullmatch(form, names[2]) is not None
 
 
 def measured(
@@ -699,19 +647,3 @@ def _succeeded(paths: Sequence[str | Path]) -> list[Row]:
     counts = [f"{len(runs) - going} of {len(runs)} did not"] if len(runs) > going else []
     counts += [f"{going} of {len(runs)} {'has' if going == 1 else 'have'} not ended"] if going else []
     raise ValueError(f"{folders}: no run succeeded ({', '.join(counts)}); the reasons: suite report {paths[0]}")
-
-
-def _matches_name(known: str, parts: Sequence[str]) -> bool:
-    names = known.lower().split("/", 2)
-    if len(parts) > 3 or parts[:2] != names[: len(parts[:2])]:
-        return False
-    if len(parts) < 3 or parts[2] == names[2]:
-        return True
-    rest = names[2].removeprefix(parts[2])
-    return rest != names[2] and rest.startswith(("_", "-", " ")) and not _several_nodes(rest)
-
-
-def _several_nodes(rest: str) -> bool:
-    """True for name endings such as `_n24_ngc19.05` and `_multi_ngc18.11`: clusters of the named system."""
-    word = rest[1:].split("_")[0]
-    return word == "multi" or (word[:1] == "n" and word[1:].isdigit())
