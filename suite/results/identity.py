@@ -54,17 +54,9 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     ),
     "workload.image_size": ("variant", "data_fingerprint", HYPERPARAMETERS),
     "workload": (
-        *(
-            "dataset",
-            "hyperparameter_set",
-            "data_fingerprint",
-            "targets",
-            "sample_unit",
-            "batch_unit",
-            "rules",
-            "clock",
-        ),
-        *("linear", "variant", "batch_size_global", "lr_scaling", "thread_waiting", "max_epochs", HYPERPARAMETERS),
+        *("dataset", "hyperparameter_set", "data_fingerprint", "targets", "sample_unit", "batch_unit", "rules"),
+        *("clock", "linear", "variant", "batch_size_global", "lr_scaling", "thread_waiting", "max_epochs"),
+        HYPERPARAMETERS,
     ),
 }
 """Key that a user types to the fields that differ with it, beside its own."""
@@ -155,34 +147,35 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool =
             varying = rest
     short = {name: shortened(values, 40) for name, values in texts.items()}
     usual = {name: _usual(short[name]) for name in varying}
-    named = [[name for name in varying if short[name][place] != usual[name]] for place in range(len(rows))]
-    return shortened(
-        [", ".join(f"{label(name)} {short[name][place]}" for name in own) for place, own in enumerate(named)], limit
+    named = (
+        [f"{label(name)} {short[name][place]}" for name in varying if short[name][place] != usual[name]]
+        for place in range(len(rows))
     )
+    return shortened([", ".join(words) for words in named], limit)
 
 
 def _usual(values: Sequence[str]) -> str | None:
     """The value that several rows have and more than any other; None without one."""
-    counted = Counter(values).most_common(2)
-    return counted[0][0] if counted[0][1] > max(1, counted[-1][1] if len(counted) > 1 else 1) else None
+    (usual, most), *others = Counter(values).most_common(2)
+    return usual if most > max(1, *(count for _, count in others)) else None
 
 
 def told_apart(
-    rows: Sequence[Row], look: Sequence[Hashable], shown: Sequence[str] = (), fewest: bool = False
+    rows: Iterable[Row],
+    look: Sequence[Hashable],
+    shown: Sequence[str] = (),
+    aside: Sequence[str] = (),
+    fewest: bool = False,
 ) -> list[str]:
     """For each row in what it differs from those with an equal `look`, the columns `shown` aside: tables have those.
 
     `fewest`: in no more words than are needed."""
-    alike: dict[Hashable, list[int]] = {}
-    for place, one in enumerate(look):
-        alike.setdefault(one, []).append(place)
-    words = [""] * len(rows)
-    for places in alike.values():
-        blank = {name: getattr(rows[places[0]], name) for name in shown}
-        members = [SimpleNamespace(**{**vars(rows[place]), **blank}) for place in places]
-        for place, text in zip(places, own_words(members, fewest=fewest), strict=True):
-            words[place] = text
-    return words
+    alike: dict[Hashable, list[Row]] = {}
+    for row, one in zip(rows, look, strict=True):
+        first = alike.setdefault(one, [row])[0]
+        alike[one].append(SimpleNamespace(**{**vars(row), **{name: getattr(first, name) for name in shown}}))
+    words = {one: iter(own_words(members[1:], *aside, fewest=fewest)) for one, members in alike.items()}
+    return [next(words[one]) for one in look]
 
 
 def differences_text(one: Row, other: Row, *aside: str, of: str = "", known: bool = False) -> str:

@@ -55,10 +55,9 @@ def published_folders() -> tuple[Path, ...]:
 
 
 @functools.cache
-def published_rows(places: tuple[Path, ...] | None = None) -> tuple[dict[str, Any], ...]:
+def published_rows(places: tuple[Path, ...]) -> tuple[dict[str, Any], ...]:
     """A row (suite.results.columns) for each published run, for each result of whose runs nothing is known, and for each row of
     the article. Raises ValueError (one line) for a file that does not fit."""
-    places = places if places is not None else published_folders()
     runs: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for line in _lines(places, "runs*.csv", ("round", "submitter", "system", "benchmark", "seconds", "status")):
         runs.setdefault(_key(line), []).append(_run_values(line))
@@ -234,7 +233,7 @@ def _identity(workload: str, start_ms: float | None, seconds: float | None) -> t
 def _by_start() -> dict[tuple[str, int, int], Mapping[str, Any]]:
     """Each published run, failed ones too; of logs submitted in two rounds the first."""
     found: dict[tuple[str, int, int], Mapping[str, Any]] = {}
-    for row in published_rows():
+    for row in published_rows(published_folders()):
         for length in (row["seconds"], None) if row["start_ms"] else ():
             found.setdefault(_identity(row["workload"], row["start_ms"], length), row)
     return found

@@ -29,7 +29,7 @@ from suite.results.identity import (
     differences,
     differences_text,
     key,
-    own_words,
+    told_apart,
 )
 from suite.results.logs.record import RunSettings
 from suite.results.names import workload_name
@@ -244,9 +244,8 @@ def titles(groups: Sequence[Sequence[Row]], *aside: str) -> list[str]:
 
     `aside`: what may differ within a group."""
     plain = [title(group) for group in groups]
-    alike = {one: [group[0] for group, name in zip(groups, plain, strict=True) if name == one] for one in plain}
-    words = {one: iter(own_words(members, *aside)) for one, members in alike.items()}
-    return [", ".join(filter(None, (one, next(words[one])))) for one in plain]
+    words = told_apart((group[0] for group in groups), plain, aside=aside)
+    return [", ".join(filter(None, both)) for both in zip(plain, words, strict=True)]
 
 
 def title(group: Sequence[Row]) -> str:

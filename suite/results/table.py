@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import COLUMNS, frame, row_of
 from suite.results.logs.collect import collect
-from suite.results.published import published_rows, with_system_details
+from suite.results.published import published_folders, published_rows, with_system_details
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = Fa
     """
     places = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     found = with_system_details(collect(places)) if places else []
-    return frame([*map(row_of, found), *(published_rows() if published else ())])
+    return frame([*map(row_of, found), *(published_rows(published_folders()) if published else ())])
 
 
 def shareable(frame: Frame) -> Frame:
