@@ -52,14 +52,15 @@ def runs(*seconds, epochs=None):
         ((), 3, 5, None, 0, ("fewer runs than the rules ask (3 of 5)",)),
         ((1, 2, 3, 4, 5, 6), 0, 5, 3.5, 4, (f"{MORE} (6 for 5): which of them count was not fixed before",)),
         ((1, 2, 3), 0, None, 2, 1, ()),
+        (range(100, 186), 14, 100, np.mean(range(101, 149)), 48, ("first 50 successful runs",)),  # as NCF's rules ask
+        (range(100, 160), 0, 100, np.mean(range(101, 159)), 58, ("fewer runs than the rules ask (60 of 100)",)),
     ],
 )
 def test_olympic_mean(seconds, failed, required, mean, retained, notes):
-    found = score(runs(*seconds), failed, required)
+    found = score(runs(*seconds), failed, required, FIRST_CONVERGED)
     assert (found["seconds"], found["runs_retained"]) == (pytest.approx(mean) if mean else None, retained)
-    assert found["score_notes"] == notes
-    assert found["score_method"] == ("olympic mean" if len(seconds) > 2 else "plain mean")
-    assert found["runs_failed"] == failed
+    method = "olympic mean" if len(seconds) > 2 else "plain mean"
+    assert (found["score_notes"], found["score_method"], found["runs_failed"]) == (notes, method, failed)
 
 
 def test_spread_is_over_all_successful_runs_and_time_per_epoch_over_the_retained():
@@ -69,16 +70,6 @@ def test_spread_is_over_all_successful_runs_and_time_per_epoch_over_the_retained
     assert score(runs(10))["seconds_standard_deviation"] is None
     timed = make_result(1, [(10.0, 1.0), (20.0, 2.0), (40.0, 3.0), (60.0, 5.0), (90.0, 6.0)])
     assert (timed.epochs, timed.seconds_per_epoch) == pytest.approx((10 / 3, 120 / 10))
-
-
-def test_ncf_takes_48_of_the_first_50_converged():
-    for converged, failed, last, note in (
-        (86, 14, 149, "first 50 successful runs"),
-        (60, 0, 159, "fewer runs than the rules ask (60 of 100)"),
-    ):
-        found = score(runs(*range(100, 100 + converged)), failed, 100, FIRST_CONVERGED)
-        assert found["seconds"] == pytest.approx(np.mean(range(101, last)))
-        assert (found["runs_retained"], found["score_notes"]) == (last - 101, (note,))
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=3, max_size=20), st.floats(0.5, 100))
