@@ -26,8 +26,6 @@ from suite.results.names import workload_name
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
     import pandas as pd
 
-    Frame = pd.DataFrame
-
 OURS = "ours"
 """`round` of this suite's own runs."""
 TYPES = {"text": "object", "number": "float64", "count": "Int64", "flag": "bool", "object": "object"}
@@ -140,14 +138,12 @@ def _step_ms(run: Run, log: RunRecord) -> float | None:
     return log.step_times.get("mean_ms", stretches)
 
 
-@functools.lru_cache(maxsize=8)
-def _telemetry(folder: Path) -> Telemetry:
-    return telemetry(folder) or Telemetry((), {})
+_telemetry = functools.lru_cache(maxsize=8)(telemetry)
 
 
 def _beside(log: RunRecord) -> Telemetry:
     """What was sampled during a run of ours (docs/telemetry.md)."""
-    return _telemetry(log.path.parent) if log.settings.profile else Telemetry((), {})
+    return (_telemetry(log.path.parent) if log.settings.profile else None) or Telemetry((), {})
 
 
 def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean) -> Value:
@@ -359,7 +355,7 @@ def row_of_record(record: RunRecord) -> Row:
     return SimpleNamespace(**row_of_settings(record.settings) | logged)
 
 
-def frame(found: Iterable[Mapping[str, Any]]) -> Frame:
+def frame(found: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """Rows as a table with the types of COLUMNS; copies are marked."""
     import pandas as pd
 
@@ -377,15 +373,12 @@ def frame(found: Iterable[Mapping[str, Any]]) -> Frame:
     )
 
 
-def rows(frame: Frame) -> Iterator[Row]:
+def rows(frame: pd.DataFrame) -> Iterator[Row]:
     """The rows of any table as objects with its columns as attributes; what is not known is None."""
     import pandas as pd
 
-    lists = {
-        str(name): [
-            None if value is pd.NA or (isinstance(value, float) and math.isnan(value)) else value
-            for value in frame[name].tolist()
-        ]
-        for name in frame.columns
-    }
+    def told(value: Any) -> Any:
+        return None if value is pd.NA or (isinstance(value, float) and math.isnan(value)) else value
+
+    lists = {str(name): map(told, frame[name].tolist()) for name in frame.columns}
     return (SimpleNamespace(**dict(zip(lists, values, strict=True))) for values in zip(*lists.values(), strict=True))
