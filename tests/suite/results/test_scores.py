@@ -10,19 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.common.paths import PROJECT
-from suite.results import scores
-from suite.results.scores import (
-    FIRST_CONVERGED,
-    families,
-    measured,
-    merged_labels,
-    pairs,
-    ratio,
-    result_rows,
-    score,
-    speedups,
-    titles,
-)
+from suite.results.ratios import families, pairs, ratio, speedups
+from suite.results.scores import FIRST_CONVERGED, measured, merged_labels, result_rows, score, titles
 from suite.results.table import table
 from tests.helpers import examples
 from tests.suite.results.fake_logs import write_run
@@ -205,7 +194,7 @@ def test_interval_is_the_one_of_a_plain_loop(monkeypatch):
     assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(ratios, [0.025, 0.975])), rel=0.02)
     again = ratio(make_result(1, one[::-1]), make_result(4, other)).interval
     assert again == interval
-    monkeypatch.setattr(scores, "_DRAWS_AT_A_TIME", 1234)  # many runs are drawn in blocks
+    monkeypatch.setattr("suite.results.ratios._DRAWS_AT_A_TIME", 1234)  # many runs are drawn in blocks
     blocks = ratio(make_result(1, one), make_result(4, other)).interval
     assert (blocks.low, blocks.high) == pytest.approx((interval.low, interval.high), rel=0.01)
 
