@@ -16,8 +16,9 @@ from suite.results.columns import OURS
 from suite.results.identity import Row, own_words
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
+from suite.results.ratios import Ratio, families, place, ratio, ratio_text, times_text
 from suite.results.repeat import next_command
-from suite.results.scores import Ratio, families, merged_labels, place, ratio, ratio_text, times_text, titles
+from suite.results.scores import merged_labels, titles
 from suite.results.text import clean, cost_text, devices_text, energy_text, rate_text, time_text
 from suite.results.views.scaling import prediction_note
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty

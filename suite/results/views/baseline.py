@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from suite.common.registry import not_allowed
 from suite.results.identity import Row, differences, differences_text, told_apart
-from suite.results.scores import figure, labels, ratio
+from suite.results.ratios import ratio
+from suite.results.scores import figure, labels
 from suite.results.views.section import Section, frame_of, without_empty
 
 _COLUMNS = {"device": "device", "gpus": "devices", "framework": "framework"}

@@ -11,7 +11,8 @@ from typing import Any
 from suite.common.registry import not_allowed
 from suite.results.identity import HYPERPARAMETERS, Row, differences, label, own_words, same, value_text
 from suite.results.names import workload_name
-from suite.results.scores import SIGNIFICANCE, find_published, labels, permutation_test, ratio, ratio_text, result_rows
+from suite.results.ratios import SIGNIFICANCE, permutation_test, ratio, ratio_text
+from suite.results.scores import find_published, labels, result_rows
 from suite.results.table import table
 from suite.results.targets import same_targets
 from suite.results.text import clean, devices_text, rate_text, time_text

@@ -15,7 +15,8 @@ from suite.results.identity import Row, label, told_apart, value_text
 from suite.results.names import accelerator_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
-from suite.results.scores import chains, families, figure, labels, ratio
+from suite.results.ratios import chains, families, ratio
+from suite.results.scores import figure, labels
 from suite.results.text import devices_text
 from suite.results.views.section import Section, frame_of
 

@@ -10,7 +10,8 @@ from suite.results.identity import HYPERPARAMETERS, Row, facts, label, told_apar
 from suite.results.logs.record import RunSettings
 from suite.results.names import workload_name
 from suite.results.price import Prices
-from suite.results.scores import Ratio, figure, labels, place, result_rows, shared_labels, speedups
+from suite.results.ratios import Ratio, place, speedups
+from suite.results.scores import figure, labels, result_rows, shared_labels
 from suite.results.text import clean, percent_text
 from suite.results.views.all_reduce import all_reduce_section
 from suite.results.views.baseline import Baseline, baseline_section

@@ -20,7 +20,8 @@ from suite.results.predict.step import Parts, gradients_of
 from suite.results.predict.systems import MeasuredLink, System, link_of, with_link
 from suite.results.predict.validate import LAWS, PROTOCOLS, Validation, errors, under
 from suite.results.price import Prices
-from suite.results.scores import families, merged_labels, titles
+from suite.results.ratios import families
+from suite.results.scores import merged_labels, titles
 from suite.results.text import clean, cost_text, devices_text, figure_text, percent_text, time_text
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 from workloads.api import GradientTraffic

@@ -14,7 +14,8 @@ from suite.results.logs.all_reduce import AllReduce, bus_bandwidth
 from suite.results.logs.events import number
 from suite.results.price import Prices, cost_of
 from suite.results.published import ARTICLE
-from suite.results.scores import place, published_results, ratio
+from suite.results.ratios import place, ratio
+from suite.results.scores import published_results
 
 _BYTES_OF_A_GRADIENT = 4  # fp32, as all three frameworks sum them
 _PASSES = {"train": 3, "forward_backward": 3}  # multiply-adds over a forward pass's: backward has two for each

@@ -13,8 +13,9 @@ from typing import Any
 from suite.results.columns import OURS
 from suite.results.identity import Row, own_words, told_apart
 from suite.results.published import ARTICLE, csv_rows
+from suite.results.ratios import chains, families, ratio
 from suite.results.repeat import next_command
-from suite.results.scores import chains, families, find_published, labels, merged_labels, ratio, title
+from suite.results.scores import find_published, labels, merged_labels, title
 from suite.results.text import devices_text
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 

@@ -19,6 +19,7 @@ from suite.results.columns import rows
 from suite.results.identity import Row, differences, label, value_text
 from suite.results.predict.systems import measured_links
 from suite.results.price import Prices
+from suite.results.ratios import Ratio, pairs
 from suite.results.render.document import document
 from suite.results.render.html import plots
 from suite.results.render.html.curves import table_charts
@@ -27,7 +28,7 @@ from suite.results.render.html.runs import MAX_RUNS, run_views
 from suite.results.render.html.scaling import forecast_charts, scaling_charts, workload_charts
 from suite.results.render.html.studies import all_reduce_charts, study_charts
 from suite.results.render.tables import text_table
-from suite.results.scores import Ratio, figure, labels, pairs, result_rows, shared_labels
+from suite.results.scores import figure, labels, result_rows, shared_labels
 from suite.results.targets import targets_text
 from suite.results.text import clean
 from suite.results.views import report, scaling, study

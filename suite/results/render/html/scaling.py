@@ -10,9 +10,10 @@ from suite.results.columns import rows
 from suite.results.identity import Row
 from suite.results.names import WORKLOAD_TITLES
 from suite.results.published import ARTICLE
+from suite.results.ratios import chains, families, ratio
 from suite.results.render.html import plots
 from suite.results.render.html.figures import write_figures
-from suite.results.scores import chains, families, merged_labels, ratio
+from suite.results.scores import merged_labels
 from suite.results.text import clean
 from suite.results.views.overview import PROFILES
 from suite.results.views.scaling import MEASURED, PREDICTION, Forecast

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.results.ratios import permutation_test
 from suite.results.render.document import document, markdown
-from suite.results.scores import permutation_test, published_results
+from suite.results.scores import published_results
 from suite.results.targets import same_targets
 from suite.results.views.compare import EPOCH_TIME, EPOCHS, TIME, comparable, compare, logs_side, published_side
 from tests.helpers import PROJECT, examples, suite_here
