@@ -114,11 +114,9 @@ def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
     ]
     if not comparable:
         return f"no published run of {row.workload} to this target under the same rules"
-    points: list[Point] = []
     for pool in ([other for other in comparable if other.round == row.rules], comparable):
         points = reference_points(pool, row.runs)
-        point = reference_point_at(row.batch_size_global, points, 2 * _REQUIRED[row.workload])
-        if point is not None:
+        if point := reference_point_at(row.batch_size_global, points, 2 * _REQUIRED[row.workload]):
             return point
     nearest = sorted(points, key=lambda point: abs(math.log(point.batch / row.batch_size_global)))[:2]
     listed = "; ".join(f"{point.batch:,}: {point.mean:.4g} epochs, {point.runs} runs" for point in nearest)

@@ -53,9 +53,8 @@ def tables(results: Sequence[Row], with_article: bool = False) -> View:
         raise ValueError(f"{said}; throughput of runs of fixed length: suite report DIR")
     printed = printed_speedups() if with_article else {}
     data, sections, every, single = list[Line](), list[Section](), list[Line](), list[tuple[str, Row]]()
-    named = sorted(((title(family), family) for family in families(shown)), key=_order)
-    for name, pairs in itertools.groupby(named, key=lambda pair: pair[0]):
-        group = [family for _, family in pairs]
+    for name, alike in itertools.groupby(sorted(families(shown), key=_order), key=title):
+        group = list(alike)
         words = _words(group)
         group.sort(key=lambda family: words[id(family[0])])
         data += (rows := list(_results(name, group, words)))
@@ -83,9 +82,10 @@ def printed_speedups() -> dict[tuple[str, int, int], float]:
         raise ValueError(f"dgx1_speedups.csv: not speedups between two numbers of devices ({error})") from None
 
 
-def _order(named: tuple[str, Sequence[Row]]) -> tuple[Any, ...]:
-    first = named[1][0]
-    return first.round == ARTICLE, TABLES.get(first.workload, SUMMARY_TABLE), first.workload, first.profile, named[0]
+def _order(family: Sequence[Row]) -> tuple[Any, ...]:
+    first = family[0]
+    number = TABLES.get(first.workload, SUMMARY_TABLE)
+    return first.round == ARTICLE, number, first.workload, first.profile, title(family)
 
 
 def _words(group: Sequence[Sequence[Row]]) -> dict[int, str]:
