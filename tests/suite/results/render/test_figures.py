@@ -367,11 +367,11 @@ def test_page_figures_take_their_colours_from_the_page_and_files_have_their_own(
 
 def test_a_colour_is_one_framework_and_its_curves_differ_in_line_and_marker():
     slots = framework_slots(["pytorch", "jax", "mxnet"])
-    looks = plots.slots_and_styles(["pytorch", "jax", "pytorch", "mxnet", "pytorch"], slots)
-    series = [Series("a", slot, (), style=style) for slot, style in looks]
-    assert len({one.colour for one in series}) == 3
-    assert series[0].colour == series[2].colour == series[4].colour
-    assert len({one.marker for one in series[::2]}) == len({one.dashes for one in series[::2]}) == 3
+    curves = [("a", name, ()) for name in ("pytorch", "jax", "pytorch", "mxnet", "pytorch")]
+    looks = [one.look for one in plots.series_of(curves, slots)]
+    assert len({one["color"] for one in looks}) == 3
+    assert len({one["color"] for one in looks[::2]}) == 1
+    assert len({one["marker"] for one in looks[::2]}) == len({one["linestyle"] for one in looks[::2]}) == 3
     many = framework_slots(f"other {index}" for index in range(9))
     assert sorted(many.values()) == list(range(len(plots.SERIES_COLOURS)))
     assert Series("a", plots.OTHER_SLOT, ()).colour == plots.MUTED
