@@ -224,8 +224,9 @@ def hostile(root):
     write_run(root, "b", 0, qualities=(0.1,), reason=EVIL, workload=EVIL, status={"status": "failed", "reason": EVIL})
     numbers = {"qualities": (1e308, -1e308, 1e-308, float("nan")), "samples": 1e300, "train_seconds": 1e-300}
     folder = write_run(root, "c", 0, **numbers)
+    nested = {"a": {"b": {"c": {"d": [EVIL]}}}}
     (folder / "run.json").write_text(
-        json.dumps({"versions": {EVIL: EVIL}, "environment": {"a": {"b": {"c": {"d": [EVIL]}}}}})
+        json.dumps({"versions": {EVIL: EVIL}, "environment": nested, "cores": 10**400})  # no float is as large
     )
     telemetry(folder, run_cpu_percent=1e308, gpu_percent=[EVIL], **{EVIL: 1})
     write(root / "d" / "run_0" / "result_0.txt", ("[" * 50_000 + "\n") * 3 + ":::MLLOG {\n")
