@@ -62,11 +62,11 @@ def _fitting_cells(
     cut = [_cut_cells(header, body, right_aligned, limit) for limit in _LONG_CELLS]
     if _total(_widths(header, cut[0][0])) <= WIDTH:
         return cut[0]
-    for cells, notes in ((body, list[str]()), *cut):
-        widths = _widths(header, cells)
+    for found in ((body, list[str]()), *cut):
+        widths = _widths(header, found[0])
         if _total([*widths[:keys], *sorted(widths[keys:])[-1:]]) <= WIDTH:  # every column fits beside the keys
-            break
-    return cells, notes
+            return found
+    return cut[-1]
 
 
 def _cut_cells(
