@@ -88,7 +88,8 @@ def write_figures(charts: Iterable[plots.Chart], folder: Path) -> None:
         with matplotlib_settings():
             for chart in charts:
                 figure, stem = draw(chart), folder / chart.name
-                Path(f"{stem}.svg").write_text(_svg(figure, chart.name, PAPER), encoding="utf-8")
+                with open(f"{stem}.svg", "x", encoding="utf-8") as stream:  # of two charts with one name none is lost
+                    stream.write(_svg(figure, chart.name, PAPER))
                 figure.savefig(f"{stem}.png", dpi=200, facecolor=PAPER, metadata={"Software": None})
     except OSError as error:
         raise ValueError(f"--figures {folder} cannot be written ({error.strerror}); give another place") from error

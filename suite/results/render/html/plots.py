@@ -66,17 +66,13 @@ class Series:
     @property
     def look(self) -> dict[str, Any]:
         """Line and marker, as matplotlib names them."""
-        look = {
-            "color": self.colour,
-            "marker": _MARKERS[self.style % len(_MARKERS)],
-            "markeredgewidth": 0.0,
-            "zorder": 3,
-        }
-        theirs = {"linestyle": (0, (4, 2.5)), "markerfacecolor": PAPER, "markeredgewidth": 1.0, "zorder": 2.5}
-        return look | (theirs if self.published else {"linestyle": _LINES[self.style % len(_LINES)]})
+        look = {"color": self.colour, "marker": _MARKERS[self.style % len(_MARKERS)]}
+        if self.published:
+            return look | {"markerfacecolor": PAPER, "markeredgewidth": 1.0, "linestyle": (0, (4, 2.5)), "zorder": 2.5}
+        return look | {"markeredgewidth": 0.0, "linestyle": _LINES[self.style % len(_LINES)], "zorder": 3}
 
 
-def series_of(curves: Iterable[tuple[str, str, Sequence[Points]]], slots: Mapping[str, int]) -> list[Series]:
+def series_of(curves: Iterable[tuple[str, str, Iterable[Points]]], slots: Mapping[str, int]) -> list[Series]:
     """Of (label, framework, paths) each; one without points still has its place among those of its colour."""
     found: list[Series] = []
     for name, framework, paths in curves:
@@ -106,16 +102,11 @@ class Chart:
 
 
 def charts(
-    names: Sequence[str],
-    title: str,
-    labels: Iterable[str],
-    axes: tuple[str, str],
-    series: Iterable[Series],
-    **more: Any,
+    stem: Iterable[str], title: str, labels: Iterable[str], axes: tuple[str, str], series: Iterable[Series], **more: Any
 ) -> list[Chart]:
-    """The one chart of all series that have points, or none. `names`: of its file; `axes`: what is on them."""
+    """The one chart of all series that have points, or none. `stem`: of its file; `axes`: what is on them."""
     drawn = tuple(one for one in series if one.paths or more.get("kind") == "bars")
-    return [Chart(file_name(*names), title, shown_labels(labels), *axes, drawn, **more)] if drawn else []
+    return [Chart(file_name(*stem), title, shown_labels(labels), *axes, drawn, **more)] if drawn else []
 
 
 def file_name(*parts: str) -> str:

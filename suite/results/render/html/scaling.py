@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from suite.results.columns import rows
 from suite.results.identity import Row
@@ -13,7 +12,6 @@ from suite.results.names import WORKLOAD_TITLES
 from suite.results.published import ARTICLE
 from suite.results.ratios import chains, families, ratio
 from suite.results.render.html import plots
-from suite.results.render.html.figures import write_figures
 from suite.results.scores import merged_labels
 from suite.results.text import clean
 from suite.results.views.overview import PROFILES
@@ -100,11 +98,6 @@ def _names(firsts: Sequence[Row], several: bool) -> list[str]:
     return [name or row.framework for name, row in named]
 
 
-def write_scaling_figures(results: Sequence[Row], folder: Path) -> None:
-    """The charts of the results as SVG and PNG in a new folder. Raises ValueError for one that is not empty."""
-    write_figures(scaling_charts(results), folder)
-
-
 def workload_charts(results: Iterable[Row]) -> list[plots.Chart]:
     """Time to target of published results over accelerators as points, one chart for each workload."""
     slots, of_workload = plots.framework_slots(()), dict[str, list[Row]]()
@@ -142,8 +135,3 @@ def forecast_charts(forecast: Forecast, number: int) -> list[plots.Chart]:
         stem, axes = (f"forecast-{number:02d}", first.workload, y_label), ("devices", y_label)
         charts += plots.charts(stem, forecast.title, ["prediction", *labels], axes, series, note=note, kind="powers")
     return charts
-
-
-def write_forecast_figures(forecasts: Sequence[Forecast], folder: Path) -> None:
-    """The charts of predictions as SVG and PNG in a new folder. Raises ValueError for one that is not empty."""
-    write_figures([chart for at, one in enumerate(forecasts, start=1) for chart in forecast_charts(one, at)], folder)

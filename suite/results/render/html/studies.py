@@ -126,12 +126,11 @@ def all_reduce_charts(results: Sequence[Row], slots: Mapping[str, int]) -> list[
     """Bus bandwidth of all-reduces over their size, a curve for each framework, number of devices and link."""
     measured = [row for row in results if row.all_reduces]
     named = zip(measured, row_names(measured), strict=True)
-    curves = ((name, row.framework, [_bandwidths(sums) for sums in row.all_reduces]) for row, name in named)
-    series = plots.series_of(curves, slots)
+    series = plots.series_of(((name, row.framework, map(_bandwidths, row.all_reduces)) for row, name in named), slots)
     title, axes = "All-reduce: bus bandwidth over size", ("bytes", "bus bandwidth, GB/s")
     return plots.charts(["all-reduce", "bus bandwidth"], title, merged_labels(measured), axes, series, kind="powers")
 
 
 def _bandwidths(sums: AllReduce) -> plots.Points:
-    found = ((one.size_bytes, bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices)) for one in sums.sizes)
-    return plots.finite_points((size, bandwidth / 1e9) for size, bandwidth in found)
+    sizes = ((one.size_bytes, one.median_seconds) for one in sums.sizes)
+    return plots.finite_points((size, bus_bandwidth(size, seconds, sums.devices) / 1e9) for size, seconds in sizes)
