@@ -178,6 +178,15 @@ def told_apart(
     return [next(words[one]) for one in look]
 
 
+def usual_words(rows: Sequence[Row], words: Sequence[str], shown: Sequence[str] = ()) -> str:
+    """What the rows that `told_apart` leaves without words have, and another row has not: `learning rate 0.006`."""
+    usual = [row for row, text in zip(rows, words, strict=True) if not text]
+    every, out = [facts(row) for row in usual], {*shown, *_DERIVED}
+    named = dict.fromkeys(name for one in usual[:1] for row in rows for name in differences(one, row))
+    agreed = (name for name in named if len({_plain(one.get(name)) for one in every}) == 1 and not _is_out(name, out))
+    return ", ".join(f"{label(name)} {value_text(name, every[0].get(name), usual[0])}" for name in agreed)
+
+
 def differences_text(one: Row, other: Row, *aside: str, of: str = "", known: bool = False) -> str:
     """`differences` in words: `learning rate 0.002 and 0.006`; empty where nothing differs. `of`: of these fields alone."""
     found = differences(one, other, *aside, known=known)

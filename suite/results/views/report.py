@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import rows
-from suite.results.identity import HYPERPARAMETERS, Row, facts, label, told_apart, value_text
+from suite.results.identity import HYPERPARAMETERS, Row, facts, label, told_apart, usual_words, value_text
 from suite.results.logs.record import RunSettings
 from suite.results.names import workload_name
 from suite.results.price import Prices
@@ -125,7 +125,10 @@ def results_section(
     kin = [row for one in tables for row in one if (row.workload, row.profile) == (first.workload, first.profile)]
     varying, above = _fields(table, kin)
     look = [(row.framework, *(repr(getattr(row, name)) for name in varying)) for row in table]
-    words = told_apart(table, look, (*varying, "labels", "deviations", "devices", "nodes"))
+    shown_alone = (*varying, "labels", "deviations", "devices", "nodes")
+    words = told_apart(table, look, shown_alone)
+    usual = usual_words(table, words, shown_alone) if first.profile else ""
+    above += [f"rows that do not say otherwise: {usual}"] if usual else []
     over, shared = speedups(table, intervals=True), shared_labels(table)
     leaves = set.intersection(*(set(row.deviations) for row in table))
     notes = [_notes(row, leaves, shared) for row in table]
