@@ -108,20 +108,19 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Row]) -> View:
     """Each result of ours with the one of theirs that agrees in most, and the convergence of all against `published`."""
     sections, lines, refused = list[Section](), list[_Line](), list[tuple[str, str]]()
     above, left_out, met = [NOT_VERIFIED], [*ours.left_out], set[int]()
-    for row, other, said in _matches(ours, theirs) if theirs else ():
-        assert theirs is not None
-        made = [] if other is None else list(_lines(row, other, (ours.name, theirs.name)))
-        met.add(id(other))
-        if any(line["kind"] == "ratio" for line in made):
-            lines += made
-            sections += _sections(row, other, said, made, (ours, theirs))
-        else:
-            what = f"{ours.described(row)}{f' with {theirs.described(other)}' if made else ''}"
-            refused.append(("; ".join(dict.fromkeys(line["verdict"] for line in made)) or said, what))
-            lines.append({"kind": "refused", "ours": what, "verdict": refused[-1][0]})
     if theirs is not None:
         above.append(f"{ours.name} is {clean(ours.title, 400)}. {theirs.name} is {clean(theirs.title, 400)}.")
         above.append(f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, more samples/s.")
+        for row, other, said in _matches(ours, theirs):
+            made = [] if other is None else list(_lines(row, other, (ours.name, theirs.name)))
+            met.add(id(other))
+            if any(line["kind"] == "ratio" for line in made):
+                lines += made
+                sections += _sections(row, other, said, made, (ours, theirs))
+            else:
+                what = f"{ours.described(row)}{f' with {theirs.described(other)}' if made else ''}"
+                refused.append(("; ".join(dict.fromkeys(line["verdict"] for line in made)) or said, what))
+                lines.append({"kind": "refused", "ours": what, "verdict": refused[-1][0]})
         alone = [row for row in theirs.results if not theirs.published and id(row) not in met]
         left_out += [*theirs.left_out, *(f"only in {theirs.name}: {theirs.described(row)}" for row in alone)]
     last, told = _convergence([ours] if theirs is None or theirs.published else [ours, theirs], published)

@@ -54,19 +54,18 @@ class Convergence:
 
 def convergence(results: Iterable[Row], published: Sequence[Row]) -> list[Convergence]:
     """The verdict on every result that was to reach a target."""
-    asked = [row for row in results if row.to_target]
-    return [judge(row, [run.epochs for run in row.runs], _reference_for(row, published)) for row in asked]
+    return [judge(row, _reference_for(row, published)) for row in results if row.to_target]
 
 
-def judge(row: Row, epochs: Sequence[float], reference: Point | str) -> Convergence:
-    """The verdict on `epochs` (of at least one successful run) against a reference point, or why there is none."""
+def judge(row: Row, reference: Point | str) -> Convergence:
+    """The verdict on the epochs of a result's runs (at least one) against a reference point, or why there is none."""
     if isinstance(reference, str):
         return Convergence(row, NOT_JUDGED, (reference,), row.epochs)
-    one_failed = row.runs_failed == 1 and len(epochs) > 1  # RCP: one failure is the slowest
-    mean, retained = _olympic([*epochs, math.inf] if one_failed else epochs)
+    one_failed = row.runs_failed == 1 and len(row.runs) > 1  # RCP: one failure is the slowest
+    mean, retained = _olympic([*(run.epochs for run in row.runs), *([math.inf] if one_failed else [])])
     low = fewest_acceptable(reference.mean, reference.standard_deviation, reference.retained, retained)
     if low is None:
-        why = f"{reference.runs} published run(s) against {len(epochs)} of ours say nothing about the spread"
+        why = f"{reference.runs} published run(s) against {len(row.runs)} of ours say nothing about the spread"
         return Convergence(row, NOT_JUDGED, (why,), mean, reference)
     high = 2 * reference.mean - low
     verdict = FAST if mean < low else SLOWER if mean > high else INSIDE

@@ -18,8 +18,7 @@ from suite.results.price import Prices
 from suite.results.scores import labels, results_of, shared_labels
 from suite.results.text import clean, figure_text, shortened
 from suite.results.views.section import Section, frame_of, without_empty
-from suite.results.views.study_columns import COLUMNS, Context, Line, column_names, device_batch
-from suite.results.views.study_columns import value as value
+from suite.results.views.study_columns import COLUMNS, Context, Line, column_names, device_batch, value
 from workloads.api import Json
 
 if TYPE_CHECKING:
@@ -120,9 +119,8 @@ def _with_notes(lines: Sequence[Line], keys: Sequence[str]) -> list[Line]:
     """Each line with its own labels, and with what tells it from the others and follows from no key of the study."""
     measured = [line.row for line in lines if line.row is not None]
     shared = shared_labels(measured)
-    words = own_words(measured, *keys) if measured else []
-    own = [[clean(label, 120) for label in labels(row) if label not in shared] for row in measured]
-    notes = iter([(*marks, text) for marks, text in zip(own, words, strict=True)])
+    own = zip(measured, own_words(measured, *keys), strict=True)
+    notes = iter([(*(clean(label, 120) for label in labels(row) if label not in shared), text) for row, text in own])
     return [line if line.row is None else replace(line, notes=next(notes)) for line in lines]
 
 
@@ -149,11 +147,13 @@ def study_section(result: StudyResult, prices: Prices | None = None) -> Section:
         }
         for line in result.lines
     )
-    below = (*(_fit_text(name, fit) for name, fit in fits(result)), *_timed_by(result))
+    below = [_fit_text(name, fit) for name, fit in fits(result)]
+    if how := sorted({run.record.step_times_by for row in result.rows for run in row.runs if run.record} - {""}):
+        below.append(f"Each step was timed by itself, by {clean(' or by '.join(how), 120)}.")
     if len(result.measured) == len(result.lines):
         table = table.drop(columns="status")
     shown = without_empty(table, (*result.keys, "notes"))
-    return Section(study_title(result), study_texts(result), shown, below=below, keys=max(1, len(result.keys)))
+    return Section(study_title(result), study_texts(result), shown, below=tuple(below), keys=max(1, len(result.keys)))
 
 
 def study_title(result: StudyResult) -> str:
@@ -199,9 +199,3 @@ def _fit_text(name: str, fit: StepFit) -> str:
     if fit.t0_error is None:
         return f"{text} (two points: no error)"
     return f"{text}; no point is further off than {100 * fit.largest_deviation:.1f} %"
-
-
-def _timed_by(result: StudyResult) -> tuple[str, ...]:
-    """How steps were timed one by one, where they were."""
-    how = sorted({run.record.step_times_by for row in result.rows for run in row.runs if run.record} - {""})
-    return (f"Each step was timed by itself, by {clean(' or by '.join(how), 120)}.",) if how else ()

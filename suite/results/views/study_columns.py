@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from suite.results.columns import share_of
-from suite.results.fits import LinkFit, fit_link
+from suite.results.fits import fit_link
 from suite.results.identity import Row
 from suite.results.logs.all_reduce import AllReduce, bus_bandwidth
 from suite.results.logs.events import number
@@ -17,7 +17,6 @@ from suite.results.published import ARTICLE
 from suite.results.ratios import place, ratio
 from suite.results.scores import published_results
 
-_BYTES_OF_A_GRADIENT = 4  # fp32, as all three frameworks sum them
 _PASSES = {"train": 3, "forward_backward": 3}  # multiply-adds over a forward pass's: backward has two for each
 
 
@@ -66,9 +65,9 @@ def _of(name: str, factor: float = 1.0) -> Column:
     return lambda row, line, context: _times(getattr(row, name), factor)
 
 
-def _link(of: Callable[[LinkFit], float | None], factor: float) -> Column:
+def _link(name: str, factor: float) -> Column:
     """A figure of the link that all sizes of all-reduces fit."""
-    return lambda row, line, context: _times(of(fit) if (fit := fit_link(row.all_reduces)) else None, factor)
+    return lambda row, line, context: _times(getattr(fit_link(row.all_reduces), name, None), factor)
 
 
 def _sums(of: Callable[[AllReduce], float]) -> Column:
@@ -166,16 +165,16 @@ COLUMNS: Mapping[str, Column] = {
     "MB/s data": lambda row, line, context: _times(share_of("data_bytes", ["train_seconds"])(row.runs, ""), 1e-6),
     "data wait": _of("data_wait_share"),
     "TFLOP/s": _tflops,
-    "gradient MB": _of("model_parameters", _BYTES_OF_A_GRADIENT / 1e6),
+    "gradient MB": _of("model_parameters", 4 / 1e6),  # fp32, as all three frameworks sum them
     "latency µs": _sums(lambda sums: 1e6 * sums.sizes[0].median_seconds),
-    "α µs": _link(lambda fit: fit.alpha_seconds, 1e6),
-    "± α": _link(lambda fit: fit.alpha_error, 1e6),
-    "B GB/s": _link(lambda fit: fit.bytes_per_second, 1e-9),
-    "± B": _link(lambda fit: fit.bandwidth_error, 1e-9),
+    "α µs": _link("alpha_seconds", 1e6),
+    "± α": _link("alpha_error", 1e6),
+    "B GB/s": _link("bytes_per_second", 1e-9),
+    "± B": _link("bandwidth_error", 1e-9),
     "bus GB/s": _sums(
         lambda sums: max(bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices) for one in sums.sizes) / 1e9
     ),
-    "fit off by %": _link(lambda fit: fit.largest_deviation, 100.0),
+    "fit off by %": _link("largest_deviation", 100.0),
     "learning rate": _of("learning_rate"),
     "quality": _of("quality"),
     "eval loss": _of("eval_loss"),

@@ -90,7 +90,7 @@ def test_verdict_is_that_of_rcp_checker(epochs):
     record = next(one for one in theirs.rcp_data.values() if one["BS"] == 1632)
     passed, factor = theirs._eval_submission_record(record, list(epochs), "")
     point = rcp.reference_point(1632, dict(records("1.0.0", "resnet"))[1632])
-    found = rcp.judge(ours("resnet50", epochs, 1632), epochs, point)
+    found = rcp.judge(ours("resnet50", epochs, 1632), point)
     assert (found.verdict != rcp.FAST) == passed
     assert max(1.0, point.mean / found.epochs) == pytest.approx(factor, rel=1e-12)
 
