@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -27,7 +28,7 @@ class Line:
     values: Mapping[str, str]
     row: Row | None
     """A result; None: nothing was measured, and `shown` is `OOM`, `–` (not possible), `failed` or `not run`."""
-    shown: str = ""
+    shown: str = "measured"
     notes: tuple[str, ...] = ()
     """Why, or its own labels and in what else the line differs from the others."""
 
@@ -75,19 +76,14 @@ def _sums(of: Callable[[AllReduce], float]) -> Column:
     return lambda row, line, context: fmean(map(of, row.all_reduces)) if row.all_reduces else None
 
 
-def _cost(seconds_of: Callable[[Row], float | None]) -> Column:
-    """Devices x hours x price of a device for an hour: as given now, else as the log has it."""
-
-    def column(row: Row, line: Line, context: Context) -> float | None:
-        price = row.price if context.prices is None else context.prices.price(row)
-        seconds = seconds_of(row)
-        return cost_of(price, row.devices, seconds) if price is not None and seconds and row.devices else None
-
-    return column
-
-
 def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else float(value) * factor
+
+
+def _cost(row: Row, context: Context, seconds: float | None) -> float | None:
+    """Devices x hours x price of a device for an hour: as given now, else as the log has it."""
+    price = row.price if context.prices is None else context.prices.price(row)
+    return cost_of(price, row.devices, seconds) if price is not None and seconds and row.devices else None
 
 
 def _seconds(row: Row) -> Any:
@@ -186,7 +182,7 @@ COLUMNS: Mapping[str, Column] = {
     "per device": _per_device,
     "over first": lambda row, line, context: ratio(context.lines[0].row, row, False).value,
     "article minutes": _article_minutes,
-    "cost": _cost(_seconds),
-    "cost/million": _cost(lambda row: 1e6 / row.samples_per_second if row.samples_per_second else None),
+    "cost": lambda row, line, context: _cost(row, context, _seconds(row)),
+    "cost/million": lambda row, line, context: _cost(row, context, 1e6 / (row.samples_per_second or math.inf)),
 }
 """Name of a column to its value; None where it was not measured."""

@@ -32,6 +32,7 @@ from suite.results.targets import targets_text
 from suite.results.text import clean
 from suite.results.views import report, scaling, study
 from suite.results.views.all_reduce import TITLE as ALL_REDUCE
+from suite.results.views.headlines import headlines
 from suite.results.views.overview import published_overview
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 
@@ -144,7 +145,7 @@ def _page(runs: pd.DataFrame, beside: Sequence[Row], prices: Prices | None, devi
         "title": "Training results",
         "about": _run_counts(found),
         "top": [*top, *_blocks(published_overview(theirs, prices), {})],
-        "cards": report.headlines(trained, prices),
+        "cards": headlines(trained, prices),
         "blocks": blocks,
         "undrawn": max(0, len(tables) - MAX_DRAWN_TABLES),
         "download": _download(view, "suite report"),
