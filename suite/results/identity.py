@@ -138,7 +138,7 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool =
     if "batch_rule" in varying and len(pairs) == len({rule for rule, _ in pairs}):  # which says it all
         varying = [name for name in varying if name != "batch_size_global"]
     texts = {
-        name: [value_text(name, found.get(name), row) for found, row in zip(every, rows, strict=True)]
+        name: [value_text(name, found.get(name), row, 1000) for found, row in zip(every, rows, strict=True)]
         for name in varying
     }
     for name in varying[::-1] if fewest else ():  # hyperparameters first: some follow from the batch
@@ -157,7 +157,7 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool =
 def _usual(values: Sequence[str]) -> str | None:
     """The value that several rows have and more than any other; None without one."""
     (usual, most), *others = Counter(values).most_common(2)
-    return usual if most > max(1, *(count for _, count in others)) else None
+    return usual if most > max([1, *(count for _, count in others)]) else None
 
 
 def told_apart(
@@ -205,19 +205,19 @@ def label(name: str) -> str:
     return _LABELS.get(name, clean(name, 40).replace("_", " "))
 
 
-def value_text(name: str, value: Any, row: Row = None) -> str:
-    """A value in words, cut to a line: `8,192`, `hr_at_10 0.635`; `none` for one that is not known or not set."""
+def value_text(name: str, value: Any, row: Row = None, limit: int = 80) -> str:
+    """A value in words, cut to `limit` characters: `8,192`, `hr_at_10 0.635`; `none` for one that is not known or not set."""
     if value is None or value in ("", (), [], {}):
         return "none"
     if name == "targets":
-        return clean(targets_text(value, workload_name(row.workload) if row is not None else ""), 80)
+        return clean(targets_text(value, workload_name(row.workload) if row is not None else ""), limit)
     if name == "data_fingerprint":
         return clean(value, 12)
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}" if name in FIELDS else str(value)
     if isinstance(value, (tuple, list)):
-        return clean("; ".join(map(str, value)), 80)
-    return clean(f"{value:.6g}" if isinstance(value, float) else str(value), 80)
+        return clean("; ".join(map(str, value)), limit)
+    return clean(f"{value:.6g}" if isinstance(value, float) else str(value), limit)
 
 
 def follows(aside: Iterable[str]) -> set[str]:

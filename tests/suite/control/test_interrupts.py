@@ -126,7 +126,7 @@ def test_a_signal_in_a_block_that_is_held_acts_after_it(listening):
     def block():
         with held():
             with held():
-                os.kill(os.getpid(), signal.SIGTERM)
+                signal.raise_signal(signal.SIGTERM)
                 done.append("inner")
             done.append("outer")
 
@@ -142,7 +142,7 @@ class Interrupting(io.StringIO):
 
     def write(self, text):
         count = super().write(text)
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # to this thread: `os.kill` may take another one's way, and come later
         return count
 
 

@@ -74,6 +74,7 @@ def test_words_never_print_what_a_program_would():
     every = [make_runs(targets={"hr_at_10": one})[0] for one in (0.5, 0.55)]
     assert own_words(every) == ["target hr_at_10 0.5", "target hr_at_10 0.55"]
     assert own_words(every[:1]) == [""]
+    assert len(set(own_words([make_runs(framework="x" * 100 + end)[0] for end in "ab"]))) == 2
     assert [value_text("devices", one) for one in (None, 8192, "")] == ["none", "8,192", "none"]
     assert "{" not in "".join(value_text(name, getattr(every[0], name), every[0]) for name in FIELDS)
 
