@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import Field
 from typing import Any
 
 from suite.common import registry
 from suite.common.paths import data_root, env_root, log_root
 from suite.common.study import load_study, study_names
-from suite.config.options import SuiteConfig, known_fields, subgroup
-from suite.config.overrides import GROUPS, group_choices
-from workloads.api import OPTION_GROUPS, option_keys
+from suite.config.keys import GROUPS, group_choices, suite_keys, workload_keys
+from workloads.api import OPTION_GROUPS
 
 HEAD = """Train workloads to a quality target and log it.
 
@@ -39,7 +38,7 @@ def help_text(words: Mapping[str, Sequence[Any]]) -> str:
         lines.append(f"  {group}=".ljust(28) + ", ".join(group_choices(group)) + default)
     lines += ["", "Studies (study=NAME; study.size=ci: a small version; suite report FOLDER makes table and figure):"]
     lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
-    lines += ["", "Set (default in brackets):", *_keys("", SuiteConfig), "", *_shared_keys()]
+    lines += ["", "Set (default in brackets):", *(_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")), "", *_shared_keys()]
     for name in words.get("workload", ()):
         if str(name) in registry.names(registry.WORKLOADS):
             profiles = [str(value) for value in words.get("profile", ("reference",))]
@@ -65,8 +64,7 @@ def _workload_keys(name: str, profile: str) -> list[str]:
     values |= {"dataset": defaults.dataset, "hyperparameter_set": defaults.hyperparameter_set, "target": targets}
     values["hyperparameter_set"] = f"{defaults.hyperparameter_set}; others: {', '.join(kind.hyperparameter_sets())}"
     lines = [f"Of workload={name}, with the values of profile={profile}:"]
-    for item in fields(kind.Options):
-        key = item.metadata.get("key") or f"workload.{item.name}"
+    for key, item in workload_keys(name).items():
         if key.startswith("workload.") and key != "workload.name":
             lines.append(_line(key, item, default=values.get(item.name)))
     batch, unit = values.get("batch_size_global"), kind.batch_unit
@@ -93,7 +91,7 @@ def _shared_keys() -> list[str]:
     owners: dict[str, list[str]] = {}
     found: dict[str, Field[Any]] = {}
     for name in registry.names(registry.WORKLOADS):
-        for key, item in option_keys(registry.load_workload(name).Options).items():
+        for key, item in workload_keys(name).items():
             if key.partition(".")[0] in OPTION_GROUPS:
                 owners.setdefault(key, []).append(name)
                 found[key] = item
@@ -108,14 +106,3 @@ def _line(key: str, item: Field[Any], after: str = "", default: object = None) -
     shown = "" if value == "" else f" [{value}]"
     text = f"{item.metadata.get('text', '')}{f' ({allowed})' if allowed else ''}{shown}"
     return f"  {key}=".ljust(36) + text + after
-
-
-def _keys(prefix: str, kind: Any) -> list[str]:
-    lines = []
-    for name, item in known_fields(kind).items():
-        below = subgroup(item)
-        if below is not None:
-            lines += [line for line in _keys(f"{prefix}{name}.", below) if ".name=" not in line]
-        elif prefix or name not in (*GROUPS, *OPTION_GROUPS):
-            lines.append(_line(f"{prefix}{name}", item))
-    return lines

@@ -215,6 +215,7 @@ class SuiteConfig:
     plugins: Any = option(
         [], "packages from outside: folders, wheels or installed distributions, [PATH,NAME]; one list for a whole sweep"
     )
+    dry_run: bool = option(False, "say what would run and what is in the way, and start nothing; also --dry-run")
     output: str | None = option(None, "folder for this command's runs; unset: a time stamp below the log folder")
 
 

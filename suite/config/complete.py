@@ -1,0 +1,26 @@
+"""What the Tab key offers: keys, and for a key its values. `eval "$(python run_suite.py -sc install=bash)"` switches it on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from suite.common import registry
+from suite.config import keys
+
+
+def completions(variables: Mapping[str, str] = os.environ) -> list[str]:
+    """The words that the last one of bash's COMP_LINE may become."""
+    words = variables.get("COMP_LINE", "").split(" ")
+    chosen = dict(word.partition("=")[::2] for word in words if "=" in word)
+    workload = chosen.get("workload", "")
+    known = keys.suite_keys() | {"workload.hyperparameter_set": None, "workload.dataset": None}
+    if workload in registry.names(registry.WORKLOADS):
+        known = keys.suite_keys() | keys.workload_keys(workload)
+    else:
+        workload = ""
+    names = [*keys.GROUPS, "study", "study.size", *known]
+    key, equals, _ = words[-1].partition("=")
+    offered = [f"{key}={value}" for value in keys.choices(key, known.get(key), workload)] if equals else []
+    offered = offered or [f"{name}=" for name in names if not equals]
+    return [word for word in offered if word.startswith(words[-1])]
