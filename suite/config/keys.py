@@ -81,13 +81,15 @@ def metrics(workload: str) -> list[str]:
 
 def meant(key: str, value: object, known: Iterable[str]) -> str:
     """`; did you mean workload.learning_rate=0.1?` for a key that there is not, or an empty text."""
-    known = list(known)
+    known = [name for name in known if not name.endswith(".name")]
     last = key.rpartition(".")[2].lower()
     words = [word.format(value) for word in ELSEWHERE.get(last, ()) if word.partition("=")[0] in known]
     if not words:
+        group = f"{key.rpartition('.')[0]}."
+        near = {name.rpartition(".")[2]: name for name in reversed(known) if name.startswith(group) and group != "."}
+        all_names = {name.rpartition(".")[2]: name for name in reversed(known)}
         same = [name for name in known if name.rpartition(".")[2] == last]
-        close = same or difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.6)
-        by_last = {name.rpartition(".")[2]: name for name in reversed(known)}
-        close = close or [by_last[name] for name in difflib.get_close_matches(last, by_last, n=1, cutoff=0.7)]
-        words = [f"{name}={value}" for name in close[:2]]
+        close = difflib.get_close_matches(last, near, n=1, cutoff=0.6)
+        far = difflib.get_close_matches(last, all_names, n=1, cutoff=0.7) if not near else []
+        words = [f"{name}={value}" for name in same[:2] or [*(near[n] for n in close), *(all_names[n] for n in far)]]
     return f"; did you mean {' or '.join(words)}?" if words else ""

@@ -118,7 +118,7 @@ def texts(argument: str) -> list[str]:
         if not found:
             raise ValueError(f"{argument}: nothing matches; there are {', '.join(keys.choices(key, None)) or 'none'}")
         return list(found)
-    return list(override.sweep_string_iterator())
+    return [text.replace("\\:", ":") for text in override.sweep_string_iterator()]  # as a user types per_device:8
 
 
 def values(argument: str) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -47,21 +47,34 @@ class Missing(Impossible):
         self.instead = instead
 
 
+Lacks = Callable[[Impossible], None]
+"""Is told what the machines lack, and returns where planning is to go on with what they have."""
+
+
+def refuse(error: Impossible) -> None:
+    """Do not go on."""
+    raise error
+
+
 def resolve_settings(
-    config: Config, workload: type[Workload], framework: Framework, nodes: Sequence[Node] = ()
+    config: Config,
+    workload: type[Workload],
+    framework: Framework,
+    nodes: Sequence[Node] = (),
+    lacks: Lacks = refuse,
 ) -> Settings:
-    """The settings of a run (seed 0) from the configuration. Raises ValueError; `Missing` for what this machine lacks.
+    """The settings of a run (seed 0) from the configuration. Raises ValueError; what the machines lack goes to `lacks`.
 
     `nodes`: the machines that the run may take; without any, this one.
     """
-    _check_nodes(config, nodes)
+    _check_nodes(config, nodes, lacks)
     profile = config["profile"]["name"]
     rules = workload.default_rules if config["rules"]["name"] == "auto" else config["rules"]["name"]
     clock = rules if config["rules"]["clock"] == "auto" else config["rules"]["clock"]
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
-    device = _device(config, profile, framework, nodes)
-    cores_per_device = _cores_per_device(config, device, nodes)
+    device, config = choose_device(config, profile, framework, nodes, lacks)
+    cores, config = cores_per_device(config, device, nodes, lacks)
     precision = _precision(config, workload, framework, device)
     _check_link(config["link"], device, framework)
     values = _values(config, workload, defaults, options)
@@ -78,8 +91,8 @@ def resolve_settings(
         "rules": rules,
         "clock": clock,
         "device": device,
-        "cores_per_device": cores_per_device,
-        "threads_per_device": _threads_per_device(config, device, cores_per_device),
+        "cores_per_device": cores,
+        "threads_per_device": _threads_per_device(config, device, cores),
         "precision": precision,
         "linear": _linear(config, workload, framework, device, precision),
         "batch_size_global": values.batch_size,
@@ -210,8 +223,8 @@ def _stop(config: Config, profile: str, targets: Mapping[str, float], length: st
     return stop
 
 
-def _check_nodes(config: Config, nodes: Sequence[Node]) -> None:
-    """Raise ValueError unless the devices divide among machines that are there."""
+def _check_nodes(config: Config, nodes: Sequence[Node], lacks: Lacks) -> None:
+    """Raise ValueError unless the devices divide among the machines, and tell `lacks` where those are not there."""
     count, machines = config["gpus"], config["nodes"]
     if count % machines:
         fitting = max(1, count // machines) * machines
@@ -220,9 +233,12 @@ def _check_nodes(config: Config, nodes: Sequence[Node]) -> None:
             f"type gpus={fitting} or another multiple of {machines}"
         )
     if machines > max(1, len(nodes)):
-        raise Impossible(
-            f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
-            f"(salloc -N{machines}), or leave nodes out for this machine alone"
+        lacks(
+            Missing(
+                f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
+                f"(salloc -N{machines}), or leave nodes out for this machine alone",
+                nodes=1,
+            )
         )
 
 
@@ -232,9 +248,11 @@ def _where(nodes: Sequence[Node]) -> str:
     return "this machine" if least is None else f"machine {least.name}"
 
 
-def _device(config: Config, profile: str, framework: Framework, nodes: Sequence[Node]) -> str:
-    """`cpu` or `cuda`; checks that there are enough of them on every machine. Raises Missing, and ValueError for a GPU
-    that does not answer."""
+def choose_device(
+    config: Config, profile: str, framework: Framework, nodes: Sequence[Node], lacks: Lacks
+) -> tuple[str, Config]:
+    """(`cpu` or `cuda`, the configuration with no more devices than there are). Raises ValueError for a GPU that does not
+    answer."""
     wanted, count = config["device"], config["gpus"]
     for node in nodes:
         if node.gpu_fault and wanted != "cpu":
@@ -245,22 +263,23 @@ def _device(config: Config, profile: str, framework: Framework, nodes: Sequence[
         visible = devices.gpus() if wanted != "cpu" else []
     machines = max(1, len(nodes))
     if wanted == "cuda" and not visible:
-        raise Missing(
-            "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu",
-            device="cpu",
-        )
+        line = "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu"
+        lacks(Missing(line, device="cpu"))
+        return "cuda", config  # whatever else is said is about GPUs too
     if wanted == "auto" and not visible and profile == "reference":
-        raise Missing(
+        line = (
             "profile=reference needs a GPU and none is visible here; to train on CPU cores type device=cpu, "
-            "for a small run without a data set type profile=demo",
-            device="cpu",
+            "for a small run without a data set type profile=demo"
         )
+        lacks(Missing(line, device="cpu"))
+        return "cpu", config
     use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
     if use_cuda and count > machines * len(visible):
         most = machines * len(visible)
         line = f"gpus={count}: {_where(nodes)} shows {len(visible)} GPU(s); type gpus={most} or less"
-        raise Missing(line, gpus=most)
-    return "cuda" if use_cuda else "cpu"
+        lacks(Missing(line, gpus=most))
+        config = {**config, "gpus": most}
+    return "cuda" if use_cuda else "cpu", config
 
 
 def _has_cuda_environment(config: Config, profile: str, framework: Framework) -> bool:
@@ -274,21 +293,23 @@ def _has_cuda_environment(config: Config, profile: str, framework: Framework) ->
     return True
 
 
-def _cores_per_device(config: Config, device: str, nodes: Sequence[Node]) -> int:
-    """CPU cores of one device; checks that every machine has enough for all of its own. Raises Missing."""
+def cores_per_device(config: Config, device: str, nodes: Sequence[Node], lacks: Lacks) -> tuple[int, Config]:
+    """(CPU cores of one device, the configuration with no more devices than every machine has cores for)."""
     cores = min((len(node.cores) for node in nodes), default=0) or len(devices.cpu_cores())
-    machines, asked = max(1, len(nodes)), config["cpu"]["cores_per_device"]
+    machines, asked = max(len(nodes), config["nodes"]), config["cpu"]["cores_per_device"]
     count = config["gpus"] // machines
     each = max(1, cores // count) if asked == "all" else int(asked)
     if device == "cpu" and each * count > cores and not config["oversubscribe"]:
         fitting = max(1, cores // each) * machines
-        raise Missing(
+        instead = {"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True}
+        line = (
             f"gpus={config['gpus']}: {count} CPU device(s) of {each} core(s) need {each * count} cores, {_where(nodes)} has "
             f"{cores}; type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
-            f"or oversubscribe=true (labels the result)",
-            **({"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True}),
+            f"or oversubscribe=true (labels the result)"
         )
-    return each
+        lacks(Missing(line, **instead))
+        config = {**config, **instead}
+    return each, config
 
 
 def _threads_per_device(config: Config, device: str, cores: int) -> str:

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from suite.common import registry, study
+from suite.common import conf, registry, study
 from suite.common.study import load_study, read_study, study_names
 from suite.config.compose import compose
-from suite.config.overrides import value_texts
+from suite.config.overrides import texts
 from suite.config.studies import cells
 from suite.results.views.study_columns import COLUMNS
 
@@ -38,7 +38,7 @@ def values(*typed):
 
 
 def test_every_study_of_the_articles_is_there():
-    assert set(study_names()) >= set(SPECIFIED) == {path.stem for path in study.FOLDER.glob("*.yaml")}
+    assert set(study_names()) >= set(SPECIFIED) == set(conf.files("study"))
 
 
 @pytest.mark.parametrize(
@@ -152,8 +152,8 @@ def test_a_description_of_another_form_is_refused(described, expected):
 def test_values_of_a_file_are_typed_as_on_the_command_line():
     found = read_study("own", "full", {**SENTENCE, "set": {"oversubscribe": True, "gpus": 2}})
     assert found.settings == {"oversubscribe": "true", "gpus": "2"}
-    assert value_texts("batch=per_device:8,per_device:16") == ["per_device:8", "per_device:16"]
-    assert value_texts("plugins=['/a','/b']") == ["['/a','/b']"]
+    assert texts("batch=per_device:8,per_device:16") == ["per_device:8", "per_device:16"]
+    assert texts("plugins=['/a','/b']") == ["['/a','/b']"]
 
 
 def test_help_lists_the_studies(capsys):
