@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> int:
         with _opened(fleet_of(configs)) as fleet:
             if first["dry_run"]:
                 return _dry_run(request, output, console, fleet)
-            jobs, cells = _planned(request, output, console, fleet)
+            jobs, cells = checked_jobs(request, output, console, fleet)
             with claimed(output):
                 check_folders(jobs, resume=bool(first["resume"]))
                 if cells:
@@ -181,7 +181,7 @@ def refused(request: Request, plans: Sequence[Plan], here: bool) -> ValueError |
     return explained([composed for composed, _ in wrong], [one for _, one in wrong], here) if wrong else None
 
 
-def _planned(
+def checked_jobs(
     request: Request, output: Path, console: Console, fleet: Fleet | None
 ) -> tuple[list[Job], list[tuple[str, Cell, Impossible | None]]]:
     """(all jobs of the command, every one checked before the first starts; the cells of a study).
