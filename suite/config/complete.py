@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from suite.common import registry
+from suite.common.typed import run_command
 from suite.config import keys
+
+
+INSTALL = """_suite() {{
+  case "$COMP_LINE" in
+    *run_suite.py\\ *|*suite\\ run\\ *) COMPREPLY=($(COMP_LINE="${{COMP_LINE:0:$COMP_POINT}}" {command} -sc query=bash)) ;;
+    *) COMPREPLY=() ;;
+  esac
+}}
+COMP_WORDBREAKS=${{COMP_WORDBREAKS//=}}
+complete -o nospace -o default -o bashdefault -F _suite python python3 run_suite.py suite"""
+"""What bash evaluates once; files where nothing is offered."""
+
+
+def completion(asked: Sequence[str]) -> str:
+    """What `--shell-completion` prints for `install=bash`, or for the `query=bash` of what that installs."""
+    if list(asked) == ["query=bash"]:
+        return " ".join(completions())
+    if list(asked) == ["install=bash"]:
+        return INSTALL.format(command=run_command())
+    raise ValueError('--shell-completion: type eval "$(python run_suite.py -sc install=bash)"; zsh: bashcompinit before it')
 
 
 def completions(variables: Mapping[str, str] = os.environ) -> list[str]:

@@ -25,7 +25,7 @@ from suite.common.conf import CONF
 from suite.common.study import Cell
 from suite.common.typed import as_typed
 from suite.config import overrides, studies
-from suite.config.complete import completions
+from suite.config.complete import completion
 from suite.config.help import help_text
 from suite.config.keys import group_choices, workload_keys
 from suite.config.options import SuiteConfig
@@ -74,13 +74,13 @@ def _compose(arguments: Sequence[str]) -> Request:
     words = [overrides.in_full(text) for text in [*typed, *flags.overrides]]
     _refuse_flags(flags)
     words = _search(words, flags.config_dir) + (["dry_run=true"] if flags.dry_run else [])
-    if flags.shell_completion and "query=bash" in words:
-        print(" ".join(completions()))
+    if flags.shell_completion:
+        print(completion(words))
         return Request(())
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
-    if flags.hydra_help or flags.shell_completion or (flags.info and not words):
+    if flags.hydra_help or (flags.info and not words):
         return _hydra_prints(arguments)
     plugin_names = _plugins(words)
     plugins = activate(plugin_names)
@@ -224,7 +224,9 @@ def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]
 
 def _hydra_prints(arguments: Sequence[str]) -> Request:
     """Hydra's flags that print something, and no jobs."""
-    given, sys.argv = sys.argv, [sys.argv[0], *arguments]
+    words = [text for text in arguments if "=" in text and not text.startswith("-")]
+    flags = [text for text in arguments if text not in words]  # behind them: `--info` would take a word for its topic
+    given, sys.argv = sys.argv, [sys.argv[0], *words, *flags]
     try:
         hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(lambda _: None)()
     finally:

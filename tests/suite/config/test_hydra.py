@@ -1,5 +1,7 @@
 """Hydra's habits: files in a folder of one's own, experiments, sweeps, and what the Tab key offers."""
 
+import subprocess
+
 import pytest
 import yaml
 
@@ -8,7 +10,7 @@ from suite.config.complete import completions
 from suite.config.compose import compose
 from suite.config.keys import group_choices
 from suite.plan.jobs import plan
-from tests.helpers import run_suite_here
+from tests.helpers import PROJECT, run_suite_here
 
 NCF = ("workload=ncf", "profile=demo")
 
@@ -192,9 +194,11 @@ def test_the_tab_key(line, offered):
     assert all(word.startswith(line.rpartition(" ")[2]) for word in found)
 
 
-def test_the_tab_key_asks_the_command(tmp_path):
-    line = {"COMP_LINE": "python run_suite.py workload=n"}
-    done = run_suite_here(tmp_path, "-sc", "query=bash", **line)
-    assert (done.returncode, done.stdout) == (0, "workload=ncf\n")
-    done = run_suite_here(tmp_path, "-sc", "install=bash")
-    assert "complete -o nospace" in done.stdout
+def test_the_tab_key_in_bash(tmp_path):
+    """What is installed, called as bash calls it; no other program's words are touched."""
+    installed = run_suite_here(tmp_path, "-sc", "install=bash").stdout
+    script = 'COMP_LINE="$1"; COMP_POINT=${#1}; _suite; echo "${COMPREPLY[@]}"'
+    for line, offered in (("python run_suite.py workload=nc", "workload=ncf"), ("python other.py w", "")):
+        done = subprocess.run(["bash", "-c", f"{installed}\n{script}", "-", line], capture_output=True, text=True, cwd=PROJECT)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{offered}\n", "")
+    assert run_suite_here(tmp_path, "-sc", "install=fish").returncode == 2

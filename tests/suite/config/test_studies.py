@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import yaml
 
 from suite.common import conf, registry, study
 from suite.common.study import load_study, read_study, study_names
@@ -10,6 +11,7 @@ from suite.config.compose import compose
 from suite.config.overrides import texts
 from suite.config.studies import cells
 from suite.results.views.study_columns import COLUMNS
+from tests.helpers import run_suite_here
 
 SENTENCE = {"sentence": "One."}
 SPECIFIED = (
@@ -123,7 +125,7 @@ def test_the_small_size_is_another_set_of_points():
         (["study=frameworks", "study.size=small"], r"study\.size=small: allowed: ci, full"),
         (["study=image_size", "workload=ncf"], r"is over workload\.image_size, which this workload does not have"),
         (["study=dgx1_article", "gpus=3"], r"no such point; its points have gpus=1,4,8"),
-        (["study=frameworks", "batsh=1"], r"batsh: there is no such key"),
+        (["study=frameworks", "batsh=1"], r"batsh=1: there is no such key; did you mean batch=1\?"),
         (["study=frameworks", "resume=true,false"], r"one value for the whole study"),
     ],
 )
@@ -162,11 +164,10 @@ def test_help_lists_the_studies(capsys):
     assert all(f"  {name}".ljust(28) + load_study(name).sentence in printed for name in SPECIFIED)
 
 
-def test_cfg_prints_each_job_and_runs_none(capsys):
-    assert compose(["study=scaling_weak", "workload=ncf", "gpus=1,2", "--cfg", "job"]).jobs == ()
-    printed = capsys.readouterr().out
-    assert "gpus: 1\n" in printed
-    assert "gpus: 2\n" in printed
+def test_cfg_prints_each_job_and_runs_none(tmp_path):
+    done = run_suite_here(tmp_path, "study=scaling_weak", "workload=ncf", "gpus=1,2", "--cfg", "job")
+    assert [one["gpus"] for one in yaml.safe_load_all(done.stdout)] == [1, 2]
+    assert not (tmp_path / "logs").exists()
 
 
 def test_timing_steps_and_update_async_are_short_for_the_whole_keys():

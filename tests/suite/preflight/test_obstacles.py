@@ -117,7 +117,7 @@ def test_without_a_gpu_only_what_concerns_gpus_is_said(monkeypatch, two_cores):
 def test_unknown_machines_keep_nothing_else_from_being_checked(monkeypatch, two_cores):
     only_environment(monkeypatch)
     lines = said("workload=ncf", "profile=demo", "device=cpu", "nodes=2", "gpus=8").splitlines()
-    assert [line[:11] for line in lines[1:4]] == ["  1. nodes=2", "  2. gpus=8:", "  3. environ"]
+    assert [line[5:10] for line in lines[1:4]] == ["nodes", "gpus=", "envir"]
     assert "4 CPU device(s) of 1 core(s) need 4 cores, this machine has 2; type gpus=4" in lines[2]
 
 
