@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from suite.common import registry
 from suite.common.typed import run_command
 from suite.config import keys
-
 
 INSTALL = """_suite() {{
   case "$COMP_LINE" in
@@ -27,7 +27,9 @@ def completion(asked: Sequence[str]) -> str:
         return " ".join(completions())
     if list(asked) == ["install=bash"]:
         return INSTALL.format(command=run_command())
-    raise ValueError('--shell-completion: type eval "$(python run_suite.py -sc install=bash)"; zsh: bashcompinit before it')
+    raise ValueError(
+        '--shell-completion: type eval "$(python run_suite.py -sc install=bash)"; zsh: bashcompinit before it'
+    )
 
 
 def completions(variables: Mapping[str, str] = os.environ) -> list[str]:
@@ -35,7 +37,7 @@ def completions(variables: Mapping[str, str] = os.environ) -> list[str]:
     words = variables.get("COMP_LINE", "").split(" ")
     chosen = dict(word.partition("=")[::2] for word in words if "=" in word)
     workload = chosen.get("workload", "")
-    known = keys.suite_keys() | {"workload.hyperparameter_set": None, "workload.dataset": None}
+    known: dict[str, Any] = keys.suite_keys() | {"workload.hyperparameter_set": None, "workload.dataset": None}
     if workload in registry.names(registry.WORKLOADS):
         known = keys.suite_keys() | keys.workload_keys(workload)
     else:

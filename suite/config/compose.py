@@ -151,7 +151,7 @@ def _sweep(words: list[str], plugin_names: list[str]) -> tuple[list[str], list[C
     typed = {key for key, _ in swept}
     swept = [*_swept([f"{key}={value}" for key, value in params.items() if key not in typed]), *swept]
     added, note = default_gpus(dict(swept))
-    swept = [*_swept(added), *swept]
+    swept = sorted([*_swept(added), *swept], key=lambda pair: pair[0] != "gpus")  # the slowest, wherever it is typed
     grid = itertools.product(*([f"{key}={value}" for value in found] for key, found in swept))
     jobs = [_job(list(one), plugin_names, workloads) for one in grid]
     notes = [note, left_out([job.config for job in jobs])]
@@ -206,10 +206,11 @@ def _composed(words: Sequence[str], workloads: Sequence[str]) -> tuple[dict[str,
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         config = hydra.compose("config", added, return_hydra_config=True)
     HydraConfig.instance().set_config(config)  # what `${hydra:…}` in a file stands for
-    of_hydra = config.pop("hydra") if OmegaConf.set_struct(config, False) is None else None  # type: ignore[func-returns-value]
+    OmegaConf.set_struct(config, False)
+    of_hydra = config.pop("hydra")
     plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(plain, dict)
-    return plain, of_hydra  # type: ignore[return-value]
+    return {str(key): value for key, value in plain.items()}, of_hydra
 
 
 def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
@@ -240,7 +241,9 @@ def _plugins(words: Sequence[str]) -> list[str]:
     if typed:
         override = overrides.parse(typed[-1])
         if override.is_sweep_override():
-            raise ValueError(f"{typed[-1]}: one list for the whole command; type plugins=[{typed[-1].partition('=')[2]}]")
+            raise ValueError(
+                f"{typed[-1]}: one list for the whole command; type plugins=[{typed[-1].partition('=')[2]}]"
+            )
         return _texts(override.value())
     in_file = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))
     assert isinstance(in_file, dict)

@@ -38,7 +38,13 @@ def help_text(words: Mapping[str, Sequence[Any]]) -> str:
         lines.append(f"  {group}=".ljust(28) + ", ".join(group_choices(group)) + default)
     lines += ["", "Studies (study=NAME; study.size=ci: a small version; suite report FOLDER makes table and figure):"]
     lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
-    lines += ["", "Set (default in brackets):", *(_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")), "", *_shared_keys()]
+    lines += [
+        "",
+        "Set (default in brackets):",
+        *(_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")),
+        "",
+        *_shared_keys(),
+    ]
     for name in words.get("workload", ()):
         if str(name) in registry.names(registry.WORKLOADS):
             profiles = [str(value) for value in words.get("profile", ("reference",))]

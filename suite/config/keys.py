@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import Field
 from typing import Any
 
@@ -16,13 +16,13 @@ GROUPS = ("workload", "framework", "profile", "rules", "environment", "system", 
 """Keys that choose a file below conf/ or in a folder of the user's own."""
 SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind"}
 """Groups that may be typed with the value of one of their keys."""
-ELSEWHERE: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(("lr", "rate", "base_lr"), ["workload.learning_rate={}"]),
-    **dict.fromkeys(("epochs", "epoch", "num_epochs"), ["stop=epochs:{}", "workload.max_epochs={}"]),
-    **dict.fromkeys(("batch_size", "batchsize", "bs", "batch_size_global"), ["batch=global:{}", "batch=per_device:{}"]),
-    **dict.fromkeys(("steps", "max_steps"), ["stop=steps:{}"]),
-    **dict.fromkeys(("devices", "n_gpus", "num_gpus"), ["gpus={}"]),
-    **dict.fromkeys(("dtype", "amp"), ["precision={}"]),
+ELSEWHERE = {
+    **dict.fromkeys(("lr", "rate", "base_lr"), "workload.learning_rate={}"),
+    **dict.fromkeys(("epochs", "epoch", "num_epochs"), "stop=epochs:{} workload.max_epochs={}"),
+    **dict.fromkeys(("batch_size", "batchsize", "bs", "batch_size_global"), "batch=global:{} batch=per_device:{}"),
+    **dict.fromkeys(("steps", "max_steps"), "stop=steps:{}"),
+    **dict.fromkeys(("devices", "n_gpus", "num_gpus"), "gpus={}"),
+    **dict.fromkeys(("dtype", "amp"), "precision={}"),
 }
 """What other programs call a setting, to what is typed here."""
 SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "float32": "fp32", "half": "fp16", "float16": "fp16", "bfloat16": "bf16"}
@@ -83,13 +83,13 @@ def meant(key: str, value: object, known: Iterable[str]) -> str:
     """`; did you mean workload.learning_rate=0.1?` for a key that there is not, or an empty text."""
     known = [name for name in known if not name.endswith(".name")]
     last = key.rpartition(".")[2].lower()
-    words = [word.format(value) for word in ELSEWHERE.get(last, ()) if word.partition("=")[0] in known]
+    words = [word.format(value) for word in ELSEWHERE.get(last, "").split() if word.partition("=")[0] in known]
     if not words:
         group = f"{key.rpartition('.')[0]}."
         near = {name.rpartition(".")[2]: name for name in reversed(known) if name.startswith(group) and group != "."}
         all_names = {name.rpartition(".")[2]: name for name in reversed(known)}
         same = [name for name in known if name.rpartition(".")[2] == last]
         close = difflib.get_close_matches(last, near, n=1, cutoff=0.6)
-        far = difflib.get_close_matches(last, all_names, n=1, cutoff=0.7) if not near else []
+        far = difflib.get_close_matches(last, all_names, n=1, cutoff=0.7) if "." not in key else []
         words = [f"{name}={value}" for name in same[:2] or [*(near[n] for n in close), *(all_names[n] for n in far)]]
     return f"; did you mean {' or '.join(words)}?" if words else ""

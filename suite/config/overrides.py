@@ -13,7 +13,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, IntervalSweep, Override
 from hydra.errors import HydraException
 
-from suite.common import registry
 from suite.common.registry import not_allowed
 from suite.config import keys
 from suite.config.keys import GROUPS, SHORT, SYNONYMS, group_choices
@@ -87,9 +86,7 @@ def parse(argument: str) -> Override:
         if re.fullmatch(r"[\w.-]+", argument):
             raise ValueError(f"{argument}: not of the form key=value{_setting_of(argument)}") from None
         if items and len(items) < len(value.split(",")):
-            raise ValueError(
-                f"{argument}: a comma with no value beside it; type {key}={','.join(items)}"
-            ) from None
+            raise ValueError(f"{argument}: a comma with no value beside it; type {key}={','.join(items)}") from None
         raise ValueError(f"{argument}: not of the form key=value; quote unusual text: key=\"'…'\"") from None
 
 
@@ -172,7 +169,11 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
         elif key in known:
             _check_value(key, known[key], value)
         else:
-            parts = [name for name in known if name.startswith(f"{group}.")] if below or group not in known else []
+            parts = (
+                [name for name in known if name.startswith(f"{group}.") and name != "workload.name"]
+                if below or group not in known
+                else []
+            )
             if not parts and below and group in known:
                 raise ValueError(f"{key}: there is no such key, {group} has no parts; type {group}=VALUE")
             said = keys.meant(key, value, known)

@@ -43,9 +43,7 @@ def cells(arguments: Sequence[str]) -> list[CellWords]:
     study = load_study(own["study"], own.get("study.size", "full"))
     if study.refused:
         raise ValueError(f"study={study.name}: {study.refused}")
-    typed = {
-        text.partition("=")[0]: overrides.texts(text) for text in arguments if text.partition("=")[0] not in KEYS
-    }
+    typed = {text.partition("=")[0]: overrides.texts(text) for text in arguments if text.partition("=")[0] not in KEYS}
     study = _shortened(_fitting(study, typed), typed)
     fixed = {key: values[0] for key, values in typed.items() if key not in study.keys}
     settings = {key: value for key, value in study.settings.items() if key not in study.keys} | fixed

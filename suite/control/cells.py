@@ -32,6 +32,4 @@ def write_study(output: Path, cells: Sequence[tuple[str, Cell, Impossible | None
         **{"schema": SCHEMA, "study": study.name, "sentence": study.sentence, "size": study.size},
         **{"keys": list(study.keys), "table": dict(study.table), "figure": dict(study.figure), "cells": written},
     }
-    write_atomically(
-        output / study_file(safe_name(study.name)), json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-    )
+    write_atomically(output / study_file(safe_name(study.name)), json.dumps(value, indent=1, ensure_ascii=False) + "\n")

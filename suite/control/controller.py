@@ -31,9 +31,9 @@ from suite.control.progress import Progress
 from suite.control.supervise import Supervisor
 from suite.control.watch import Status
 from suite.environments import environment
+from suite.plan.capacity import TooLarge
 from suite.plan.jobs import Job, Plan, check_trainers, plan
 from suite.plan.resume import finished_status, set_aside
-from suite.plan.capacity import TooLarge
 from suite.plan.settings import Impossible, Missing
 from suite.plan.shown import settings_text
 from suite.preflight import doctor
@@ -139,7 +139,9 @@ def planned(request: Request, output: Path, fleet: Fleet | None) -> list[Plan]:
 
 def plans_for_slurm(request: Request, output: Path) -> list[Plan]:
     """Plans on a login node: what the machine itself lacks in devices and memory is in nobody's way."""
-    jobs = [replace(one, config={**one.config, "device": "cuda"}) if needs_gpus(one.config) else one for one in request.jobs]
+    jobs = [
+        replace(one, config={**one.config, "device": "cuda"}) if needs_gpus(one.config) else one for one in request.jobs
+    ]
     plans = planned(replace(request, jobs=tuple(jobs)), output, None)
     elsewhere = (Missing, TooLarge)
     return [one._replace(findings=tuple(e for e in one.findings if not isinstance(e, elsewhere))) for one in plans]

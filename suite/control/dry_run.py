@@ -47,7 +47,10 @@ def _facts(draft: Draft, submits: bool) -> Iterator[tuple[str, str]]:
     yield "devices", f"{settings.devices} {kind} on {_machines(draft.nodes, submits, settings.nodes) or of}"
     yield "environment", f"{draft.environment.name}: {draft.environment.python}" if draft.environment else "not there"
     made = f"{draft.generates} is generated when the command starts"
-    yield "data", made if draft.generates else f"{settings.dataset} in {settings.data_dir}" if settings.data_dir else "none"
+    yield (
+        "data",
+        made if draft.generates else f"{settings.dataset} in {settings.data_dir}" if settings.data_dir else "none",
+    )
     needed = draft.workload.activation_bytes(settings) * -(-settings.batch_size_global // settings.devices)
     least = f"at least {needed / 2**30:.1f} GiB of activations on a device; " if needed else ""
     yield "memory", "" if submits else f"{least}{available_bytes(limits()) / 2**30:.1f} GiB available on this machine"
@@ -78,7 +81,11 @@ def _time(job: Job | None) -> str:
     for path in sorted(log_root().glob("*/*/run_*/run.json"), reverse=True)[:MOST_RUNS]:
         try:
             earlier, status = read_run(path), json.loads(path.with_name("status.json").read_text(encoding="utf-8"))
-            if status["status"] in FINISHED and earlier.identity["device_name"] == device and identity(earlier) == wanted:
+            if (
+                status["status"] in FINISHED
+                and earlier.identity["device_name"] == device
+                and identity(earlier) == wanted
+            ):
                 began, ended = (datetime.fromisoformat(status[name]) for name in ("started", "ended"))
                 found.append((ended - began).total_seconds())
         except (OSError, ValueError, KeyError, TypeError):  # another version's, or cut off

@@ -164,11 +164,7 @@ def make_job(draft: Draft, facts: Facts, config: Config, name: str, output: Path
     check_inputs(of_run, draft.nodes)
     fixed_labels, cores = _labels(settings, facts, draft.nodes)
     seed_source = "system" if config["seed"] is None else "user"
-    deviations = (
-        *workload.deviations(settings),
-        *workload.deviations(settings, seed_source=seed_source),
-        *facts.notes,
-    )
+    deviations = (*workload.deviations(settings), *workload.deviations(settings, seed_source=seed_source), *facts.notes)
     packages = (*framework.packages, *draft.plugins, "numpy", "mlperf-logging")
     found = environment.installed_versions(env, packages)
     versions = {"suite": __version__, **{name: version for name, version in found.items() if version is not None}}

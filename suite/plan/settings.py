@@ -57,11 +57,7 @@ def refuse(error: Impossible) -> None:
 
 
 def resolve_settings(
-    config: Config,
-    workload: type[Workload],
-    framework: Framework,
-    nodes: Sequence[Node] = (),
-    lacks: Lacks = refuse,
+    config: Config, workload: type[Workload], framework: Framework, nodes: Sequence[Node] = (), lacks: Lacks = refuse
 ) -> Settings:
     """The settings of a run (seed 0) from the configuration. Raises ValueError; what the machines lack goes to `lacks`.
 

@@ -29,7 +29,10 @@ CASES = {
     ),
     "rules": ((*NCF, "rules=v9"), "rules=v9: allowed: auto, v0.5, v0.7"),
     "key": ((*NCF, "gpuz=1"), "gpuz=1: there is no such key; did you mean gpus=1?"),
-    "no key at all": ((*NCF, "zzz=1"), "zzz=1: there is no such key; type workload=ncf --help for those that there are"),
+    "no key at all": (
+        (*NCF, "zzz=1"),
+        "zzz=1: there is no such key; type workload=ncf --help for those that there are",
+    ),
     "lr": ((*NCF, "lr=0.1"), "did you mean workload.learning_rate=0.1?"),
     "learning_rate": ((*NCF, "learning_rate=0.1"), "did you mean workload.learning_rate=0.1?"),
     "workload.lr": ((*NCF, "workload.lr=0.1"), "did you mean workload.learning_rate=0.1?"),
@@ -42,7 +45,10 @@ CASES = {
         ("workload=maskrcnn", "workload.target=0.3"),
         "type one of workload.target.BBOX=…, workload.target.SEGM=…",
     ),
-    "target of another metric": (("workload=maskrcnn", "workload.target.AP=0.3"), "workload.target=AP: allowed: BBOX, SEGM"),
+    "target of another metric": (
+        ("workload=maskrcnn", "workload.target.AP=0.3"),
+        "workload.target=AP: allowed: BBOX, SEGM",
+    ),
     "store of MXNet": (
         (*NCF, "framework=mxnet", "framework.kvstore=horovod"),
         "framework.kvstore=horovod: MXNet's processes meet at a dist_sync store, and nothing else is offered (Horovod would be "

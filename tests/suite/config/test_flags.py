@@ -27,7 +27,13 @@ def test_cfg_prints_and_runs_nothing_wherever_it_stands(arguments, tmp_path):
 def test_cfg_prints_resolved_values(tmp_path):
     """Of the set, the profile and the rules, where the composed files have null and auto; all but `batch=set`."""
     printed = yaml.safe_load(run_suite_here(tmp_path, *NCF, "device=cpu", "--cfg", "job").stdout)
-    of_ncf = {"learning_rate": 0.006, "max_epochs": 12, "target": 0.635, "dataset": "ml-demo", "hyperparameter_set": "demo"}
+    of_ncf = {
+        "learning_rate": 0.006,
+        "max_epochs": 12,
+        "target": 0.635,
+        "dataset": "ml-demo",
+        "hyperparameter_set": "demo",
+    }
     assert {key: printed["workload"][key] for key in of_ncf} == of_ncf
     assert (printed["rules"], printed["lr_scaling"]) == ({"name": "v0.5", "clock": "v0.5"}, "linear")
     two = yaml.safe_load(run_suite_here(tmp_path, "workload=maskrcnn", "--cfg", "job", "--package", "workload").stdout)

@@ -31,14 +31,16 @@ def own(tmp_path):
         "workload/ncf_slow.yaml": "defaults: [ncf]\nlearning_rate: 0.001\n",
         "rules/ours.yaml": "name: v0.5\nclock: v0.7\n",
         "study/rates.yaml": "sentence: One.\nset: {workload: ncf, profile: demo}\naxes: {seed: [1, 2]}\n",
-        "experiment/night.yaml": "# @package _global_\ndefaults:\n  - override /workload: ncf\n  - override /system: lab\nseed: 7\n",
+        "experiment/night.yaml": "# @package _global_\ndefaults: [override /workload: ncf, override /system: lab]\nseed: 7\n",
     }.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
     return tmp_path
 
 
-@pytest.mark.parametrize("how", ["--config-dir {}", "--config-dir={}", "hydra.searchpath=[file://{}]", "hydra.searchpath=[{}]"])
+@pytest.mark.parametrize(
+    "how", ["--config-dir {}", "--config-dir={}", "hydra.searchpath=[file://{}]", "hydra.searchpath=[{}]"]
+)
 def test_choices_in_a_folder_of_ones_own(own, how):
     words = ("profile=demo", "workload=ncf_slow", "system=lab", "environment=mine", "rules=ours")
     (job,) = compose([*how.format(own).split(), *words]).jobs
@@ -67,9 +69,17 @@ def test_another_command_does_not_know_them(own):
 @pytest.mark.parametrize(
     ("path", "text", "said"),
     [
-        ("system/lab.yaml", "price_per_device_hour: -1\n", r"^system\.price_per_device_hour=-1\.0: at least 0 is needed$"),
+        (
+            "system/lab.yaml",
+            "price_per_device_hour: -1\n",
+            r"^system\.price_per_device_hour=-1\.0: at least 0 is needed$",
+        ),
         ("system/lab.yaml", "prize: 1\n", r"Key 'prize' not in 'SystemConfig'"),
-        ("experiment/night.yaml", "# @package _global_\nworkload: {nme: 1}\n", "workload.nme|Key 'nme' is not in struct"),
+        (
+            "experiment/night.yaml",
+            "# @package _global_\nworkload: {nme: 1}\n",
+            "workload.nme|Key 'nme' is not in struct",
+        ),
     ],
 )
 def test_a_mistake_in_a_file_is_one_line(own, path, text, said):
@@ -160,7 +170,10 @@ def test_sweeps_of_an_experiment_file(own):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (("-m", *NCF, "seed=interval(1,4)"), "seed=interval(1,4): an interval has no end of values to try; type a list"),
+        (
+            ("-m", *NCF, "seed=interval(1,4)"),
+            "seed=interval(1,4): an interval has no end of values to try; type a list",
+        ),
         (("-m", *NCF, "hydra/sweeper=optuna"), "type -m with lists"),
         (("-m", *NCF, "hydra/launcher=submitit_slurm"), "type launch=slurm"),
         ((*NCF, "hydra.mode=MULTIRUN"), "hydra.mode=MULTIRUN: type -m for a sweep"),
@@ -199,6 +212,8 @@ def test_the_tab_key_in_bash(tmp_path):
     installed = run_suite_here(tmp_path, "-sc", "install=bash").stdout
     script = 'COMP_LINE="$1"; COMP_POINT=${#1}; _suite; echo "${COMPREPLY[@]}"'
     for line, offered in (("python run_suite.py workload=nc", "workload=ncf"), ("python other.py w", "")):
-        done = subprocess.run(["bash", "-c", f"{installed}\n{script}", "-", line], capture_output=True, text=True, cwd=PROJECT)
+        done = subprocess.run(
+            ["bash", "-c", f"{installed}\n{script}", "-", line], capture_output=True, text=True, cwd=PROJECT
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{offered}\n", "")
     assert run_suite_here(tmp_path, "-sc", "install=fish").returncode == 2

@@ -169,9 +169,13 @@ def test_options_of_images_belong_to_the_workloads_that_have_them():
         *("data.decode", "data.threads", "data.skip_bad"),
         *("workload.compile", "workload.evaluation_batch_size"),
     }
-    with pytest.raises(ValueError, match=r"^data\.decode=scaled: there is no such key of workload=ncf; there are data\.threads"):
+    with pytest.raises(
+        ValueError, match=r"^data\.decode=scaled: there is no such key of [^;]+; there are data\.threads"
+    ):
         compose(("workload=ncf", "profile=demo", "data.decode=scaled"))
-    with pytest.raises(ValueError, match=r"^backbone\.weights=a: there is no such key of workload=ncf; type workload=ncf --help"):
+    with pytest.raises(
+        ValueError, match=r"^backbone\.weights=a: there is no such key of [^;]+; type workload=ncf --help"
+    ):
         compose(("workload=ncf", "profile=demo", "backbone.weights=a"))
     (job,) = compose(("workload=ssd", "profile=demo", "data.decode=scaled", "data.threads=3")).jobs
     settings = resolve_settings(job.config, registry.load_workload("ssd"), registry.load_framework("pytorch"))
