@@ -19,9 +19,9 @@ def search(folders: Sequence[Path]) -> None:
     _own[:] = folders
 
 
-def own_folders() -> tuple[Path, ...]:
-    """The user's folders."""
-    return tuple(_own)
+def search_words() -> list[str]:
+    """The user's folders as a word of the command line; none without any."""
+    return [f"hydra.searchpath={[f'file://{folder}' for folder in _own]}"] if _own else []
 
 
 def files(group: str) -> dict[str, Path]:

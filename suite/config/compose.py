@@ -133,12 +133,17 @@ def _search(words: list[str], config_dir: str | None) -> list[str]:
     folders = []
     for text in given:
         package, _, below = text.removeprefix("pkg://").partition("/")
-        inside = text.startswith("pkg://")
-        path = Path(str(importlib.resources.files(package))) / below if inside else Path(text.removeprefix("file://"))
+        try:
+            path = (
+                Path(str(importlib.resources.files(package)), below)
+                if "pkg://" in text
+                else Path(text.removeprefix("file://"))
+            )
+        except ModuleNotFoundError:
+            raise ValueError(f"hydra.searchpath={text}: there is no such package") from None
         folders.append(path.expanduser().absolute())
     conf.search(folders)
-    kept = [text for text in words if text not in typed]
-    return [*kept, f"hydra.searchpath={[f'file://{folder}' for folder in folders]}"] if folders else kept
+    return [*(text for text in words if text not in typed), *conf.search_words()]
 
 
 def _sweep(words: list[str], plugin_names: list[str]) -> tuple[list[str], list[Composed], list[str]]:

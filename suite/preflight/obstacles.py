@@ -5,14 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
-from suite.common import registry
+from suite.common import conf, registry
 from suite.config.compose import Composed, compose
 from suite.environments import environment
 from suite.plan.jobs import Plan, plan
 from suite.plan.settings import Missing
 from workloads.api import Json
 
-KEPT = ("workload", "framework", "plugins", "experiment", "hydra.searchpath")
+KEPT = ("workload", "framework", "plugins", "experiment")
 """Keys of the command that a smaller run keeps, beside those of the environment."""
 
 
@@ -49,7 +49,7 @@ def _runs(composed: Composed, planned: Plan) -> str:
 def _demo(composed: Composed, framework: str) -> tuple[list[str], bool]:
     """(The words of a demo of the same workload on the most devices, up to those asked for, whether it lacks its environment);
     no words where it cannot run."""
-    kept = [word for word in composed.overrides if _is_kept(word.partition("=")[0])]
+    kept = [*conf.search_words(), *(word for word in composed.overrides if _is_kept(word.partition("=")[0]))]
     other = {"framework": framework} if framework != composed.config["framework"]["name"] else {}
     words = _replaced(kept, {**other, "profile": "demo"})
     try:

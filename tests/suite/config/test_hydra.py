@@ -1,5 +1,6 @@
 """Hydra's habits: files in a folder of one's own, experiments, sweeps, and what the Tab key offers."""
 
+import shlex
 import subprocess
 
 import pytest
@@ -90,9 +91,22 @@ def test_a_mistake_in_a_file_is_one_line(own, path, text, said):
     assert "\n" not in str(error.value)
 
 
+def test_what_would_run_now_keeps_the_folder(own):
+    done = run_suite_here(
+        own, "--config-dir", str(own), "workload=ncf_slow", "gpus=800", "environment=current", "device=cpu"
+    )
+    assert done.returncode == 2
+    words = shlex.split(done.stderr.splitlines()[-1].partition("run_suite.py ")[2])
+    assert {"workload=ncf_slow", "profile=demo"} <= set(words)
+    (job,) = compose(words).jobs
+    assert job.config["workload"]["learning_rate"] == 0.001
+
+
 def test_a_folder_that_is_not_there_is_one_line(tmp_path):
     with pytest.raises(ValueError, match=r"^--config-dir [^\n]*/none: no such folder"):
         compose(["--config-dir", str(tmp_path / "none"), *NCF])
+    with pytest.raises(ValueError, match=r"^hydra\.searchpath=pkg://nope/conf: there is no such package$"):
+        compose(["hydra.searchpath=[pkg://nope/conf]", *NCF])
 
 
 @pytest.mark.parametrize("name", sorted(conf.files("experiment")))
