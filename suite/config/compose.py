@@ -85,7 +85,7 @@ def _compose(arguments: Sequence[str]) -> Request:
     plugin_names = _plugins(words)
     plugins = activate(plugin_names)
     if flags.help:
-        print(as_typed(help_text(overrides.words(words))))
+        print(as_typed(help_text(dict(_swept(words)))))
         return Request(())
     if studies.named(words):
         cells = studies.cells(words)

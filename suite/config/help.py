@@ -23,7 +23,7 @@ HEAD = """Train workloads to a quality target and log it.
 """
 
 
-def help_text(words: Mapping[str, Sequence[Any]]) -> str:
+def help_text(words: Mapping[str, Sequence[str]]) -> str:
     """What can be chosen, then what can be set. `words`: key to the values that stand on the command line beside `--help`."""
     lines = [HEAD, "Choose (default in brackets):"]
     defaults = {
@@ -38,17 +38,11 @@ def help_text(words: Mapping[str, Sequence[Any]]) -> str:
         lines.append(f"  {group}=".ljust(28) + ", ".join(group_choices(group)) + default)
     lines += ["", "Studies (study=NAME; study.size=ci: a small version; suite report FOLDER makes table and figure):"]
     lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
-    lines += [
-        "",
-        "Set (default in brackets):",
-        *(_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")),
-        "",
-        *_shared_keys(),
-    ]
+    own = [_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")]
+    lines += ["", "Set (default in brackets):", *own, "", *_shared_keys()]
     for name in words.get("workload", ()):
-        if str(name) in registry.names(registry.WORKLOADS):
-            profiles = [str(value) for value in words.get("profile", ("reference",))]
-            lines += ["", *_workload_keys(str(name), profiles[0])]
+        if name in registry.names(registry.WORKLOADS):
+            lines += ["", *_workload_keys(name, words.get("profile", ("reference",))[0])]
     if "workload" not in words:
         lines += ["", "The keys workload.* of a workload: workload=NAME --help"]
     return "\n".join([*lines, "", *_variables()])

@@ -125,11 +125,6 @@ def values(argument: str) -> list[Any]:
     return [getattr(value, "text", value) for value in parsed]
 
 
-def words(arguments: Sequence[str]) -> dict[str, list[Any]]:
-    """Key to the values that the command line gives it. Raises ValueError for what is no override."""
-    return {argument.partition("=")[0].lstrip("+~"): values(argument) for argument in arguments if argument[:1] != "~"}
-
-
 def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) -> None:
     """Raise ValueError with one line for the first override that cannot be right for these workloads."""
     for argument in arguments:
@@ -169,11 +164,7 @@ def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
         elif key in known:
             _check_value(key, known[key], value)
         else:
-            parts = (
-                [name for name in known if name.startswith(f"{group}.") and name != "workload.name"]
-                if below or group not in known
-                else []
-            )
+            parts = [name for name in known if name.startswith(f"{group}.") and name != "workload.name"]
             if not parts and below and group in known:
                 raise ValueError(f"{key}: there is no such key, {group} has no parts; type {group}=VALUE")
             said = keys.meant(key, value, known)
