@@ -96,7 +96,9 @@ def test_a_view_s_own_text_column_called_as_an_object_of_the_program_is_kept():
 
 
 def test_only_a_table_needs_pandas():
-    code = "import sys, suite.results, suite.packaging.write, suite.compliance.check; sys.exit('pandas' in sys.modules)"
+    code = (
+        "import sys, suite.results, suite.packaging.write, suite.compliance.check; sys.exit('pandas' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], cwd=PROJECT, check=False).returncode == 0
 
 
