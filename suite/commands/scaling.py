@@ -83,9 +83,11 @@ def run(args: argparse.Namespace) -> int:
     )
     made = forecasts(found, wanted)
     if args.figures is not None:
-        from suite.results.render.html.scaling import write_forecast_figures  # matplotlib: only here
+        from suite.results.render.html.figures import write_figures  # matplotlib: only here
+        from suite.results.render.html.scaling import forecast_charts
 
-        write_forecast_figures(made, args.figures)
+        charts = [chart for at, one in enumerate(made, start=1) for chart in forecast_charts(one, at)]
+        write_figures(charts, args.figures)
     write(view(made), args)
     return 0
 

@@ -40,9 +40,11 @@ def run(args: argparse.Namespace) -> int:
     results = measured(args.paths, command="tables") if args.paths else []
     view = tables(results, args.article)
     if args.figures is not None:
-        from suite.results.render.html.scaling import write_scaling_figures  # matplotlib: only here
+        from suite.results.render.html.figures import write_figures  # matplotlib: only here
+        from suite.results.render.html.scaling import scaling_charts
 
-        write_scaling_figures([*results, *(find_published("dgx1-article") if args.article else [])], args.figures)
+        drawn = [*results, *(find_published("dgx1-article") if args.article else [])]
+        write_figures(scaling_charts(drawn), args.figures)
     if args.output is not None:
         _write(args.output, view)
         return 0

@@ -19,7 +19,7 @@ from suite.compliance.complaints import MISSING, OF_TRAINING, Complaint, asked_o
 from suite.compliance.rulesets import RULES_FOLDER, Rules
 from suite.results.logs.collect import NOT_ENDED, RUNNING, filed_status
 from suite.results.logs.events import Event, Problem
-from suite.results.logs.lines import read_events
+from suite.results.logs.lines import read_file
 from suite.results.logs.reader import interpret
 from suite.results.logs.record import RunRecord
 from suite.results.text import clean
@@ -53,7 +53,8 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     Raises ValueError if the log or the rule file cannot be opened, or the file holds no rules. No content of a log raises.
     """
     requested = find_rules(rules) if rules is not None else None
-    events, problems = read_events(path)
+    file = read_file(path)
+    events, problems = file.events, file.problems
     record = interpret(path, events, problems).record
     if not record.format:
         unread = "; ".join(str(problem) for problem in problems[:3])

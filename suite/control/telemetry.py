@@ -274,11 +274,11 @@ def rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _clock(log: Path) -> tuple[float | None, float | None]:
     """Times of `run_start` and `run_stop` in a log; None for what it does not hold."""
-    from suite.results.logs.lines import read_events
+    from suite.results.logs.lines import read_file
 
     if not log.exists():
         return None, None
     times: dict[str, float] = {}
-    for event in read_events(log)[0]:
+    for event in read_file(log).events:
         times.setdefault(event.key, event.time_ms)
     return times.get("run_start"), times.get("run_stop")

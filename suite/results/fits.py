@@ -53,11 +53,11 @@ def fit_steps(points: Sequence[tuple[float, float]]) -> StepFit | None:
     ones = np.ones(len(times))
     (t0, c), *_ = np.linalg.lstsq(design, ones, rcond=None)
     left = ones - design @ (t0, c)
-    errors: tuple[float | None, float | None] = (None, None)
+    t0_error = c_error = None
     if len(times) > 2:
         covariance = np.linalg.pinv(design.T @ design) * float(left @ left) / (len(times) - 2)
-        errors = (math.sqrt(covariance[0, 0]), math.sqrt(covariance[1, 1]))
-    return StepFit(float(t0), float(c), *errors, float(np.abs(left).max()))
+        t0_error, c_error = map(math.sqrt, np.diag(covariance))
+    return StepFit(float(t0), float(c), t0_error, c_error, float(np.abs(left).max()))
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,8 @@ def fit_link(measured: Iterable[AllReduce]) -> LinkFit | None:
     error = None if line.c_error is None else bandwidth * line.c_error / line.c
     if line.t0 < 0.0:  # larger buffers take longer for each byte: no latency can be told
         slope = through_zero(points)
-        return LinkFit(0.0, line.t0_error, 1.0 / slope, error, _deviation(points, 0.0, slope))
+        deviation = max(abs(slope * size / seconds - 1.0) for size, seconds in points)
+        return LinkFit(0.0, line.t0_error, 1.0 / slope, error, deviation)
     return LinkFit(line.t0, line.t0_error, bandwidth, error, line.largest_deviation)
 
 
@@ -97,7 +98,3 @@ def through_zero(points: Sequence[tuple[float, float]]) -> float:
     """Slope of the line through 0 that suits (size, seconds) best, each point counted by its relative deviation."""
     ratios = [size / seconds for size, seconds in points]
     return math.fsum(ratios) / math.fsum(ratio**2 for ratio in ratios)
-
-
-def _deviation(points: Sequence[tuple[float, float]], t0: float, c: float) -> float:
-    return max(abs((t0 + c * size) / seconds - 1.0) for size, seconds in points)

@@ -7,6 +7,7 @@ Results, tables, comparisons, advice, studies, predictions and packages all ask 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -53,17 +54,9 @@ _FOLLOWS: Mapping[str, tuple[str, ...]] = {
     ),
     "workload.image_size": ("variant", "data_fingerprint", HYPERPARAMETERS),
     "workload": (
-        *(
-            "dataset",
-            "hyperparameter_set",
-            "data_fingerprint",
-            "targets",
-            "sample_unit",
-            "batch_unit",
-            "rules",
-            "clock",
-        ),
-        *("linear", "variant", "batch_size_global", "lr_scaling", "thread_waiting", "max_epochs", HYPERPARAMETERS),
+        *("dataset", "hyperparameter_set", "data_fingerprint", "targets", "sample_unit", "batch_unit", "rules"),
+        *("clock", "linear", "variant", "batch_size_global", "lr_scaling", "thread_waiting", "max_epochs"),
+        HYPERPARAMETERS,
     ),
 }
 """Key that a user types to the fields that differ with it, beside its own."""
@@ -88,6 +81,7 @@ _LABELS = {
     "dataset": "data set",
     "base_learning_rate": "learning rate",
     "timing_each": "timed by",
+    "opt_name": "optimizer",
 }
 
 
@@ -153,62 +147,62 @@ def own_words(rows: Sequence[Row], *aside: str, limit: int = 150, fewest: bool =
             varying = rest
     short = {name: shortened(values, 40) for name, values in texts.items()}
     usual = {name: _usual(short[name]) for name in varying}
-    named = [[name for name in varying if short[name][place] != usual[name]] for place in range(len(rows))]
-    return shortened(
-        [", ".join(f"{label(name)} {short[name][place]}" for name in own) for place, own in enumerate(named)], limit
+    named = (
+        [f"{label(name)} {short[name][place]}" for name in varying if short[name][place] != usual[name]]
+        for place in range(len(rows))
     )
+    return shortened([", ".join(words) for words in named], limit)
 
 
 def _usual(values: Sequence[str]) -> str | None:
     """The value that several rows have and more than any other; None without one."""
-    counted = Counter(values).most_common(2)
-    return counted[0][0] if counted[0][1] > max(1, counted[-1][1] if len(counted) > 1 else 1) else None
+    (usual, most), *others = Counter(values).most_common(2)
+    return usual if most > max(1, *(count for _, count in others)) else None
 
 
 def told_apart(
-    rows: Sequence[Row], look: Sequence[Hashable], shown: Sequence[str] = (), fewest: bool = False
+    rows: Iterable[Row],
+    look: Sequence[Hashable],
+    shown: Sequence[str] = (),
+    aside: Sequence[str] = (),
+    fewest: bool = False,
 ) -> list[str]:
     """For each row in what it differs from those with an equal `look`, the columns `shown` aside: tables have those.
 
     `fewest`: in no more words than are needed."""
-    alike: dict[Hashable, list[int]] = {}
-    for place, one in enumerate(look):
-        alike.setdefault(one, []).append(place)
-    words = [""] * len(rows)
-    for places in alike.values():
-        blank = {name: getattr(rows[places[0]], name) for name in shown}
-        members = [SimpleNamespace(**{**vars(rows[place]), **blank}) for place in places]
-        for place, text in zip(places, own_words(members, fewest=fewest), strict=True):
-            words[place] = text
-    return words
+    alike: dict[Hashable, list[Row]] = {}
+    for row, one in zip(rows, look, strict=True):
+        first = alike.setdefault(one, [row])[0]
+        alike[one].append(SimpleNamespace(**{**vars(row), **{name: getattr(first, name) for name in shown}}))
+    words = {one: iter(own_words(members[1:], *aside, fewest=fewest)) for one, members in alike.items()}
+    return [next(words[one]) for one in look]
 
 
-def differences_text(one: Row, other: Row, *aside: str) -> str:
-    """`differences` in words: `learning rate 0.002 and 0.006`; empty where nothing differs."""
-    return _in_words(one, other, differences(one, other, *aside))
+def usual_words(rows: Sequence[Row], words: Sequence[str], shown: Sequence[str] = ()) -> str:
+    """What the rows that `told_apart` leaves without words have, and another row has not: `learning rate 0.006`."""
+    usual = [row for row, text in zip(rows, words, strict=True) if not text]
+    every, out = [facts(row) for row in usual], {*shown, *_DERIVED}
+    named = dict.fromkeys(name for one in usual[:1] for row in rows for name in differences(one, row))
+    agreed = (name for name in named if len({_plain(one.get(name)) for one in every}) == 1 and not _is_out(name, out))
+    return ", ".join(f"{label(name)} {value_text(name, every[0].get(name), usual[0])}" for name in agreed)
 
 
-def hyperparameters_text(one: Row, other: Row) -> str:
-    """The logged hyperparameters alone in which two rows differ, in words."""
-    found = differences(one, other, known=True)
-    return _in_words(one, other, {name: pair for name, pair in found.items() if name.startswith(HYPERPARAMETERS)})
-
-
-def _in_words(one: Row, other: Row, found: Mapping[str, tuple[Any, Any]]) -> str:
+def differences_text(one: Row, other: Row, *aside: str, of: str = "", known: bool = False) -> str:
+    """`differences` in words: `learning rate 0.002 and 0.006`; empty where nothing differs. `of`: of these fields alone."""
+    found = differences(one, other, *aside, known=known)
     return "; ".join(
         f"{label(name)} {value_text(name, first, one)} and {value_text(name, second, other)}"
         for name, (first, second) in found.items()
+        if name.startswith(of)
     )
 
 
 def label(name: str) -> str:
     """What tables call a field: `global batch`; of a logged key the words without the prefixes of programs."""
     name = name.removeprefix(f"{HYPERPARAMETERS}.")
-    for prefix in ("sgd_opt_", "lars_opt_", "opt_hp_", "opt_", "model_hp_", "model_", "input_hp_"):
-        if name.startswith(prefix) and name != "opt_name":
-            name = name.removeprefix(prefix)
-            break
-    return _LABELS.get(name, "optimizer" if name == "opt_name" else clean(name, 40).replace("_", " "))
+    if name != "opt_name":
+        name = re.sub("^(sgd_opt|lars_opt|opt_hp|opt|model_hp|model|input_hp)_", "", name)
+    return _LABELS.get(name, clean(name, 40).replace("_", " "))
 
 
 def value_text(name: str, value: Any, row: Row = None) -> str:
@@ -234,7 +228,7 @@ def follows(aside: Iterable[str]) -> set[str]:
 
 def _left_out(row: Row, aside: Collection[str]) -> set[str]:
     of_size = _OF_SIZE if not row.profile and {"gpus", "nodes"} & set(aside) else ()
-    return follows(aside) | set(of_size)
+    return {*follows(aside), *of_size}
 
 
 def _is_out(name: str, out: Collection[str]) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import functools
-import json
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from suite.common.paths import shipped
-from suite.results.columns import row_of
+from suite.results.columns import row_of_settings
 from suite.results.logs.collect import Run
 from suite.results.logs.reader import LATER_ROUNDS
 from suite.results.logs.record import RunSettings
+from suite.results.logs.recorded_telemetry import json_object
 from suite.results.names import framework_name, workload_name
 from suite.results.targets import METRIC_NAMES
 from suite.results.text import clean
@@ -37,8 +37,6 @@ ARTICLE = "dgx1-article"
 REQUIRED_COLUMNS = ("round", "submitter", "system", "chips", "framework", "benchmark", "minutes")
 _LARGEST_NUMBER = 1e15
 """Largest number accepted in a cell."""
-_DESCRIPTION_BYTES = 1 << 20
-"""Longer files are not read as system descriptions."""
 _MOST_DEVICES = 1_000_000
 
 
@@ -57,157 +55,135 @@ def published_folders() -> tuple[Path, ...]:
 
 
 @functools.cache
-def published_rows(places: tuple[Path, ...] | None = None) -> tuple[dict[str, Any], ...]:
+def published_rows(places: tuple[Path, ...]) -> tuple[dict[str, Any], ...]:
     """A row (suite.results.columns) for each published run, for each result of whose runs nothing is known, and for each row of
     the article. Raises ValueError (one line) for a file that does not fit."""
-    places = places if places is not None else published_folders()
     runs: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for path in _files(places, "runs*.csv"):
-        for line, row in _rows(path, ("round", "submitter", "system", "benchmark", "seconds", "status")):
-            runs.setdefault(_key(row), []).append(_run_values(path, line, row))
+    for line in _lines(places, "runs*.csv", ("round", "submitter", "system", "benchmark", "seconds", "status")):
+        runs.setdefault(_key(line), []).append(_run_values(line))
     found = []
-    for path in _files(places, "results*.csv"):
-        for line, row in _rows(path, REQUIRED_COLUMNS):
-            values = _result_values(path, line, row)
-            own = runs.get(_key(row))
-            found += [{**values, **run} for run in own] if own else [{**values, "single_figure": True}]
-    for path in _files(places, "dgx1_scaling.csv"):
-        for line, row in _rows(path, ("benchmark", "chips", "batch", "minutes_per_epoch", "epochs")):
-            found.append(_article_values(path, line, row))
-    return tuple(found)
+    for line in _lines(places, "results*.csv", REQUIRED_COLUMNS):
+        values = _result_values(line)
+        found += [{**values, **run} for run in runs.get(_key(line), [{"single_figure": True}])]
+    article = _lines(places, "dgx1_scaling.csv", ("benchmark", "chips", "batch", "minutes_per_epoch", "epochs"))
+    return (*found, *map(_article_values, article))
 
 
 def csv_rows(name: str, required: Sequence[str]) -> list[Mapping[str, str]]:
     """The rows of all files of a name such as `throughput*.csv`, as text."""
-    return [row for path in _files(published_folders(), name) for _, row in _rows(path, required)]
+    return list(_lines(published_folders(), name, required))
 
 
-def _files(places: Iterable[Path], pattern: str) -> Iterator[Path]:
-    for folder in places:
-        yield from sorted(folder.glob(pattern))
+class _Line(dict[str, str]):
+    """A row of a CSV file, as text; a column that the file lacks is empty."""
+
+    path: Path
+    number: int
+
+    def __missing__(self, name: str) -> str:
+        return ""
+
+    def figure(self, name: str) -> float | None:
+        """A cell as a number; None for an empty cell. Raises ValueError with file and line for other text."""
+        text = self[name].strip()
+        if not text:
+            return None
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= _LARGEST_NUMBER:
+            where = f"{self.path} line {self.number}"
+            raise ValueError(f"{where}: {name} is {text[:40]!r}; give a number from 0 on, or leave it empty")
+        return value
+
+    def count(self, name: str) -> int | None:
+        """The same as a whole number."""
+        value = self.figure(name)
+        return None if value is None else int(value)
 
 
-def _rows(path: Path, required: Sequence[str]) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """(line, row) for each row of a CSV file. Raises ValueError for a missing column or a file that is no CSV."""
-    try:
-        with open(path, newline="", encoding="utf-8") as stream:
-            reader = csv.DictReader(stream)
-            missing = [name for name in required if name not in (reader.fieldnames or ())]
-            if missing:
-                raise ValueError(f"{path}: no column {', '.join(missing)}; it needs {', '.join(required)}")
-            for row in reader:
-                yield reader.line_num, {name: value or "" for name, value in row.items() if name}
-    except (OSError, csv.Error, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: cannot be read as a CSV file ({error})") from error
+def _lines(places: Iterable[Path], pattern: str, required: Sequence[str]) -> Iterator[_Line]:
+    """The rows of all files of that name. Raises ValueError for a missing column or a file that is no CSV."""
+    for path in (path for folder in places for path in sorted(folder.glob(pattern))):
+        try:
+            with open(path, newline="", encoding="utf-8") as stream:
+                reader = csv.DictReader(stream)
+                missing = [name for name in required if name not in (reader.fieldnames or ())]
+                if missing:
+                    raise ValueError(f"{path}: no column {', '.join(missing)}; it needs {', '.join(required)}")
+                for row in reader:
+                    line = _Line({name: value or "" for name, value in row.items() if name})
+                    line.path, line.number = path, reader.line_num
+                    yield line
+        except (OSError, csv.Error, UnicodeDecodeError) as error:
+            raise ValueError(f"{path}: cannot be read as a CSV file ({error})") from error
 
 
-def _key(row: Mapping[str, str]) -> tuple[str, ...]:
-    return (row["round"], row["submitter"], row["system"], workload_name(row["benchmark"]))
+def _key(line: _Line) -> tuple[str, ...]:
+    return (line["round"], line["submitter"], line["system"], workload_name(line["benchmark"]))
 
 
-def _number(path: Path, line: int, row: Mapping[str, str], name: str) -> float | None:
-    """A cell as a number; None for an empty cell. Raises ValueError with file and line for other text."""
-    text = row.get(name, "").strip()
-    if not text:
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= _LARGEST_NUMBER:
-        raise ValueError(f"{path} line {line}: {name} is {text[:40]!r}; give a number from 0 on, or leave it empty")
-    return value
-
-
-def _count(path: Path, line: int, row: Mapping[str, str], name: str) -> int | None:
-    value = _number(path, line, row, name)
-    return None if value is None else int(value)
-
-
-@functools.cache
-def _blank() -> dict[str, Any]:
-    return row_of(Run(Path(), "", None, RunSettings(), "success", "")) | {"published": True, "path": ""}
-
-
-def _run_values(path: Path, line: int, row: Mapping[str, str]) -> dict[str, Any]:
+def _run_values(line: _Line) -> dict[str, Any]:
     """What a run has of its own."""
-    started = _number(path, line, row, "run_start_unix_seconds")
-    seconds = _number(path, line, row, "seconds")
+    started, seconds = line.figure("run_start_unix_seconds"), line.figure("seconds")
     return {
         "seconds": seconds,
-        "epochs": _number(path, line, row, "epochs"),
+        "epochs": line.figure("epochs"),
         "start_ms": started * 1e3 if started else None,
-        "status": row["status"],
-        "succeeded": row["status"] == "success" and bool(seconds),
+        "status": line["status"],
+        "succeeded": line["status"] == "success" and bool(seconds),
     }
 
 
-def _result_values(path: Path, line: int, row: Mapping[str, str]) -> dict[str, Any]:
-    workload, seconds = workload_name(row["benchmark"]), _number(path, line, row, "seconds")
-    minutes, target = _number(path, line, row, "minutes"), _number(path, line, row, "target")
-    unit = row.get("batch_unit", "")
+def _result_values(line: _Line) -> dict[str, Any]:
+    workload, seconds, minutes = workload_name(line["benchmark"]), line.figure("seconds"), line.figure("minutes")
+    targets = {METRIC_NAMES.get(workload, "quality"): line.figure("target"), "SEGM": line.figure("target_mask")}
     return {
-        **_blank(),
-        **{name: row[name] for name in ("round", "submitter", "system")},
-        "run": f"{row['round']}/{row['submitter']}/{row['system']}",
+        **row_of_settings(RunSettings()),
+        **{name: line[name] for name in ("round", "submitter", "system", "benchmark", "division", "note")},
+        "run": f"{line['round']}/{line['submitter']}/{line['system']}",
+        "path": "",
+        "published": True,
         "workload": workload,
-        "benchmark": row["benchmark"],
-        "division": row.get("division", ""),
-        "framework": framework_name(row["framework"], row["system"]),
-        "device_name": row.get("accelerator", ""),
-        "devices": _count(path, line, row, "chips") or None,
-        "nodes": _count(path, line, row, "nodes") or 1,
-        "batch_size_global": _count(path, line, row, "batch"),
-        "batch_unit": unit,
-        "sample_unit": unit,
-        "rules": row["round"],
-        "clock": "v0.5" if row["round"] == "v0.5" else "v0.7",
-        "targets": {} if target is None else _targets(workload, target, _number(path, line, row, "target_mask")),
-        "labels": () if path == SHIPPED / "results.csv" else (OWN_FILE_LABEL,),
+        "framework": framework_name(line["framework"], line["system"]),
+        "device_name": line["accelerator"],
+        "devices": line.count("chips") or None,
+        "nodes": line.count("nodes") or 1,
+        "batch_size_global": line.count("batch"),
+        "batch_unit": line["batch_unit"],
+        "sample_unit": line["batch_unit"],
+        "rules": line["round"],
+        "clock": "v0.5" if line["round"] == "v0.5" else "v0.7",
+        "targets": {name: value for name, value in targets.items() if value is not None},
+        "labels": () if line.path == SHIPPED / "results.csv" else (OWN_FILE_LABEL,),
         "seconds": minutes * 60 if seconds is None and minutes is not None else seconds,
-        "epochs": _number(path, line, row, "epochs"),
-        "published_rate": _number(path, line, row, "throughput"),
-        "note": row.get("note", ""),
-        "source": row,
+        "epochs": line.figure("epochs"),
+        "published_rate": line.figure("throughput"),
+        "source": line,
     }
 
 
-def _targets(workload: str, target: float, mask: float | None) -> dict[str, float]:
-    targets = {METRIC_NAMES.get(workload, "quality"): target}
-    return {**targets, "SEGM": mask} if mask is not None else targets
-
-
-def _article_values(path: Path, line: int, row: Mapping[str, str]) -> dict[str, Any]:
+def _article_values(line: _Line) -> dict[str, Any]:
     """A row of the article's tables 1-6: one time per epoch and one count of epochs, no single runs."""
-    workload, devices = workload_name(row["benchmark"]), _count(path, line, row, "chips") or 0
-    batch, epochs = _count(path, line, row, "batch"), _number(path, line, row, "epochs") or 0.0
-    target, mask = _number(path, line, row, "target"), _number(path, line, row, "target_mask")
-    per_device = row.get("batch_basis", "") == "per device"
-    known = batch is not None and row.get("batch_basis", "") != "unknown"
+    values = _result_values(line)
+    batch, workload, epochs = values["batch_size_global"], values["workload"], values["epochs"] or 0.0
+    times = {"per device": values["devices"], "unknown": None}.get(line["batch_basis"], 1)
     return {
-        **_blank(),
-        "round": ARTICLE,
-        "submitter": "Microway",
-        "system": "dgx1",
-        "run": f"{ARTICLE}/Microway/dgx1",
-        "workload": workload,
-        "benchmark": row["benchmark"],
+        **values,
+        **{"round": ARTICLE, "submitter": "Microway", "system": "dgx1", "run": f"{ARTICLE}/Microway/dgx1"},
         "framework": "mxnet" if workload == "resnet50" else "pytorch",
         "device_name": "Tesla V100-SXM2",
-        "devices": devices,
-        "nodes": 1,
-        "batch_size_global": batch * (devices if per_device else 1) if known and batch is not None else None,
+        "batch_size_global": batch * times if batch and times else None,
         "batch_unit": "tokens" if workload == "transformer" else "samples",
-        "precision": row.get("precision", ""),
+        "precision": line["precision"],
         "rules": "v0.5",
         "clock": "unknown",
-        "targets": {} if target is None else _targets(workload, target, mask),
         "labels": ("article",),
-        "seconds": 60 * epochs * (_number(path, line, row, "minutes_per_epoch") or 0.0),
+        "seconds": 60 * epochs * (line.figure("minutes_per_epoch") or 0.0),
         "epochs": epochs,
         "single_figure": True,
         "note": "time per epoch times epochs, as the article prints them",
-        "source": row,
     }
 
 
@@ -219,12 +195,9 @@ def with_system_details(runs: Sequence[Run]) -> list[Run]:
 
     A log that is one of the published runs gets the details published with it; any other those of its system description.
     """
-    folders = {run.path.parent for run in runs if _is_foreign(run)}
-    known = _by_start() if folders else {}
-    described = {folder: _details_beside(folder) for folder in folders}
+    beside = functools.cache(_details_beside)
     return [
-        _fill_in(run, _published_details(run, known) or described[run.path.parent]) if _is_foreign(run) else run
-        for run in runs
+        _fill_in(run, _published_details(run) or beside(run.path.parent)) if _is_foreign(run) else run for run in runs
     ]
 
 
@@ -234,21 +207,16 @@ def _is_foreign(run: Run) -> bool:
 
 def _fill_in(run: Run, values: Mapping[str, Any]) -> Run:
     assert run.settings is not None
-    unknown = {"rules": (LATER_ROUNDS, "")}
-    kept = {
-        name: value
-        for name, value in values.items()
-        if getattr(run.settings, name) in unknown.get(name, ()) or not getattr(run.settings, name)
-    }
+    kept = {name: value for name, value in values.items() if getattr(run.settings, name) in (None, "", LATER_ROUNDS)}
     return replace(run, settings=replace(run.settings, **kept))
 
 
-def _published_details(run: Run, known: Mapping[tuple[str, int, int], Mapping[str, Any]]) -> dict[str, Any]:
+def _published_details(run: Run) -> dict[str, Any]:
     """What is published of this very run; empty if it is not among the published ones."""
     if run.reading is None or run.settings is None:
         return {}
     record = run.reading.record
-    row = known.get(_identity(workload_name(run.settings.workload), record.start_ms, record.seconds))
+    row = _by_start().get(_identity(workload_name(run.settings.workload), record.start_ms, record.seconds))
     names = ("devices", "nodes", "device_name", "framework", "batch_size_global", "batch_unit", "sample_unit", "rules")
     return {} if row is None else {name: row[name] for name in names}
 
@@ -265,56 +233,43 @@ def _identity(workload: str, start_ms: float | None, seconds: float | None) -> t
 def _by_start() -> dict[tuple[str, int, int], Mapping[str, Any]]:
     """Each published run, failed ones too; of logs submitted in two rounds the first."""
     found: dict[tuple[str, int, int], Mapping[str, Any]] = {}
-    for row in published_rows():
+    for row in published_rows(published_folders()):
         for length in (row["seconds"], None) if row["start_ms"] else ():
             found.setdefault(_identity(row["workload"], row["start_ms"], length), row)
     return found
 
 
 def _details_beside(folder: Path) -> dict[str, Any]:
-    """What the system description above a folder says of the logs in it; empty without one."""
+    """Devices, hardware and framework from the system description above a folder: `system.json` (v0.6 on) or `entry.json`
+    (v0.5); empty without one."""
     system = folder.absolute().parent
-    places = (
-        system / "system.json",
-        system / "entry.json",
-        system.parent.parent / "systems" / f"{system.name}.json",
-    )
-    return next((details for path in places if (details := _details_from_json(path))), {})
+    described = system.parent.parent / "systems" / f"{system.name}.json"
+    files = [path for path in (system / "system.json", system / "entry.json", described) if path.is_file()]
+    return next((details for path in files if (details := _details_in(json_object(path)))), {})
 
 
-def _details_from_json(path: Path) -> dict[str, Any]:
-    """Devices, hardware and framework from `system.json` (v0.6 on) or `entry.json` (v0.5); empty without such a file."""
-    try:
-        if not path.is_file() or path.stat().st_size > _DESCRIPTION_BYTES:
-            return {}
-        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    if not isinstance(value, dict):
-        return {}
+def _details_in(value: Mapping[str, Json]) -> dict[str, Any]:
     nodes = value.get("nodes")
     listed = [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
     if listed:
-        machines = sum(_described_count(node.get("num_nodes")) for node in listed)
-        counts = ((node.get("num_nodes"), node.get("num_accelerators")) for node in listed)
-        devices = sum(_described_count(one) * _described_count(each) for one, each in counts)
+        counts = [(_count(node.get("num_nodes")), _count(node.get("num_accelerators"))) for node in listed]
         hardware = listed[0].get("accelerator")
     else:
-        machines = _described_count(value.get("number_of_nodes"))
-        devices = machines * _described_count(value.get("accelerators_per_node"))
+        counts = [(_count(value.get("number_of_nodes")), _count(value.get("accelerators_per_node")))]
         hardware = value.get("accelerator_model_name")
+    devices = sum(machines * each for machines, each in counts)
     if not 0 < devices <= _MOST_DEVICES:
         return {}
     framework = value.get("framework")
     return {
         "devices": devices,
-        "nodes": machines,
+        "nodes": sum(machines for machines, _ in counts),
         "device_name": clean(hardware) if isinstance(hardware, str) else "",
         "framework": framework_name(clean(framework)) if isinstance(framework, str) else "",
     }
 
 
-def _described_count(value: Json) -> int:
+def _count(value: Json) -> int:
     """A count, also if written as text or as `1.0`; 0 for anything else."""
     text = str(value).strip().removesuffix(".0")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 0

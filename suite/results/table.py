@@ -16,29 +16,27 @@ from typing import TYPE_CHECKING, Any
 
 from suite.results.columns import COLUMNS, frame, row_of
 from suite.results.logs.collect import collect
-from suite.results.published import published_rows, with_system_details
+from suite.results.published import published_folders, published_rows, with_system_details
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    Frame = pd.DataFrame
 
-
-def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> Frame:
+def table(paths: str | Path | Sequence[str | Path] = (), *, published: bool = False) -> pd.DataFrame:
     """A row for each run below `paths`, and with `published` for each run of the published rounds and row of the article.
 
     Equal logs stand once each, and all but the first name it in `copy_of`. Raises ValueError for a path without any log.
     """
     places = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
     found = with_system_details(collect(places)) if places else []
-    return frame([*map(row_of, found), *(published_rows() if published else ())])
+    return frame([*map(row_of, found), *(published_rows(published_folders()) if published else ())])
 
 
-def shareable(frame: Frame) -> Frame:
+def shareable(frame: pd.DataFrame) -> pd.DataFrame:
     """A table as files can hold it: objects of the program left out, mappings and lists as JSON, mixed columns as text."""
-    held = [COLUMNS[name].shown if name in COLUMNS else True for name in map(str, frame.columns)]
-    texts = [all(isinstance(value, str) for value in frame[name]) for name in frame.columns]  # a view's own column
-    shown = frame.loc[:, [one or text for one, text in zip(held, texts, strict=True)]].copy()
+    hidden = {name for name, column in COLUMNS.items() if not column.shown}
+    texts = {name for name in hidden & set(frame.columns) if all(isinstance(value, str) for value in frame[name])}
+    shown = frame.drop(columns=[*(hidden - texts)], errors="ignore")  # such a text is a view's own column
     for name in shown.columns:
         if shown[name].dtype == object:
             shown[name] = _of_one_type(shown[name].tolist())

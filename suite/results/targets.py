@@ -38,14 +38,11 @@ QUALITY_PAIRS: Mapping[str, tuple[str, str]] = {"maskrcnn": ("BBOX", "SEGM"), "m
 RUNS_REQUIRED: Mapping[str, int] = {"resnet": 5, "ssd": 5, "maskrcnn": 5, "gnmt": 10, "transformer": 10, "ncf": 100}
 """Benchmark to the number of runs that a result needs (v0.5 to v0.7 rules)."""
 
-BLEU_WORKLOADS = ("gnmt", "transformer")
-"""Some logs hold BLEU as a fraction, some in points; it is shown in points."""
-
 
 def bleu_scale(metric: str, target: float | None, values: Iterable[float] = ()) -> float:
     """What to multiply values of `metric` by to show them: 100 for BLEU as a fraction, else 1.
 
-    The target decides; where there is none, the largest of `values`.
+    The target decides; where there is none, the largest of `values`. Some logs hold BLEU as a fraction, some in points.
     """
     if "bleu" not in metric.lower():
         return 1.0
@@ -57,18 +54,13 @@ _TARGET_TOLERANCE = 2.0**-23
 """Relative difference up to which two targets are one: the rounding of a float32, and no more: 0.6349996 is not 0.635."""
 
 
-def in_points(targets: Mapping[str, float], workload: str) -> dict[str, float]:
-    """Targets by metric; BLEU in points, whatever the log calls it."""
-    fraction = workload in BLEU_WORKLOADS and all(0 < value <= 1 for value in targets.values())
-    return {name: value * (100.0 if fraction else 1.0) for name, value in targets.items()}
-
-
 def same_targets(one: Mapping[str, float], other: Mapping[str, float], workload: str) -> bool | None:
     """Whether two targets of a workload are the same quality; None if one is not known.
 
     A single target is compared by its value (logs of the rounds name the metric differently), several by name.
     """
-    first, second = in_points(one, workload), in_points(other, workload)
+    metric = METRIC_NAMES.get(workload, "")  # whatever the log calls it
+    first, second = ({name: value * bleu_scale(metric, value) for name, value in side.items()} for side in (one, other))
     if not first or not second:
         return None
     if len(first) == len(second) == 1:

@@ -16,11 +16,6 @@ def clean(text: str, limit: int = 200) -> str:
     return "".join(" " if unicodedata.category(letter) in _INVISIBLE else letter for letter in cut).strip()
 
 
-def markdown_cell(text: str, limit: int = 80) -> str:
-    """`text` for a Markdown table cell: one line, with everything escaped that would end the cell or make markup."""
-    return markdown_escape(clean(text, limit))
-
-
 def markdown_escape(text: str) -> str:
     """Clean text with everything escaped that would end a Markdown table cell or make markup."""
     return "".join(_MARKDOWN.get(letter, letter) for letter in text)

@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from suite.results.logs.events import number
+from suite.results.logs.events import number, numbers
 from suite.results.logs.recorded_telemetry import json_object, machine_folders
 from workloads.api import GradientTraffic, Json
-
-EVENT, TRAFFIC_EVENT = "suite_all_reduce", "suite_gradients"
-_MOST_SIZES, _MOST_DEVICES = 64, 1_000_000
 
 
 @dataclass(frozen=True)
@@ -38,45 +35,30 @@ class AllReduce:
     """What took the times."""
 
 
-def algorithm_bandwidth(size_bytes: float, seconds: float) -> float:
-    """nccl-tests' algbw, bytes/s."""
-    return size_bytes / seconds
-
-
 def bus_bandwidth(size_bytes: float, seconds: float, devices: int) -> float:
     """nccl-tests' busbw of an all-reduce, bytes/s."""
-    return algorithm_bandwidth(size_bytes, seconds) * 2 * (devices - 1) / devices
+    return size_bytes / seconds * 2 * (devices - 1) / devices
 
 
 def all_reduce(value: Json) -> AllReduce | None:
-    """The event's value; None where it is not of the form. Sizes that are not are left out."""
+    """The value of `suite_all_reduce`; None where it is not of the form. Sizes that are not are left out."""
     if not isinstance(value, dict) or not isinstance(value.get("sizes"), list):
         return None
-    devices = number(value.get("devices"))
-    if devices is None or not 2 <= devices <= _MOST_DEVICES:
+    devices, how = number(value.get("devices")), value.get("how")
+    items = [numbers(item) for item in value["sizes"][:64] if isinstance(item, dict)]
+    rows = [[item.get(name, 0.0) for name in ("bytes", "count", "median_us", "mean_us")] for item in items]
+    rows.sort(key=lambda row: row[0])
+    sizes = [SizeTimes(row[0], int(row[1]), row[2] * 1e-6, row[3] * 1e-6) for row in rows if min(row) > 0.0]
+    if devices is None or not 2 <= devices <= 1_000_000 or not sizes:
         return None
-    found = [_size(item) for item in value["sizes"][:_MOST_SIZES] if isinstance(item, dict)]
-    sizes = sorted((item for item in found if item is not None), key=lambda item: item.size_bytes)
-    how = value.get("how")
-    return AllReduce(int(devices), tuple(sizes), how if isinstance(how, str) else "") if sizes else None
-
-
-def _size(item: dict[str, Json]) -> SizeTimes | None:
-    names = ("bytes", "count", "median_us", "mean_us")
-    size, count, median, mean = (number(item.get(name)) or 0.0 for name in names)
-    if min(size, count, median, mean) <= 0.0:
-        return None
-    return SizeTimes(size, int(count), median * 1e-6, mean * 1e-6)
+    return AllReduce(int(devices), tuple(sizes), how if isinstance(how, str) else "")
 
 
 def gradient_traffic(value: Json) -> GradientTraffic | None:
-    """The event's value; None where it is not of the form."""
-    if not isinstance(value, dict):
-        return None
-    size, tensors, buckets = (number(value.get(name)) for name in ("bytes", "tensors", "buckets"))
-    if size is None or size <= 0 or tensors is None or buckets is None or tensors < 0 or buckets < 1:
-        return None
-    return GradientTraffic(size, int(tensors), int(buckets))
+    """The value of `suite_gradients`; None where it is not of the form."""
+    found = numbers(value) if isinstance(value, dict) else {}
+    size, tensors, buckets = (found.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
+    return GradientTraffic(size, int(tensors), int(buckets)) if size > 0 and tensors >= 0 and buckets >= 1 else None
 
 
 def shown_link(folder: Path, device: str, devices: int) -> str:

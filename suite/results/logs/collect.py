@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -76,25 +77,25 @@ def collect(paths: Sequence[Path]) -> list[Run]:
 def _runs_below(folder: Path) -> Iterator[Run]:
     if not folder.is_dir():
         raise ValueError(f"{folder} does not exist; give a folder that holds logs, such as logs/")
+    for place, files, logs, others in _walk(folder):
+        parts = place.relative_to(folder).parts
+        # at least job and run, also where `folder` is the job or the run itself
+        name = "/".join(parts if len(parts) > 1 else place.absolute().parts[-2:])
+        status = place / "status.json" if "status.json" in files else None
+        for log in logs:
+            yield _run(place / log, status, name if len(logs) == 1 else f"{name}/{log}")
+        if status is not None and not logs:
+            yield _without_log(status, name)
+        yield from filter(None, (_log_of_another_name(place / other, f"{name}/{other}") for other in others))
+
+
+def _walk(folder: Path) -> Iterator[tuple[Path, list[str], list[str], list[str]]]:
+    """(folder, its files, logs by their names, files of a folder without such and without a run of ours: maybe logs too)."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name != SUPERSEDED)
-        logs, others = _logs_and_others(files)
-        status = Path(place, "status.json") if "status.json" in files else None
-        name = _run_name(Path(place), folder)
-        for log in logs:
-            yield _run(Path(place, log), status, name if len(logs) == 1 else f"{name}/{log}")
-        if status is not None and not logs:
-            yield _run(None, status, name)
-        for other in others:
-            if (found := _log_of_another_name(Path(place, other), f"{name}/{other}")) is not None:
-                yield found
-
-
-def _logs_and_others(files: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(logs by their names, files of a folder without such logs and without a run of ours, which may be logs too)."""
-    logs = sorted(name for name in files if _LOG_NAME.fullmatch(name))
-    named = bool(logs) or any(name in files for name in _OF_A_RUN)
-    return logs, [] if named else sorted(name for name in files if not name.startswith("."))
+        logs = sorted(name for name in files if _LOG_NAME.fullmatch(name))
+        named = bool(logs) or any(name in files for name in _OF_A_RUN)
+        yield Path(place), files, logs, [] if named else sorted(name for name in files if not name.startswith("."))
 
 
 def _log_of_another_name(path: Path, name: str) -> Run | None:
@@ -114,24 +115,14 @@ def filed_status(path: Path) -> tuple[str, str]:
     return KILLED if any(map(holder_was_killed, output)) else (RUNNING, NOT_ENDED)
 
 
-def not_ended_text(runs: Sequence[Run]) -> str:
-    """`1 of 3 has not ended`; empty where all have. Such runs are no failures, as nobody knows yet."""
-    count = sum(run.running for run in runs)
-    return f"{count} of {len(runs)} {'has' if count == 1 else 'have'} not ended" if count else ""
-
-
 def skipped(paths: Sequence[Path]) -> int:
     """How many files below folders `collect` leaves out because they are no logs; what a run of ours writes is not counted."""
     count = 0
-    for path in (path for path in paths if path.is_dir()):
-        for place, folders, files in os.walk(path):
-            folders[:] = [name for name in folders if name != SUPERSEDED]
-            if any(name in files for name in _OF_A_RUN) or Path(place).resolve() == shipped("logs/published"):
-                continue
-            files = [name for name in files if not fnmatch(name, STUDY_FILES)]
-            logs, others = _logs_and_others(files)
-            found = sum(_log_of_another_name(Path(place, name), name) is not None for name in others)
-            count += len(files) - len(logs) - found
+    for place, files, logs, others in itertools.chain.from_iterable(_walk(path) for path in paths if path.is_dir()):
+        if any(name in files for name in _OF_A_RUN) or place.resolve() == shipped("logs/published"):
+            continue
+        rest = [name for name in files if name not in logs and not fnmatch(name, STUDY_FILES)]
+        count += sum(name not in others or _log_of_another_name(place / name, name) is None for name in rest)
     return count
 
 
@@ -141,19 +132,15 @@ def why_no_log(path: Path) -> str:
     return "" if reading.record.format else "; ".join(problem.text for problem in reading.problems[:1])
 
 
-def _run_name(place: Path, folder: Path) -> str:
-    """Path of `place` below `folder`; at least job and run, also where `folder` is the job or the run itself."""
-    parts = place.relative_to(folder).parts
-    return "/".join(parts if len(parts) > 1 else place.absolute().parts[-2:])
+def _without_log(status_path: Path, name: str) -> Run:
+    status, reason = filed_status(status_path)
+    if status in ("", "success"):
+        status, reason = "failed", "there is no log" if status else "status.json cannot be read and there is no log"
+    return Run(status_path.parent, name, None, None, status, reason)
 
 
-def _run(log: Path | None, status_path: Path | None, name: str) -> Run:
-    status, reason = filed_status(status_path) if status_path is not None else ("", "")
-    if log is None:
-        assert status_path is not None
-        if status in ("", "success"):
-            status, reason = "failed", "there is no log" if status else "status.json cannot be read and there is no log"
-        return Run(status_path.parent, name, None, None, status, reason)
+def _run(log: Path, status_path: Path | None, name: str) -> Run:
+    status, reason = filed_status(status_path) if status_path is not None else ("", "")  # first: the run may end now
     try:
         reading = read(log)
     except ValueError as error:
@@ -174,15 +161,10 @@ def _run(log: Path | None, status_path: Path | None, name: str) -> Run:
 
 def _with_settings_of_job(runs: Sequence[Run]) -> list[Run]:
     """Runs without settings of their own get those of a run in the same job folder (`<job>/run_<N>`)."""
-    jobs: dict[Path, RunSettings] = {}
-    for run in runs:
-        if run.settings is not None and run.reading is not None:
-            jobs.setdefault(run.path.resolve().parent.parent, run.settings)
-    completed = []
-    for run in runs:
-        if run.settings is None:
-            folder = run.path.resolve() if run.reading is None and run.path.is_dir() else run.path.resolve().parent
-            is_run = re.fullmatch(r"run_\d+", folder.name) is not None
-            run = replace(run, settings=jobs.get(folder.parent) if is_run else None)
-        completed.append(run)
-    return completed
+
+    def job(run: Run) -> Path | None:
+        folder = run.path.resolve() if run.path.is_dir() else run.path.resolve().parent
+        return folder.parent if re.fullmatch(r"run_\d+", folder.name) else None
+
+    jobs = {job(run): run.settings for run in reversed(runs) if run.settings is not None} | {None: None}
+    return [run if run.settings is not None else replace(run, settings=jobs.get(job(run))) for run in runs]

@@ -52,7 +52,9 @@ _CHECKER_READS = frozenset({NO_TIME, TIME_AS_TEXT, LATIN_1})
 """Remarks on what mlperf-logging's checker tolerates in a record as well; everything else must be JSON by the rules."""
 
 
-_MOST_REMARKS = 100
+def joined(*remarks: str) -> str:
+    """Remarks on one record as one; without the empty ones."""
+    return "; ".join(filter(None, remarks))
 
 
 @dataclass
@@ -62,11 +64,10 @@ class Remarks:
     lines: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
     def add(self, line: int, text: str) -> None:
-        """Note `text` for a line (from 1). Beyond `_MOST_REMARKS` texts, which quote the log then, new ones are left out."""
-        if text not in self.lines and len(self.lines) == _MOST_REMARKS:
-            return
-        first, count, _ = self.lines.get(text, (line, 0, line))
-        self.lines[text] = (first, count + 1, line)
+        """Note `text` for a line (from 1). Beyond 100 texts, which quote the log then, new ones are left out."""
+        if text in self.lines or len(self.lines) < 100:
+            first, count, _ = self.lines.get(text, (line, 0, line))
+            self.lines[text] = (first, count + 1, line)
 
     def problems(self) -> list[Problem]:
         """One problem for each remark, in order of its first line."""
@@ -82,8 +83,6 @@ class Remarks:
 
 _MOST_DIGITS = 64
 """A longer number is none: it would take minutes to print, and nothing counts so far."""
-_WHOLE_IN_FLOAT = 2.0**53
-"""Beyond it a float does not say which whole number was meant."""
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?")
 
 
@@ -105,7 +104,12 @@ def whole_number(value: Json) -> int | None:
     """`value` as exactly the whole number that it is, also where a log holds it as text or as 4096.0; None if it is not one."""
     if isinstance(value, str) and len(value) < _MOST_DIGITS and re.fullmatch(r"[+-]?[0-9]+", value.strip()):
         return int(value)
-    if isinstance(value, int) and not isinstance(value, bool):
+    if type(value) is int:
         return value
-    figure = number(value)
-    return int(figure) if figure is not None and figure.is_integer() and abs(figure) < _WHOLE_IN_FLOAT else None
+    figure = number(value)  # beyond 2^53 a float does not say which whole number was meant
+    return int(figure) if figure is not None and figure.is_integer() and abs(figure) < 2.0**53 else None
+
+
+def numbers(value: Mapping[str, Json]) -> dict[str, float]:
+    """Those of its values that are numbers."""
+    return {str(name): figure for name, item in value.items() if (figure := number(item)) is not None}

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 
-from suite.results.logs.events import Event, Problem, number, whole_number
+from suite.results.logs.events import Event, Problem, numbers, whole_number
 from suite.results.logs.plausible import odd_value
 from suite.results.logs.record import RunSettings
 from workloads.api import Json
-
-
-def _text(value: Json) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _integer(value: Json) -> int | None:
-    return None if isinstance(value, str) else whole_number(value)
 
 
 def _texts(value: Json) -> tuple[str, ...] | None:
@@ -24,17 +16,13 @@ def _texts(value: Json) -> tuple[str, ...] | None:
 
 
 def _numbers(value: Json) -> dict[str, float] | None:
-    if not isinstance(value, dict):
-        return None
-    read = {str(name): number(item) for name, item in value.items()}
-    kept = {name: item for name, item in read.items() if item is not None}
-    return kept if len(kept) == len(read) else None
+    found = numbers(value) if isinstance(value, dict) else {}
+    return found if isinstance(value, dict) and len(found) == len(value) else None
 
 
 _READERS: Mapping[str, tuple[str, Callable[[Json], object]]] = {
-    "str": ("text", _text),
-    "int | None": ("a whole number", _integer),
-    "int": ("a whole number", _integer),
+    "str": ("text", lambda value: value if isinstance(value, str) else None),
+    "int": ("a whole number", lambda value: None if isinstance(value, str) else whole_number(value)),
     "tuple[str, ...]": ("a list of texts", _texts),
     "Mapping[str, float]": ("an object of numbers", _numbers),
 }
@@ -51,16 +39,15 @@ def run_settings(event: Event | None, problems: list[Problem]) -> RunSettings:
         return RunSettings()
     values: dict[str, object] = {}
     for item in fields(RunSettings):
-        given = event.value.get(item.name)
-        if given is None:
+        if (given := event.value.get(item.name)) is None:
             continue
-        words, reader = _READERS[str(item.type)]
+        words, reader = _READERS[str(item.type).removesuffix(" | None")]
         value = reader(given)
         odd = odd_value(item.name, value, event.line) if isinstance(value, int) else None
         if value is None:
-            problems.append(Problem(event.line, f"suite_run: {item.name} is not {words}"))
-        elif odd is not None:
-            problems.append(odd)
-        else:
+            odd = Problem(event.line, f"suite_run: {item.name} is not {words}")
+        if odd is None:
             values[item.name] = value
+        else:
+            problems.append(odd)
     return RunSettings(**values)  # type: ignore[arg-type]

@@ -1,18 +1,17 @@
 """One parser per line format: `:::MLLOG` (v0.7 on, and ours), `:::MLL` (v0.6), `:::MLPv0.5.0`, and dated `MLPerf:` lines.
 
-All yield the same `Event`, in the vocabulary of `:::MLLOG`. A parser gets (text, position of the token, position after it,
-line) and returns (event, position after the record), or raises ValueError or RecursionError.
+A parser gets a line and the position after the token in it, and gives what an `Event` holds, in the vocabulary of `:::MLLOG`;
+it raises ValueError or RecursionError.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 
-from suite.results.logs.events import NO_TIME, TIME_AS_TEXT, Event, number
+from suite.results.logs.events import TIME_AS_TEXT, joined, number
 from suite.results.logs.lenient_json import read_lenient_json
 from workloads.api import Json
 
@@ -27,22 +26,22 @@ _SPACE = re.compile(r"\s*")
 _SCAN: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 """What `raw_decode` calls; it raises StopIteration where no value begins."""
 _NO_METADATA: Mapping[str, Json] = {}
+Parsed = tuple[int, str, str, float, str, Json, Mapping[str, Json]]
+"""(position after the record, remark, benchmark, time in ms, key, value, metadata): see `Event`."""
 
 
 def _lenient_value(text: str, start: int) -> tuple[Json, int, str]:
     """(value at `start` after white space, position after it, what was tolerated; empty: it is JSON)."""
     begin = _SPACE.match(text, start).end()  # type: ignore[union-attr]
     try:
-        value, end = _SCAN(text, begin)
+        return *_SCAN(text, begin), ""
     except (json.JSONDecodeError, StopIteration) as broken:
-        error = (
-            broken if isinstance(broken, ValueError) else json.JSONDecodeError("Expecting value", text, broken.value)
-        )
         try:
             return read_lenient_json(text, begin)
         except ValueError:
-            raise error from None
-    return value, end, ""
+            if isinstance(broken, ValueError):
+                raise broken from None
+            raise json.JSONDecodeError("Expecting value", text, broken.value) from None
 
 
 def _metadata(value: Json) -> Mapping[str, Json]:
@@ -55,20 +54,14 @@ def _metadata(value: Json) -> Mapping[str, Json]:
     return value or _NO_METADATA
 
 
-def _with_zero_time_remark(time_ms: float, remark: str) -> str:
-    """`remark`, extended by a note if the time stamp is 0."""
-    return remark if time_ms else "; ".join(text for text in (remark, NO_TIME) if text)
-
-
-def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
+def parse_mllog(text: str, start: int) -> Parsed:
     """Parse `:::MLLOG {"namespace", "time_ms", "event_type", "key", "value", "metadata"}`; `time_s` (seconds) is tolerated."""
     record, end, remark = _lenient_value(text, start)
     if not isinstance(record, dict):
         raise ValueError("not a JSON object")
-    if "time_ms" not in record and number(record.get("time_s")) is not None:
-        seconds = number(record["time_s"]) or 0.0
+    if "time_ms" not in record and (seconds := number(record.get("time_s"))) is not None:
         record["time_ms"] = seconds * 1000.0
-        remark = "; ".join(text for text in (remark, "time_s (seconds) in place of time_ms") if text)
+        remark = joined(remark, "time_s (seconds) in place of time_ms")
     try:
         time, key, value, metadata = record["time_ms"], record["key"], record["value"], record["metadata"]
     except KeyError:
@@ -77,15 +70,12 @@ def parse_mllog(text: str, token: int, start: int, line: int) -> tuple[Event, in
     time_ms = number(time)
     if time_ms is None or not isinstance(key, str):
         raise ValueError("time_ms is not a number" if time_ms is None else "key is not text")
-    if remark or not time_ms or isinstance(time, str):
-        remark = _with_zero_time_remark(
-            time_ms, "; ".join(filter(None, (remark, TIME_AS_TEXT if isinstance(time, str) else "")))
-        )
-    mark, key = hash(text[token:end]), sys.intern(key)
-    return Event(line, "MLLOG", time_ms, key, value, _metadata(metadata), mark, "", remark), end
+    if isinstance(time, str):
+        remark = joined(remark, TIME_AS_TEXT)
+    return end, remark, "", time_ms, key, value, _metadata(metadata)
 
 
-def parse_mll(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
+def parse_mll(text: str, start: int) -> Parsed:
     """Parse `:::MLL <seconds> <key>: {"value": …, "metadata": {…}}`."""
     head = _MLL_HEAD.match(text, start)
     if head is None:
@@ -93,71 +83,47 @@ def parse_mll(text: str, token: int, start: int, line: int) -> tuple[Event, int]
     body, end, remark = _lenient_value(text, head.end())
     if not isinstance(body, dict) or "value" not in body:
         raise ValueError("without a value")
-    time_ms, metadata = _milliseconds(head[1]), _metadata(body.get("metadata"))
-    remark = _with_zero_time_remark(time_ms, remark)
-    mark, key = hash(text[token:end]), sys.intern(head[2])
-    return Event(line, "MLL", time_ms, key, body["value"], metadata, mark, "", remark), end
+    return end, remark, "", _milliseconds(head[1]), head[2], body["value"], _metadata(body.get("metadata"))
 
 
-_V05_KEYS = {
-    "run_clear_caches": "cache_clear",
-    "run_set_random_seed": "seed",
-    "train_epoch": "epoch_start",
-    "eval_target": "quality_target",
-}
-"""v0.5 tag to the key of later rounds with the same meaning."""
-
-
-def _v05_event(tag: str, value: Json) -> tuple[str, Json, dict[str, Json]]:
+def _v05_event(tag: str, value: Json) -> tuple[str, Json, Mapping[str, Json]]:
     """A v0.5 tag and its value as (key, value, metadata) in the vocabulary of `:::MLLOG`."""
-    metadata: dict[str, Json] = {}
+    if tag == "train_epoch":
+        return "epoch_start", None, {"epoch_num": value}
+    names = {"run_set_random_seed": "seed", "run_clear_caches": "cache_clear", "eval_target": "quality_target"}
     if tag in ("eval_accuracy", "eval_target") and isinstance(value, dict) and "value" in value:
-        metadata["epoch_num"], value = value.get("epoch"), value["value"]
-    elif tag == "train_epoch":
-        metadata["epoch_num"], value = value, None
-    elif tag == "run_stop" and isinstance(value, dict) and "success" in value:
-        success = str(value["success"]).lower() == "true"
-        metadata["status"], value = "success" if success else "failed", None
-    return _V05_KEYS.get(tag, tag), value, metadata
+        return names.get(tag, tag), value["value"], {"epoch_num": value.get("epoch")}
+    return names.get(tag, tag), value, _NO_METADATA
 
 
-def parse_v05(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
+def parse_v05(text: str, start: int) -> Parsed:
     """Parse `:::MLPv0.5.0 <benchmark> <seconds> (<file>:<line>) <tag>[: <json>]`."""
     head = _V05_HEAD.match(text, start)
     if head is None:
         raise ValueError("not of the form: benchmark seconds (file:line) tag: value")
     value, end, remark = _lenient_value(text, head.end()) if head[5] else (None, head.end(), "")
-    time_ms = _milliseconds(head[2])
-    key, value, metadata = _v05_event(head[4], value)
-    mark = hash(text[token:end].rstrip())
-    return Event(
-        line, "MLPv0.5.0", time_ms, key, value, metadata, mark, head[1], _with_zero_time_remark(time_ms, remark)
-    ), end
+    return end, remark, head[1], _milliseconds(head[2]), *_v05_event(head[4], value)
 
 
-def parse_dated(text: str, token: int, start: int, line: int) -> tuple[Event, int]:
-    """Parse `MLPerf: <benchmark> [mm/dd/yy hh:mm:ss], <v0.5 tag>[: <value>]` (Alibaba, v0.6); the value ends with the line."""
+def parse_dated(text: str, start: int) -> Parsed:
+    """Parse `MLPerf: <benchmark> [mm/dd/yy hh:mm:ss], <v0.5 tag>[: <value>]` (Alibaba, v0.6).
+
+    The value ends with the line: JSON, almost JSON, or plain text such as `(224, 224, 3) -> (112, 112, 64)`.
+    """
     head = _DATED.match(text, start)
     if head is None:
         raise ValueError("not of the form: benchmark [date time], tag: value")
     moment = datetime.strptime(head[2], "%m/%d/%y %H:%M:%S").replace(tzinfo=timezone.utc)
-    remark, end, value = "dates without a time zone, in whole seconds, read as UTC", head.end(), None
-    if text[: head.end()].rstrip().endswith(":"):
-        value, end, remark = _dated_value(text, head.end(), remark)
-    key, value, metadata = _v05_event(head[3], value)
-    time_ms, mark = moment.timestamp() * 1000.0, hash(text[token:end])
-    return Event(line, "MLPerf", time_ms, key, value, metadata, mark, head[1], remark), end
-
-
-def _dated_value(text: str, start: int, remark: str) -> tuple[Json, int, str]:
-    """The rest of a dated line: JSON, almost JSON, or plain text such as `(224, 224, 3) -> (112, 112, 64)`."""
-    try:
-        value, end, tolerated = _lenient_value(text, start)
-    except ValueError:
-        return text[start:].strip(), len(text), remark
-    if text[end:].strip():
-        return text[start:].strip(), len(text), remark
-    return value, end, "; ".join(note for note in (remark, tolerated) if note)
+    value, end, tolerated = None, head.end(), ""
+    if head[0].rstrip().endswith(":"):
+        try:
+            value, end, tolerated = _lenient_value(text, head.end())
+        except ValueError:
+            end = start
+        if text[end:].strip():
+            value, end, tolerated = text[head.end() :].strip(), len(text), ""
+    remark = joined("dates without a time zone, in whole seconds, read as UTC", tolerated)
+    return end, remark, head[1], moment.timestamp() * 1000.0, *_v05_event(head[3], value)
 
 
 def _milliseconds(seconds: str) -> float:
@@ -166,7 +132,7 @@ def _milliseconds(seconds: str) -> float:
     return int(whole) * 1000.0 + float(f"0.{fraction or 0}") * 1000.0
 
 
-PARSERS: Mapping[str, Callable[[str, int, int, int], tuple[Event, int]]] = {
+PARSERS: Mapping[str, Callable[[str, int], Parsed]] = {
     "MLLOG": parse_mllog,
     "MLL": parse_mll,
     "MLPv0.5.0": parse_v05,

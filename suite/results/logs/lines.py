@@ -10,12 +10,13 @@ import hashlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from suite.results.logs.events import LATIN_1, Event, Problem, Remarks
+from suite.results.logs.events import LATIN_1, NO_TIME, Event, Problem, Remarks, joined
 from suite.results.logs.formats import LINE_MARKS, PARSERS, RECORD_START
 from suite.results.text import clean
 
@@ -23,19 +24,21 @@ MAX_PROBLEMS = 100
 """Problems kept per file; a last one counts the rest."""
 MAX_LINE_BYTES = 1 << 20
 """A line longer than this holds no record."""
-_MAX_PROBLEMS_PER_LINE = 10
 _BLOCK_BYTES = 1 << 20
-_TEXTS_HASHED = 1000
-"""Records whose texts are kept until they are hashed together: one at a time costs a tenth of the reading."""
-_UTF16 = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _UTF16_MARKS = tuple(b"\0".join(bytes([one]) for one in mark) for mark in LINE_MARKS)
 """LINE_MARKS in UTF-16 of either order, without the zero before or after them."""
 
 
-def read_events(path: Path) -> tuple[list[Event], list[Problem]]:
-    """All records of a file in its order, and what could not be read or was read only by leniency. Raises as `read_file`."""
-    file = read_file(path)
-    return file.events, file.sorted_problems()
+@dataclass
+class LogFile:
+    """What was read of one log file."""
+
+    events: list[Event]
+    """All records in the order of the file."""
+    problems: list[Problem]
+    """In order of lines; those of the whole file come first, the count of those not kept last."""
+    digest: str
+    """Hash of all records in their order, whatever stands between them; empty without any."""
 
 
 def read_file(path: Path) -> LogFile:
@@ -43,15 +46,62 @@ def read_file(path: Path) -> LogFile:
 
     Raises ValueError (one line) if the file does not exist, is no regular file or cannot be opened. No content makes it fail.
     """
-    file = LogFile()
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise ValueError(f"{path}: cannot be read (not a regular file); give the path of a log file")
+            raise OSError("not a regular file")
         with open(path, "rb") as stream:
-            file.read(stream)
+            return _read(stream)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error}); give the path of a log file") from error
-    return file
+
+
+def _read(stream: BinaryIO) -> LogFile:
+    size = os.fstat(stream.fileno()).st_size
+    head = stream.read(min(size, _BLOCK_BYTES))
+    stream.seek(0)
+    events: list[Event] = []
+    problems: list[Problem] = []
+    texts: list[str] = []
+    remarks, digest = Remarks(), hashlib.blake2b(digest_size=16)
+    dropped = marked = 0
+    if encoding := _utf16_encoding(head):
+        remarks.add(1, f"the file is {encoding.upper()}")
+    for line, raw, ended in _marked_lines(_blocks(stream, size, encoding)):
+        marked += 1
+        for item in _records(raw, line, texts):
+            if isinstance(item, Event):
+                events.append(item)
+                if item.remark:
+                    remarks.add(line, item.remark)
+            elif len(problems) == MAX_PROBLEMS:
+                dropped += 1
+            else:
+                cut = "" if ended else "; the last line is incomplete: still being written, or cut off"
+                problems.append(replace(item, text=item.text + cut))
+        if len(texts) >= 1000:  # hashing one at a time costs a tenth of the reading
+            digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
+            texts.clear()
+    digest.update("\n".join((*texts, "")).encode("utf-8", "replace"))
+    problems = sorted([*problems, *remarks.problems()], key=lambda problem: problem.line)
+    if not events:
+        problems.insert(0, Problem(0, _why_empty(size, marked, binary=_is_binary(head))))
+    if dropped:
+        problems.append(Problem(0, f"{dropped} more lines could not be read"))
+    return LogFile(events, problems, digest.hexdigest() if events else "")
+
+
+def _why_empty(size: int, marked: int, binary: bool) -> str:
+    if size == 0 or marked:
+        return "no record of the log can be read" if marked else "the file is empty"
+    return "not a log: binary data" if binary else "not a log: no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"
+
+
+def _blocks(stream: BinaryIO, size: int, encoding: str) -> Iterator[bytes]:
+    """The file in blocks, as UTF-8 where it is UTF-16; not beyond the size that it had when it was opened."""
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace") if encoding else None
+    while size > 0 and (block := stream.read(min(size, _BLOCK_BYTES))):
+        size -= len(block)
+        yield decoder.decode(block).encode("utf-8", "replace") if decoder else block  # half a character is no end
 
 
 def may_be_log(path: Path) -> bool:
@@ -63,95 +113,18 @@ def may_be_log(path: Path) -> bool:
             block = stream.read(_BLOCK_BYTES)
     except OSError:
         return False
-    encoding = _utf16_encoding(block)
-    if not encoding and b"\0" in block[:4096]:
-        return False
-    text = block.decode(encoding or "latin-1", errors="replace")
-    return RECORD_START.search(text) is not None
+    text = block.decode(_utf16_encoding(block) or "latin-1", errors="replace")
+    return not _is_binary(block) and RECORD_START.search(text) is not None
 
 
-class LogFile:
-    """What has been read of one log file so far."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.problems: list[Problem] = []
-        self.remarks = Remarks()
-        self.dropped = self.marked = self.size = 0
-        self.binary = False
-        self._texts: list[str] = []
-        self._hash = hashlib.blake2b(digest_size=16)
-
-    @property
-    def digest(self) -> str:
-        """Hash of all records in their order, whatever stands between them; empty without any."""
-        return self._hash.hexdigest() if self.events else ""
-
-    def read(self, stream: BinaryIO) -> None:
-        """Take all records of `stream`."""
-        self.size = os.fstat(stream.fileno()).st_size
-        for line, raw, ended in _marked_lines(self._blocks(stream)):
-            self.marked += 1
-            self._line(raw, line, ended)
-            if len(self._texts) >= _TEXTS_HASHED:
-                self._hash_texts()
-        self._hash_texts()
-
-    def _hash_texts(self) -> None:
-        self._hash.update("\n".join((*self._texts, "")).encode("utf-8", "replace"))
-        self._texts.clear()
-
-    def _blocks(self, stream: BinaryIO) -> Iterator[bytes]:
-        """The file in blocks, as UTF-8 where it is UTF-16; not beyond the size that it had when it was opened."""
-        left = self.size
-        decoder: codecs.IncrementalDecoder | None = None
-        while left > 0 and (block := stream.read(min(left, _BLOCK_BYTES))):
-            if left == self.size:
-                encoding = _utf16_encoding(block)
-                self.binary = b"\0" in block[:4096] and not encoding
-                if encoding:
-                    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-                    self.remarks.add(1, f"the file is {encoding.upper()}")
-            left -= len(block)
-            yield decoder.decode(block).encode("utf-8", "replace") if decoder else block  # half a character is no end
-
-    def _line(self, raw: bytes, line: int, ended: bool) -> None:
-        """Take the records of one line. A last line that does not end and cannot be read was cut off."""
-        for item in _records(raw, line, self._texts):
-            if isinstance(item, Event):
-                self.events.append(item)
-                if item.remark:
-                    self.remarks.add(line, item.remark)
-            elif len(self.problems) < MAX_PROBLEMS:
-                if not ended:
-                    cut = f"{item.text}; the last line is incomplete: still being written, or cut off"
-                    item = replace(item, text=cut)
-                self.problems.append(item)
-            else:
-                self.dropped += 1
-
-    def sorted_problems(self) -> list[Problem]:
-        """The problems in order of lines; those of the whole file come first, the count of those not kept last."""
-        problems = sorted([*self.problems, *self.remarks.problems()], key=lambda problem: problem.line)
-        if not self.events:
-            problems.insert(0, Problem(0, self._why_empty()))
-        if self.dropped:
-            problems.append(Problem(0, f"{self.dropped} more lines could not be read"))
-        return problems
-
-    def _why_empty(self) -> str:
-        if self.size == 0:
-            return "the file is empty"
-        if self.marked:
-            return "no record of the log can be read"
-        return "not a log: binary data" if self.binary else "not a log: no line holds :::MLLOG, :::MLL or :::MLPv0.5.0"
+def _is_binary(block: bytes) -> bool:
+    return b"\0" in block[:4096] and not _utf16_encoding(block)
 
 
 def _utf16_encoding(block: bytes) -> str:
     """Name of the encoding of a file that begins with `block`, if it is UTF-16; else empty."""
-    for mark, name in _UTF16:
-        if block.startswith(mark):
-            return name
+    if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16-le" if block.startswith(codecs.BOM_UTF16_LE) else "utf-16-be"
     found = next((place for mark in _UTF16_MARKS if (place := block.find(mark)) >= 0), None)
     return "" if found is None else "utf-16-be" if found % 2 else "utf-16-le"
 
@@ -161,37 +134,27 @@ def _marked_lines(blocks: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
 
     At most one line of `MAX_LINE_BYTES` and a block are held; the rest of a longer line is skipped.
     """
+    mark, other = LINE_MARKS
     line, rest, skipping = 1, b"", False
     for block in blocks:
-        if skipping:  # inside a line that is too long
-            end = block.find(b"\n")
-            if end < 0:
-                continue
-            block, line, skipping = block[end + 1 :], line + 1, False
-        block = rest + block
-        cut = block.rfind(b"\n") + 1
-        rest = block[cut:]
-        count = block.count(b"\n", 0, cut)
-        present = [mark for mark in LINE_MARKS if mark in block]
-        if present:
-            first, *others = present
-            for index, raw in enumerate(block[:cut].split(b"\n")):
-                if first in raw or (others and others[0] in raw):
-                    yield line + index, raw, True
-        line += count
-        if len(rest) > MAX_LINE_BYTES:
-            if any(mark in rest for mark in LINE_MARKS):
+        whole = (rest + block).split(b"\n")
+        rest = whole.pop()
+        if skipping and whole:  # the end of a line that is too long
+            whole[0], skipping = b"", False
+        for number, raw in enumerate(whole, line):
+            if mark in raw or other in raw:
+                yield number, raw, True
+        line += len(whole)
+        if skipping or len(rest) > MAX_LINE_BYTES:
+            if not skipping and (mark in rest or other in rest):
                 yield line, rest, True
             rest, skipping = b"", True
-    if any(mark in rest for mark in LINE_MARKS):
+    if mark in rest or other in rest:
         yield line, rest, False
 
 
 def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Problem]:
-    """The records of one line: text before a token is skipped, and a second record directly after the first is read.
-
-    Their texts are added to `texts`.
-    """
+    """The records of one line, wherever they begin; their texts are added to `texts`."""
     if len(raw) > MAX_LINE_BYTES:
         yield Problem(line, f"a line of more than {MAX_LINE_BYTES} bytes is no record")
         return
@@ -204,29 +167,27 @@ def _records(raw: bytes, line: int, texts: list[str]) -> Iterator[Event | Proble
     while position < len(text) and (token := RECORD_START.search(text, position)) is not None:
         name = token[1] or token[2]
         try:
-            event, position = PARSERS[name](text, token.start(), token.end(), line)
+            position, remark, benchmark, time_ms, key, value, metadata = PARSERS[name](text, token.end())
         except (ValueError, RecursionError, OverflowError) as error:
-            description = f"{_format_name(name)} record cannot be read ({_error_text(error)})"
-            yield Problem(line, description, checker_reads=name != "MLLOG")
+            shown = "dated MLPerf:" if name == "MLPerf" else f":::{name}"
+            yield Problem(line, f"{shown} record cannot be read ({_error_text(error)})", checker_reads=name != "MLLOG")
             position, failures, after = token.end(), failures + 1, ""
-            if failures == _MAX_PROBLEMS_PER_LINE:
+            if failures == 10:
                 yield Problem(line, "the rest of the line was not read")
                 return
         else:
-            texts.append(text[token.start() : position])
-            if odd and not texts[-1].isascii():
-                event = event._replace(remark="; ".join(filter(None, (event.remark, LATIN_1))))
-            yield event
-            after = event.format
+            record, after = text[token.start() : position], name
+            texts.append(record)
+            if odd or not time_ms:
+                latin = LATIN_1 if odd and not record.isascii() else ""
+                remark = joined(remark, "" if time_ms else NO_TIME, latin)
+            mark = hash(record.rstrip())
+            yield Event(line, name, time_ms, sys.intern(key), value, metadata, mark, benchmark, remark)
     if not position and ":::ML" in text:
         shown = clean(text[text.index(":::ML") :], 40)
         yield Problem(line, f"no record of a known form: {shown}", checker_reads=True)
     if after in ("MLLOG", "MLPerf") and text[position:].strip():
         yield Problem(line, "text after the record")
-
-
-def _format_name(name: str) -> str:
-    return "dated MLPerf:" if name == "MLPerf" else f":::{name}"
 
 
 def _error_text(error: Exception) -> str:

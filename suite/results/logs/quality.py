@@ -1,22 +1,19 @@
-"""Quality of a run: its targets and evaluations, whether it succeeded, and after how many epochs."""
+"""Quality of a run: its targets and evaluations, and whether it succeeded."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from suite.results.logs.epochs import epochs_at
-from suite.results.logs.events import Event, Problem, Remarks, number
+from suite.results.logs.events import Event, Problem, Remarks, number, numbers
 from suite.results.logs.lenient_json import read_lenient_json
 from suite.results.logs.record import Evaluation, RunSettings
 from suite.results.names import workload_name
 from suite.results.targets import OFFICIAL_TARGETS, QUALITY_PAIRS
 from suite.results.text import clean
 from workloads.api import Json
-
-_OPEN_IMAGES_SAMPLES = 1_170_301
-"""Training images of RetinaNet; logs have them under `train_samples`, or the batches that they make (NVIDIA's code)."""
 
 
 @dataclass(frozen=True)
@@ -29,43 +26,37 @@ class RunClock:
     """The record that ended the run: `run_stop`, or `eval_result` (MiniGo of v0.6). Later evaluations do not count."""
     seconds: float | None
     """Time of the run by the rule of its round."""
-    claimed: Json = None
+    claimed: str | None = None
     """What the log says of its success: `success`, `aborted`, …; None: nothing."""
 
 
 def targets_of_run(
-    settings: RunSettings, log_format: str, first: Mapping[str, Event], remarks: Remarks
+    settings: RunSettings, log_format: str, logged: Event | None, remarks: Remarks
 ) -> tuple[Mapping[str, float], str]:
-    """(targets, their source: `log`, `rules` or empty). `first` holds the first record of each key."""
-    benchmark = settings.workload
+    """(targets, their source: `log`, `rules` or empty). `logged`: the first `quality_target`."""
     if settings.profile:
         return settings.targets, "log" if settings.targets else ""
-    logged = first.get("quality_target")
     if logged is not None:
-        targets = read_quality(logged, {}, benchmark, remarks)
+        targets = read_quality(logged, {}, settings.workload, remarks)
         if targets:
             return targets, "log"
         remarks.add(logged.line, "the quality target holds no number")
-    official = OFFICIAL_TARGETS.get(log_format, {}).get(_rules_name(benchmark), {})
+    official = OFFICIAL_TARGETS.get(log_format, {}).get(_rules_name(settings.workload), {})
     return official, "rules" if official else ""
 
 
-def is_retinanet(benchmark: str, first: Mapping[str, Event]) -> bool:
+def is_retinanet(benchmark: str, values: Mapping[str, Json]) -> bool:
     """True for a log under the name `ssd` of v2.0 or later, which is RetinaNet on Open Images and not SSD on COCO.
 
     The rules of `ssd` ask for `model_bn_span` and a warm-up in steps up to v1.1, for Adam and a warm-up in epochs from v2.0 on
-    (mlperf-logging, training_1.1.0 and training_2.0.0/closed_ssd.yaml).
+    (mlperf-logging, training_1.1.0 and training_2.0.0/closed_ssd.yaml). `values`: the first of each key.
     """
-    if benchmark != "ssd" or "model_bn_span" in first:
+    if benchmark != "ssd" or "model_bn_span" in values:
         return False
-    samples, batch = (
-        number(first[key].value) if key in first else None for key in ("train_samples", "global_batch_size")
-    )
-    images = samples is not None and any(
-        abs(samples * size - _OPEN_IMAGES_SAMPLES) <= 2 * size for size in (1.0, batch or 1.0)
-    )
-    adam = "opt_name" in first and first["opt_name"].value == "adam"
-    return images or adam or "opt_learning_rate_warmup_epochs" in first
+    samples, batch = (number(values.get(key)) for key in ("train_samples", "global_batch_size"))
+    # 1,170,301 training images; NVIDIA's code logs the batches that they make
+    images = samples is not None and any(abs(samples * n - 1_170_301) <= 2 * n for n in (1.0, batch or 1.0))
+    return images or values.get("opt_name") == "adam" or "opt_learning_rate_warmup_epochs" in values
 
 
 def _rules_name(benchmark: str) -> str:
@@ -121,39 +112,34 @@ def read_quality(event: Event, targets: Mapping[str, float], benchmark: str, rem
     One bare number takes the name of the one target. What was converted goes to `remarks`.
     """
     value = _value_inside_text(event, remarks)
+    name = next(iter(targets)) if len(targets) == 1 else "quality"
     if isinstance(value, dict):
         inner = value.get("accuracy")
-        if isinstance(inner, dict):  # v0.6 Mask R-CNN
-            value = inner
-        numbers = {str(name): number(item) for name, item in value.items()}
-        quality = {name: item for name, item in numbers.items() if item is not None}
-        if any(isinstance(value[name], str) for name in quality):
+        value = inner if isinstance(inner, dict) else value  # v0.6 Mask R-CNN
+        quality = numbers(value)
+        if any(isinstance(value[metric], str) for metric in quality):
             remarks.add(event.line, f"{event.key} holds text, read as the number in it")
-        if len(quality) == len(targets) == 1 and quality.keys() != targets.keys():
-            remarks.add(
-                event.line,
-                f"{event.key} names its number {clean(next(iter(quality)), 40)}, taken as {next(iter(targets))}",
-            )
-            return {next(iter(targets)): next(iter(quality.values()))}
+        if len(quality) == len(targets) == 1 and name not in quality:
+            [(other, figure)] = quality.items()
+            remarks.add(event.line, f"{event.key} names its number {clean(other, 40)}, taken as {name}")
+            return {name: figure}
         return quality
+    if isinstance(value, list):
+        return _quality_from_list(event, value, name, benchmark, remarks)
     single = number(value)
-    name = next(iter(targets)) if len(targets) == 1 else "quality"
-    if single is not None:
-        return {name: single}
-    return _quality_from_list(event, value, name, benchmark, remarks) if isinstance(value, list) else {}
+    return {} if single is None else {name: single}
 
 
 def _value_inside_text(event: Event, remarks: Remarks) -> Json:
     """The value of a record; a number or list inside a text (`"[0.324]"`, `"75.9%"`) is read, with a remark."""
-    value = event.value
-    if not isinstance(value, str):
-        return value
+    if not isinstance(event.value, str):
+        return event.value
     try:
-        inner, end, _ = read_lenient_json(value, 0)
+        inner, end, _ = read_lenient_json(event.value, 0)
     except ValueError:
-        return value
-    if value[end:].strip() or isinstance(inner, str):
-        return value
+        return event.value
+    if event.value[end:].strip() or isinstance(inner, str):
+        return event.value
     remarks.add(event.line, f"{event.key} holds text, read as the number in it")
     return inner
 
@@ -162,87 +148,51 @@ def _quality_from_list(
     event: Event, value: Sequence[Json], name: str, benchmark: str, remarks: Remarks
 ) -> dict[str, float]:
     """Quality from `[0.76]`, `[0.377, 0.339]` (box, mask) or `[["BBOX", 0.377], …]`; empty for any other list."""
-    numbers = [number(item) for item in value]
+    figures = [figure for item in value if (figure := number(item)) is not None]
     names = QUALITY_PAIRS.get(_rules_name(benchmark), ())
-    if len(value) == 1 and numbers[0] is not None:
+    if len(value) == len(figures) == 1:
         remarks.add(event.line, f"{event.key} holds a list of one number")
-        return {name: numbers[0]}
-    if len(value) == len(names) and None not in numbers:
+        return {name: figures[0]}
+    if len(value) == len(figures) == len(names):
         remarks.add(event.line, f"{event.key} holds a pair, read as {' and '.join(names)}")
-        return {one: item for one, item in zip(names, numbers, strict=True) if item is not None}
-    quality: dict[str, float] = {}
-    for item in value:
-        if not (isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)):
-            return {}
-        figure = number(item[1])
-        if figure is not None:
-            quality[item[0]] = figure
+        return dict(zip(names, figures, strict=True))
+    pairs = [item for item in value if isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)]
+    quality = numbers(dict(pairs)) if len(pairs) == len(value) else {}
     if quality:
         remarks.add(event.line, f"{event.key} holds a list of pairs, read as name and number")
     return quality
 
 
-def meets_targets(quality: Mapping[str, float], targets: Mapping[str, float]) -> bool:
-    """True if every target is reached, be it as the nearest float32 below it; False without targets."""
-    return bool(targets) and all(
-        metric in quality and (quality[metric] >= target or quality[metric] >= _as_float32(target))
-        for metric, target in targets.items()
-    )
-
-
-def _as_float32(value: float) -> float:
-    """What a program that computes in float32 holds for `value` (0.635: 0.63499999)."""
-    return ctypes.c_float(value).value
+def first_that_meets(targets: Mapping[str, float], evaluations: Sequence[Evaluation]) -> int | None:
+    """Number (from 0) of the first evaluation that reaches every target, be it as the nearest float32 below it; None: none."""
+    # what a program that computes in float32 holds for a target: 0.63499999 for 0.635
+    least = {metric: min(target, ctypes.c_float(target).value) for metric, target in targets.items()}
+    met = (all(one.quality.get(metric, -math.inf) >= low for metric, low in least.items()) for one in evaluations)
+    return next((index for index, reached in enumerate(met) if reached), None) if targets else None
 
 
 def run_status(
-    clock: RunClock,
-    settings: RunSettings,
-    targets: Mapping[str, float],
-    evaluations: Sequence[Evaluation],
-    problems: list[Problem],
+    clock: RunClock, settings: RunSettings, has_targets: bool, reached: bool, problems: list[Problem]
 ) -> tuple[str, str]:
     """(status, reason) of a log with records; its claim of success is checked against its evaluations."""
-    end = clock.end
+    end, claimed = clock.end, clock.claimed
     if end is None:
         return "truncated", "the log has no run_stop"
     if clock.start is None or clock.seconds is None:
         return "failed", "no run_start" if clock.start is None else "the run has no time"
-    reached = any(meets_targets(evaluation.quality, targets) for evaluation in evaluations)
-    claimed = clock.claimed
     if end.key == "eval_result":
         return ("success", "") if reached else ("failed", "no evaluation up to eval_result reaches the target")
-    if not isinstance(claimed, str):
+    if claimed is None:
         if settings.profile or not reached:
             problems.append(Problem(end.line, "run_stop has no status"))
         return ("success", "") if reached else ("failed", "run_stop has no status and no target was reached")
     if claimed == "success":
-        if settings.to_target and targets and not reached:
+        if settings.to_target and has_targets and not reached:
             return "failed", "run_stop says success, but no evaluation reaches the target"
         return "success", ""
-    reason = end.metadata.get("reason")
-    status = "failed" if claimed in ("failed", "fail") else "aborted"
     if reached and settings.to_target:
         problems.append(Problem(end.line, f"run_stop says {clean(claimed, 40)}, but an evaluation reaches the target"))
-    if isinstance(reason, str) and reason:
-        return status, reason
-    return status, "target not reached" if settings.to_target else ""
-
-
-def epochs_to_target(
-    log_format: str,
-    events: Sequence[Event],
-    targets: Mapping[str, float],
-    evaluations: Sequence[Evaluation],
-    remarks: Remarks,
-) -> float | None:
-    """Epochs trained at the first evaluation that meets the targets; None if none does, or the log contradicts itself."""
-    reached = next(
-        (index for index, evaluation in enumerate(evaluations) if meets_targets(evaluation.quality, targets)), None
-    )
-    if reached is None:
-        return None
-    first_reached = evaluations[reached]
-    if any(first_reached.quality[metric] < target for metric, target in targets.items()):
-        remarks.add(first_reached.line, "reaches the target only up to float32 rounding")
-    return epochs_at(reached, log_format, events, evaluations, remarks)
+    reason = end.metadata.get("reason")
+    if not isinstance(reason, str) or not reason:
+        reason = "target not reached" if settings.to_target else ""
+    return "failed" if claimed in ("failed", "fail") else "aborted", reason

@@ -8,47 +8,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from suite.results.logs.all_reduce import EVENT as ALL_REDUCE
-from suite.results.logs.all_reduce import TRAFFIC_EVENT, all_reduce, gradient_traffic
-from suite.results.logs.events import Event, Problem, Remarks, number, whole_number
+from suite.results.logs import quality
+from suite.results.logs.all_reduce import all_reduce, gradient_traffic
+from suite.results.logs.epochs import epochs_at
+from suite.results.logs.events import Event, Problem, Remarks, number, numbers, whole_number
 from suite.results.logs.fields import run_settings
 from suite.results.logs.lines import read_file
 from suite.results.logs.plausible import NOT_PLAUSIBLE, first_odd_value, odd_value
-from suite.results.logs.quality import (
-    RunClock,
-    bleu_targets_in_log_scale,
-    epochs_to_target,
-    is_retinanet,
-    read_evaluations,
-    run_status,
-    targets_of_run,
-)
 from suite.results.logs.record import NO_FIGURES, Condition, Evaluation, Reading, RunRecord, RunSettings, Throughput
 from suite.results.names import workload_name
 from suite.results.text import clean
 from workloads.api import Json
 
-STRUCTURAL_KEYS = frozenset(
-    {
-        *("submission_benchmark", "submission_org", "submission_division", "submission_status", "submission_platform"),
-        *(
-            "suite_run",
-            "suite_condition",
-            "suite_step_times",
-            ALL_REDUCE,
-            TRAFFIC_EVENT,
-            "suite_staleness",
-            "cache_clear",
-        ),
-        *("seed", "run_set_random_seed", "init_start", "init_stop", "run_start", "run_stop", "run_final"),
-        *("block_start", "block_stop", "epoch_start", "epoch_stop", "train_loop", "tracked_stats"),
-        *("eval_start", "eval_stop", "eval_accuracy", "eval_result", "quality_target"),
-    }
-)
+_STRUCTURAL_KEYS = {
+    *(f"submission_{what}" for what in ("benchmark", "org", "division", "status", "platform")),
+    *("suite_run", "suite_condition", "suite_step_times", "suite_staleness", "suite_all_reduce", "suite_gradients"),
+    *(f"{part}_{edge}" for part in ("init", "run", "block", "epoch", "eval") for edge in ("start", "stop")),
+    *("cache_clear", "seed", "run_set_random_seed", "run_final", "train_loop", "tracked_stats"),
+    *("eval_accuracy", "eval_result", "quality_target"),
+}
 """Keys with a meaning of their own; all others are hyperparameters."""
 ENDS_HERE = "the log ends here"
 """How the problem of a log without an end begins."""
-_TIMING_KEYS = ("run_start", "run_stop", "eval_result")
+LATER_ROUNDS = "v0.7 or later"
+"""The rules of a log whose format several rounds used: it does not say which."""
+_RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": LATER_ROUNDS}
 
 
 def read(path: str | Path) -> Reading:
@@ -56,10 +40,8 @@ def read(path: str | Path) -> Reading:
 
     An empty, binary, cut-off or damaged file yields a record with what could be read, and problems with line numbers.
     """
-    path = Path(path)
-    file = read_file(path)
-    problems, digest = file.sorted_problems(), file.digest
-    return interpret(path, vars(file).pop("events"), problems, digest)
+    file = read_file(path := Path(path))
+    return interpret(path, vars(file).pop("events"), file.problems, file.digest)  # which frees events as it goes
 
 
 def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], digest: str = "") -> Reading:
@@ -72,38 +54,49 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         first.setdefault(event.key, event)
     events = list(unique.values())
     del unique
-    log_format = _format(events, problems)
-    benchmark = _text(first, "submission_benchmark") or (events[0].benchmark if events else "")
-    settings = _settings(first, "retinanet" if is_retinanet(benchmark, first) else benchmark, log_format, problems)
-    targets, source = targets_of_run(settings, log_format, first, remarks)
+    values = {key: event.value for key, event in first.items()}
+    log_format = events[0].format if events else ""
+    other = next((event for event in events if event.format != log_format), None)
+    if other is not None:
+        problems.append(Problem(other.line, f"a {other.format} record in a {log_format} log"))
+    benchmark = _text(values, "submission_benchmark") or (events[0].benchmark if events else "")
+    workload = "retinanet" if quality.is_retinanet(benchmark, values) else benchmark
+    platform = _text(values, "submission_platform")
+    settings = _settings(first, workload, platform, log_format, problems)
+    targets, source = quality.targets_of_run(settings, log_format, first.get("quality_target"), remarks)
     clock = _clock(events, benchmark, log_format, problems)
     relevant = [event for event in events if event.key in ("epoch_start", "eval_accuracy")]
     events = [event for event in events if event.key != "eval_accuracy"]
-    evaluations = read_evaluations(relevant, clock, targets, benchmark, remarks)
-    targets = bleu_targets_in_log_scale(targets, source, evaluations, remarks)
+    evaluations = quality.read_evaluations(relevant, clock, targets, benchmark, remarks)
+    targets = quality.bleu_targets_in_log_scale(targets, source, evaluations, remarks)
+    reached = quality.first_that_meets(targets, evaluations)
     status, reason = "unreadable", problems[0].text if problems else "the file holds no record"
     if log_format:
-        status, reason = run_status(clock, settings, targets, evaluations, problems)
-    throughput = [_throughput(event) for event in events if event.key == "tracked_stats"]
-    odd = first_odd_value((clock.start, clock.end), clock.seconds, evaluations, throughput, workload_name(benchmark))
-    problems += [odd] if odd is not None else []
+        status, reason = quality.run_status(clock, settings, bool(targets), reached is not None, problems)
+    throughput = tuple(_throughput(event) for event in events if event.key == "tracked_stats")
+    problems += first_odd_value(clock, evaluations, throughput, workload_name(benchmark))
     implausible = [problem.text for problem in problems if problem.text.startswith(NOT_PLAUSIBLE)]
     if implausible:
         status, reason = "failed", implausible[0]
-    seed = first.get("seed", first.get("run_set_random_seed"))
-    epochs = epochs_to_target(log_format, events, targets, evaluations, remarks) if status == "success" else None
-    batch, basis = _batch(first, settings)
-    times, staleness = first.get("suite_step_times"), first.get("suite_staleness")
+    epochs = None
+    if status == "success" and reached is not None:
+        if any(evaluations[reached].quality[metric] < target for metric, target in targets.items()):
+            remarks.add(evaluations[reached].line, "reaches the target only up to float32 rounding")
+        epochs = epochs_at(reached, log_format, events, evaluations, remarks)
+    batch, basis = settings.batch_size_global, "global"
+    if batch is None:
+        batch = whole_number(values.get("input_batch_size"))
+        basis = "" if batch is None else "of one device or of all: the log does not say"
     record = RunRecord(
         path=path,
         format=log_format,
         benchmark=benchmark,
-        org=_text(first, "submission_org"),
-        division=_text(first, "submission_division"),
-        submission_status=_text(first, "submission_status"),
-        platform=_text(first, "submission_platform"),
+        org=_text(values, "submission_org"),
+        division=_text(values, "submission_division"),
+        submission_status=_text(values, "submission_status"),
+        platform=platform,
         settings=settings,
-        seed=_seed(seed, problems) if seed is not None else None,
+        seed=_seed(first.get("seed", first.get("run_set_random_seed")), problems),
         start_ms=clock.start.time_ms if clock.start else None,
         seconds=clock.seconds,
         status=status,
@@ -113,132 +106,96 @@ def interpret(path: Path, events: Sequence[Event], problems: Iterable[Problem], 
         evaluations=_with_scores(evaluations, throughput),
         epochs_to_target=epochs,
         quality=evaluations[-1].quality if evaluations else {},
-        throughput=tuple(throughput),
-        hyperparameters={
-            key: event.value for key, event in first.items() if key not in STRUCTURAL_KEYS and _is_flat(event)
-        },
+        throughput=throughput,
+        hyperparameters={key: it for key, it in values.items() if key not in _STRUCTURAL_KEYS and _is_flat(it)},
         batch_logged=batch,
         batch_basis=basis,
         digest=digest,
-        condition=_condition(first.get("suite_condition")),
-        step_times=_numbers(times.value) if times is not None else {},
-        step_times_by=_how(times),
-        all_reduce=all_reduce(first[ALL_REDUCE].value) if ALL_REDUCE in first else None,
-        gradients=gradient_traffic(first[TRAFFIC_EVENT].value) if TRAFFIC_EVENT in first else None,
-        staleness=_numbers(staleness.value) if staleness is not None else {},
+        condition=_condition(values.get("suite_condition")),
+        step_times=_numbers(values.get("suite_step_times")),
+        step_times_by=_text(_object(values.get("suite_step_times")), "how")[:100],
+        all_reduce=all_reduce(values.get("suite_all_reduce")),
+        gradients=gradient_traffic(values.get("suite_gradients")),
+        staleness=_numbers(values.get("suite_staleness")),
     )
     return Reading(record, (*problems, *remarks.problems()))
 
 
-def _format(events: Sequence[Event], problems: list[Problem]) -> str:
-    """Line format of the first record; that others have another is a problem."""
-    if not events:
-        return ""
-    other = next((event for event in events if event.format != events[0].format), None)
-    if other is not None:
-        problems.append(Problem(other.line, f"a {other.format} record in a {events[0].format} log"))
-    return events[0].format
-
-
-_SEEDS = 2**64
-"""No framework takes a longer seed."""
-LATER_ROUNDS = "v0.7 or later"
-"""The rules of a log whose format several rounds used: it does not say which."""
-_RULES_BY_FORMAT = {"MLPv0.5.0": "v0.5", "MLL": "v0.6", "MLPerf": "v0.6", "MLLOG": LATER_ROUNDS}
-"""Line format to the rules of the rounds that used it."""
-
-
-def _settings(first: Mapping[str, Event], benchmark: str, log_format: str, problems: list[Problem]) -> RunSettings:
+def _settings(
+    first: Mapping[str, Event], benchmark: str, system: str, log_format: str, problems: list[Problem]
+) -> RunSettings:
     """The settings in `suite_run`; for logs of other programs, what their own keys say."""
     settings = run_settings(first.get("suite_run"), problems)
     if settings.profile:
         return settings
-    batch = _integer(first, "global_batch_size")
-    odd = odd_value("global_batch_size", batch, first["global_batch_size"].line) if batch is not None else None
+    logged = first.get("global_batch_size")
+    batch = whole_number(logged.value) if logged else None
+    odd = odd_value("global_batch_size", batch, logged.line) if logged else None
     if odd is not None:
         problems.append(odd)
         batch = None
-    system, rules = _text(first, "submission_platform"), _RULES_BY_FORMAT.get(log_format, "")
+    rules = _RULES_BY_FORMAT.get(log_format, "")
     return replace(settings, workload=benchmark, system=system, batch_size_global=batch, rules=rules)
 
 
-def _integer(first: Mapping[str, Event], key: str) -> int | None:
-    """The value under `key` as a whole number, or None."""
-    return whole_number(first[key].value) if key in first else None
-
-
-def _seed(event: Event, problems: list[Problem]) -> int | None:
+def _seed(event: Event | None, problems: list[Problem]) -> int | None:
     """The seed as the whole number that it is; anything else is a problem, but for none (Google's logs say so)."""
+    if event is None or event.value in (None, "none", "None"):
+        return None
     seed = whole_number(event.value)
-    if seed is not None and abs(seed) < _SEEDS:
+    if seed is not None and abs(seed) < 2**64:  # no framework takes a longer one
         return seed
-    if event.value not in (None, "none", "None"):
-        problems.append(
-            Problem(event.line, f"{event.key} is not a whole number below 2^64: {clean(str(event.value), 40)}")
-        )
+    shown = clean(str(event.value), 40)
+    problems.append(Problem(event.line, f"{event.key} is not a whole number below 2^64: {shown}"))
     return None
 
 
-def _text(first: Mapping[str, Event], key: str) -> str:
-    value = first[key].value if key in first else None
+def _text(values: Mapping[str, Json], key: str) -> str:
+    value = values.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _is_flat(event: Event) -> bool:
+def _object(value: Json) -> Mapping[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def _is_flat(value: Json) -> bool:
     """True for a value that is a number, a text of at most 1,000 characters, or a list of at most 64 such: nothing nested."""
-    items = event.value if isinstance(event.value, list) else [event.value]
+    items = value if isinstance(value, list) else [value]
     return len(items) <= 64 and all(
         isinstance(item, (bool, int, float)) or (isinstance(item, str) and len(item) <= 1000) for item in items
     )
 
 
-def _batch(first: Mapping[str, Event], settings: RunSettings) -> tuple[int | None, str]:
-    """(samples per step as logged, whether that is the global batch); v0.5 logs do not say for how many devices."""
-    if settings.batch_size_global is not None:
-        return settings.batch_size_global, "global"
-    batch = _integer(first, "input_batch_size")
-    return batch, "" if batch is None else "of one device or of all: the log does not say"
-
-
-def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]) -> RunClock:
+def _clock(events: Sequence[Event], benchmark: str, log_format: str, problems: list[Problem]) -> quality.RunClock:
     """Start and end of the timed part, by time stamp; several different starts or stops are a problem."""
-    by_time = sorted((event for event in events if event.key in _TIMING_KEYS), key=lambda event: event.time_ms)
-    starts, stops, results = ([event for event in by_time if event.key == key] for key in _TIMING_KEYS)
+    keys = ("run_start", "run_stop", "eval_result")
+    by_time = sorted((event for event in events if event.key in keys), key=lambda event: event.time_ms)
+    evaluated_ms = (event.time_ms for event in events if event.key == "eval_accuracy")
+    starts, stops, results = ([event for event in by_time if event.key == key] for key in keys)
     start = starts[0] if starts else None
     after = [event for event in stops if start is None or event.time_ms >= start.time_ms]
-    for name, same_key in (("run_start", starts), ("run_stop", stops)):
+    stop = after[0] if after else None
+    claims = [(event, status) for event in after if (status := _status_of_stop(event)) is not None]
+    final, claimed = claims[0] if claims else (stop, None)
+    used = "the first"
+    if stop and final and any(stop.time_ms < at <= final.time_ms for at in evaluated_ms):
+        stop, used = final, "the first with a status, after the last evaluation,"
+    for same_key, which in ((starts, "the first"), (stops, used)):
         if len({event.time_ms for event in same_key}) > 1:
-            last = name == "run_stop" and _end_of_run(after, events) is not next(iter(after), None)
-            used = "the first with a status, after the last evaluation," if last else "the first"
-            problems.append(Problem(same_key[1].line, f"{len(same_key)} different {name}; {used} is used"))
+            several = f"{len(same_key)} different {same_key[0].key}"
+            problems.append(Problem(same_key[1].line, f"{several}; {which} is used"))
     if events and start is None:
         problems.append(Problem(0, "no run_start"))
-    if log_format == "MLL" and benchmark == "minigo":
-        return _minigo_clock(start, results, after, problems)
-    if events and not after:
-        late = " after run_start" if stops else ""
-        problems.append(Problem(events[-1].line, f"{ENDS_HERE}: no run_stop{late}, the run was cut off"))
-    stop = _end_of_run(after, events)
-    seconds = (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None
-    return RunClock(start, stop, seconds, _claimed_status(after, problems))
-
-
-def _end_of_run(stops: Sequence[Event], events: Sequence[Event]) -> Event | None:
-    """The first `run_stop`; but where it has no status and an evaluation follows, the first after it that has one."""
-    if not stops or _status_of_stop(stops[0]) is not None:
-        return stops[0] if stops else None
-    final = next((event for event in stops if _status_of_stop(event) is not None), stops[0])
-    between = (stops[0].time_ms < event.time_ms <= final.time_ms for event in events if event.key == "eval_accuracy")
-    return final if any(between) else stops[0]
-
-
-def _claimed_status(stops: Sequence[Event], problems: list[Problem]) -> Json:
-    """The status of the first `run_stop` that has one, in its metadata or, as in v0.5, in its value; others are a problem."""
-    found = [(event, status) for event in stops if (status := _status_of_stop(event)) is not None]
-    other = next((event for event, status in found if status != found[0][1]), None)
+    other = next((event for event, status in claims if status != claimed), None)
     if other is not None:
         problems.append(Problem(other.line, "run_stop contradicts another one about success; the first is used"))
-    return found[0][1] if found else None
+    if log_format == "MLL" and benchmark == "minigo":
+        return _minigo_clock(results, quality.RunClock(start, stop, None, claimed), problems)
+    if events and stop is None:
+        late = " after run_start" if stops else ""
+        problems.append(Problem(events[-1].line, f"{ENDS_HERE}: no run_stop{late}, the run was cut off"))
+    return quality.RunClock(start, stop, (stop.time_ms - start.time_ms) / 1000.0 if start and stop else None, claimed)
 
 
 def _status_of_stop(event: Event) -> str | None:
@@ -250,67 +207,52 @@ def _status_of_stop(event: Event) -> str | None:
     return None
 
 
-def _minigo_clock(
-    start: Event | None, results: Sequence[Event], stops: Sequence[Event], problems: list[Problem]
-) -> RunClock:
+def _minigo_clock(results: Sequence[Event], clock: quality.RunClock, problems: list[Problem]) -> quality.RunClock:
     """MiniGo of v0.6: models are evaluated after training, and `eval_result` holds the seconds up to the one that won."""
     for event in results:
         seconds = number(event.metadata.get("timestamp"))
         if seconds is not None:
-            problems.append(
-                Problem(event.line, "MiniGo of v0.6: the time is the one in eval_result, not that of run_stop")
-            )
-            return RunClock(start, event, seconds)
-    line = stops[0].line if stops else 0
-    problems.append(Problem(line, "MiniGo of v0.6 without an eval_result that holds a timestamp: the run has no time"))
-    return RunClock(start, stops[0] if stops else None, None, _claimed_status(stops, problems))
+            said = "the time is the one in eval_result, not that of run_stop"
+            problems.append(Problem(event.line, f"MiniGo of v0.6: {said}"))
+            return quality.RunClock(clock.start, event, seconds)
+    said = "MiniGo of v0.6 without an eval_result that holds a timestamp: the run has no time"
+    problems.append(Problem(clock.end.line if clock.end else 0, said))
+    return clock
 
 
 def _throughput(event: Event) -> Throughput:
-    stats = event.value if isinstance(event.value, dict) else {}
-    step = number(event.metadata.get("step"))
+    stats, step = _object(event.value), number(event.metadata.get("step"))
+    names = ("samples", "train_seconds", "evaluation_seconds", "data_wait_seconds", "loss", "data_bytes")
     return Throughput(
         line=event.line,
         step=int(step) if step is not None else None,
         samples_per_second=number(stats.get("throughput")),
-        samples=number(stats.get("samples")),
-        train_seconds=number(stats.get("train_seconds")),
-        evaluation_seconds=number(stats.get("evaluation_seconds")),
-        data_wait_seconds=number(stats.get("data_wait_seconds")),
-        loss=number(stats.get("loss")),
-        data_bytes=number(stats.get("data_bytes")),
         rates=_numbers(stats.get("rates")),
         scores=_numbers(stats.get("scores")),
+        **{name: number(stats.get(name)) for name in names},
     )
 
 
-def _condition(event: Event | None) -> Condition | None:
+def _condition(value: Json) -> Condition | None:
     """`suite_condition`; what is neither a number nor the list of reasons is left out."""
-    if event is None or not isinstance(event.value, dict):
+    if not isinstance(value, dict):
         return None
-    busy = event.value.get("busy")
+    busy = value.get("busy")
     reasons = tuple(text for text in busy[:8] if isinstance(text, str)) if isinstance(busy, list) else ()
-    return Condition(reasons, _numbers(event.value))
-
-
-def _how(event: Event | None) -> str:
-    """`how` of `suite_step_times`."""
-    said = event.value.get("how") if event is not None and isinstance(event.value, dict) else None
-    return said[:100] if isinstance(said, str) else ""
+    return Condition(reasons, _numbers(value))
 
 
 def _numbers(value: Json) -> Mapping[str, float]:
     """The numbers of an object by name; anything else is left out."""
     if not isinstance(value, dict):
         return NO_FIGURES
-    read = {str(name)[:100]: number(item) for name, item in list(value.items())[:64]}
-    return {name: item for name, item in read.items() if item is not None}
+    return numbers({name[:100]: item for name, item in list(value.items())[:64]})
 
 
-def _with_scores(evaluations: Sequence[Evaluation], throughput: Sequence[Throughput]) -> tuple[Evaluation, ...]:
+def _with_scores(evaluations: tuple[Evaluation, ...], throughput: Sequence[Throughput]) -> tuple[Evaluation, ...]:
     """Evaluations with the scores that the line after each holds (`tracked_stats` of the same block)."""
     if not any(block.scores for block in throughput):
-        return tuple(evaluations)
+        return evaluations
     lines = [block.line for block in throughput]
     ends = [*(evaluation.line for evaluation in evaluations[1:]), math.inf]
     found = []

@@ -19,7 +19,6 @@ class RunSettings(LoggedSettings):
 
     framework_version: str = ""
     system: str = ""
-    """Name of the system."""
     device_name: str = ""
     thread_waiting: str = ""
     """`GOMP_SPINCOUNT=1000`: how threads on CPU cores wait for each other; empty: as their runtime chooses."""
@@ -35,9 +34,8 @@ class RunSettings(LoggedSettings):
     suite_version: str = setting("", row=False)
     git_commit: str = setting("", row=False)
     study: str = setting("", row=False)
-    """Name of the study that the run belongs to."""
     study_cell: tuple[str, ...] = setting((), row=False)
-    """Which of its cells: `key=value` each."""
+    """Of the study: `key=value` each."""
     price_per_device_hour: str = setting("", row=False)
     """A number as text; empty: none was given."""
 
@@ -158,18 +156,14 @@ class RunRecord:
     @property
     def timed_steps(self) -> int:
         """Optimizer steps in the blocks' training seconds: those after the warm-up."""
-        blocks = [block for block in self.throughput if block.step is not None and block.train_seconds is not None]
-        return max(0, max((block.step or 0 for block in blocks), default=0) - self.settings.timing_warmup_steps)
+        steps = (block.step or 0 for block in self.throughput if block.train_seconds is not None)
+        return max(0, max(steps, default=0) - self.settings.timing_warmup_steps)
 
     @property
     def best_quality(self) -> Mapping[str, float]:
         """Quality at the evaluation with the highest first metric; empty without evaluations."""
-        metric = next(iter(self.targets), "")
-
-        def first(evaluation: Evaluation) -> float:
-            return evaluation.quality.get(metric, next(iter(evaluation.quality.values())))
-
-        return max(self.evaluations, key=first).quality if self.evaluations else {}
+        metric, found = next(iter(self.targets), ""), [evaluation.quality for evaluation in self.evaluations]
+        return max(found, key=lambda quality: quality.get(metric, next(iter(quality.values()))), default={})
 
     @property
     def finished(self) -> bool:

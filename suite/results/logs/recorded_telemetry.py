@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from suite.common.run_folder import machine_folder
@@ -19,7 +20,6 @@ MAX_BYTES = 64 << 20
 """A file longer than this is not read: 64 MiB are three days of telemetry of eight devices."""
 APART_SECONDS = 1.5
 """Samples of two machines that are further apart in time are not put together; each machine has one a second."""
-_MACHINES_LIMIT = 10_000
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,20 @@ def telemetry(folder: Path) -> Telemetry | None:
 
     Of several machines: at the times of the first, with the sample of the others that is nearest.
     """
-    found = [_of_machine(file) for file in telemetry_files(folder)]
+    found = [_of_machine(machine / "telemetry.jsonl") for machine in machine_folders(folder)]
     machines = [one for one in found if one is not None]
     if not machines or len(machines) < len(found):
         return None
     first, *others = machines
-    if not others:
-        return first
     series = {}
     for name, values in first.series.items():
         columns = [values, *(_at(first.seconds, other.seconds, other.series.get(name, ())) for other in others)]
-        series[name] = tuple(_combined(name, sample) for sample in zip(*columns, strict=True))
-    return Telemetry(first.seconds, _measured(series))
-
-
-def telemetry_files(folder: Path) -> list[Path]:
-    """Where a run's folder keeps the telemetry of its machines, in their order; not all of these files need be there."""
-    return [machine / "telemetry.jsonl" for machine in machine_folders(folder)]
+        series[name] = (
+            tuple(_combined(name, list(sample)) for sample in zip(*columns, strict=True)) if others else values
+        )
+    return Telemetry(
+        first.seconds, {name: values for name, values in series.items() if values.count(None) < len(values)}
+    )
 
 
 def machine_folders(folder: Path) -> list[Path]:
@@ -84,22 +81,18 @@ def machine_folders(folder: Path) -> list[Path]:
 def _machine_names(file: Path, changed_ns: int) -> tuple[str, ...]:
     """Of the hosts in `run.json`, which every column of a study asks for."""
     hosts = json_object(file).get("hosts")
-    listed = hosts[:_MACHINES_LIMIT] if isinstance(hosts, list) else []
+    listed = hosts[:10_000] if isinstance(hosts, list) else []
     return tuple(str(host.get("name")) for host in listed if isinstance(host, dict))
 
 
 def _of_machine(file: Path) -> Telemetry | None:
-    rows = [row for row in json_lines(file) if number(row.get("seconds")) is not None]
-    rows.sort(key=lambda row: number(row["seconds"]) or 0.0)
+    rows = [(second, row) for row in json_lines(file) if (second := number(row.get("seconds"))) is not None]
     if not rows:
         return None
-    names = sorted({name for row in rows for name in row} - {"seconds", "time_ms"})
-    series = {name: tuple(_sample_value(name, row.get(name)) for row in rows) for name in names}
-    return Telemetry(tuple(number(row["seconds"]) or 0.0 for row in rows), _measured(series))
-
-
-def _measured(series: Mapping[str, tuple[float | None, ...]]) -> dict[str, tuple[float | None, ...]]:
-    return {name: values for name, values in series.items() if any(value is not None for value in values)}
+    rows.sort(key=itemgetter(0))
+    names = sorted({name for _, row in rows for name in row} - {"seconds", "time_ms"})
+    series = {name: tuple(_combined(name, row.get(name)) for _, row in rows) for name in names}
+    return Telemetry(tuple(second for second, _ in rows), series)
 
 
 def _at(wanted: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]) -> tuple[float | None, ...]:
@@ -107,22 +100,15 @@ def _at(wanted: Sequence[float], seconds: Sequence[float], values: Sequence[floa
     found = []
     for second in wanted:
         after = bisect.bisect_left(seconds, second)
-        near = min(
-            range(max(0, after - 1), min(after + 1, len(seconds))), key=lambda place: abs(seconds[place] - second)
-        )
+        near = min(range(max(0, after - 1), min(after + 1, len(seconds))), key=lambda at: abs(seconds[at] - second))
         found.append(values[near] if values and abs(seconds[near] - second) <= APART_SECONDS else None)
     return tuple(found)
 
 
-def _sample_value(name: str, value: Json) -> float | None:
-    """A sample as one number: of a list with a value per device the sum or the mean, None if one is missing."""
-    if not isinstance(value, list):
-        return number(value)
-    return _combined(name, [number(item) for item in value])
-
-
-def _combined(name: str, values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
+def _combined(name: str, value: Json) -> float | None:
+    """A sample as one number: of a list with a value per device or machine the sum or the mean; None if one is missing."""
+    values = value if isinstance(value, list) else [value]
+    known = [figure for value in values if (figure := number(value)) is not None]
     if not known or len(known) < len(values):
         return None
     return math.fsum(known) if name in _SUMMED else math.fsum(known) / len(known)
@@ -130,27 +116,24 @@ def _combined(name: str, values: Sequence[float | None]) -> float | None:
 
 def json_object(path: Path, limit_bytes: int = 1 << 20) -> Mapping[str, Json]:
     """The object in a JSON file of at most `limit_bytes`; empty if it cannot be read or is no object."""
-    try:
-        if path.stat().st_size > limit_bytes:
-            return {}
-        value = json.loads(path.read_text(encoding="utf-8", errors="replace"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    return _object(_text(path, limit_bytes))
 
 
 def json_lines(path: Path) -> Iterator[Mapping[str, Json]]:
     """The objects of a JSON-lines file; other lines are skipped."""
+    return filter(None, map(_object, _text(path, MAX_BYTES).splitlines()))
+
+
+def _text(path: Path, limit_bytes: int) -> str:
     try:
-        if path.stat().st_size > MAX_BYTES:
-            return
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace") if path.stat().st_size <= limit_bytes else ""
     except OSError:
-        return
-    for line in text.splitlines():
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            yield value
+        return ""
+
+
+def _object(text: str) -> Mapping[str, Json]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

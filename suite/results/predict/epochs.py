@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from suite.results.identity import Row
-from suite.results.targets import OFFICIAL_TARGETS, metric_name
+from suite.results.targets import OFFICIAL_TARGETS, same_targets
 
 RCP = "RCP"
 _RCP_ROUND = "training_1.1.0"
@@ -27,8 +27,10 @@ def epochs_at(batch: float, results: Sequence[Row]) -> tuple[float | None, str]:
     measured = _means((row.batch_size_global, row.epochs) for row in results if row.batch_size_global and row.epochs)
     if (found := _between(batch, measured)) is not None:
         return found, "measured" if batch in measured else "between measured batches"
-    if results and _has_official_target(results[0]):
-        found = _between(batch, reference_points(results[0].workload))
+    workload = results[0].workload
+    official = OFFICIAL_TARGETS["MLLOG"].get(_RCP_NAMES.get(workload, ""), {})
+    if same_targets(results[0].targets, official, workload):
+        found = _between(batch, reference_points(workload))
     return found, RCP if found is not None else ""
 
 
@@ -42,13 +44,6 @@ def reference_points(workload: str) -> Mapping[float, float]:
     path = Path(checker.__path__[0]) / _RCP_ROUND / f"rcps_{_RCP_NAMES[workload]}.json"
     points = json.loads(path.read_text(encoding="utf-8")).values()
     return _means((point["BS"], float(epochs)) for point in points for epochs in point["Epochs to converge"])
-
-
-def _has_official_target(row: Row) -> bool:
-    wanted = OFFICIAL_TARGETS["MLLOG"].get(_RCP_NAMES.get(row.workload, ""), {})
-    named = {metric_name(metric, row.workload): value for metric, value in row.targets.items()}
-    shared = wanted.keys() & named.keys()
-    return bool(shared) and all(math.isclose(wanted[metric], named[metric]) for metric in shared)
 
 
 def _means(points: Iterable[tuple[float, float]]) -> dict[float, float]:

@@ -76,13 +76,14 @@ def samples_per_batch_unit(row: Row) -> float | None:
 
 
 def observation(row: Row) -> Observation | None:
-    """A result as an observation; None where time per epoch, batch or devices are not known."""
-    if not row.seconds_per_epoch or not row.batch_size_global or not row.devices:
+    """A result as an observation; None where time per epoch, batch or devices are not known, or where a device has less than
+    a sample (Mask R-CNN on 48 nodes): a part of them trains nothing."""
+    if not row.seconds_per_epoch or not row.devices or (row.batch_size_global or 0) < row.devices:
         return None
     each = samples_per_batch_unit(row) or (1 / TOKENS_PER_SENTENCE if row.batch_unit.startswith("token") else 1.0)
     batch, accelerator = row.batch_size_global * each / row.devices, accelerator_name(row.device_name or row.device)
-    about = (row.round, row.run, row.submitter, accelerator)
-    return Observation(row.workload, row.devices, batch, row.seconds_per_epoch, *about)
+    figures = (row.devices, batch, row.seconds_per_epoch)
+    return Observation(row.workload, *figures, row.round, row.run, row.submitter, accelerator)
 
 
 def published_families() -> tuple[list[Family], dict[str, int]]:
@@ -96,18 +97,16 @@ def published_families() -> tuple[list[Family], dict[str, int]]:
     for row in (row for row in published_results((SHIPPED,)) if row.workload in WORKLOADS):
         seen = observation(row)
         reason = outside_of_the_law(row) or "logs of an earlier round again" * (_REPEATED in (row.note or ""))
-        if row.workload == "maskrcnn" and (row.batch_size_global or math.inf) < (
-            row.devices or 0
-        ):  # part trains nothing
-            reason = reason or "Mask R-CNN with fewer images than devices"
         if reason or seen is None:
-            left_out[reason or "batch or time per epoch not known"] += 1
+            few = row.batch_size_global and row.batch_size_global < (row.devices or 0)
+            unknown = "Mask R-CNN with fewer images than devices" if few else "batch or time per epoch not known"
+            left_out[reason or unknown] += 1
             continue
         family = grouped.setdefault(key(row, "gpus", "batch"), {})
         left_out["slower than another entry on as many devices"] += seen.devices in family
         family[seen.devices] = min(family.get(seen.devices, seen), seen, key=lambda one: one.seconds_per_epoch)
-    left_out["the only device count of its family"] = sum(len(found) == 1 for found in grouped.values())
     families = [tuple(found[devices] for devices in sorted(found)) for found in grouped.values() if len(found) > 1]
+    left_out["the only device count of its family"] = len(grouped) - len(families)
     return families, dict(left_out.most_common())
 
 
@@ -128,7 +127,6 @@ def of_workload(families: Iterable[Family], workload: str) -> list[Family]:
 
 
 Array = NDArray[np.float64]
-
 ROW_SPREAD = 0.03
 """Standard deviation of log time between equal rows. This and the next two: where the mean likelihood over the grid, of all
 workloads, is highest on the rounds up to v1.1 alone (a grid of 5 × 6 × 4 values; a test looks at its neighbours)."""
@@ -203,31 +201,25 @@ class Fit:
 
         `without`: families of the fit to forget, in a validation the one that `wanted` belongs to. `known` counts anew.
         """
-        forgotten = sum(self.families.get(family, 0.0) for family in without)
-        scores = self._total - forgotten + self.log_likelihood(known)
+        scores = self._total - sum(self.families.get(one, 0.0) for one in without) + self.log_likelihood(known)
         weights = np.exp(scores - scores.max())
         weights /= weights.sum()
         mixing, variance = _kriging(known, wanted, self.drift)
         centres = self._residuals(known) @ mixing + self.grid.shape(wanted)
         centre = float(weights @ centres)
-        doubt = float(weights @ (centres - centre) ** 2)
-        return Predicted(centre, math.sqrt(self.spread**2 * variance + doubt))
+        return Predicted(centre, math.sqrt(self.spread**2 * variance + float(weights @ (centres - centre) ** 2)))
 
     def log_likelihood(self, rows: Sequence[Observation]) -> Array:
         """For each pair of the grid, of the differences between rows; a single row tells nothing."""
-        count = len(rows) - 1
+        count, nu, variance = len(rows) - 1, self.freedom, self.spread**2
         if count < 1:
             return np.zeros(len(self.grid.exponent))
         contrasts = np.diff(np.eye(count + 1), axis=0)
-        covariance = contrasts @ _covariance(rows, self.drift) @ contrasts.T
-        lower = np.linalg.cholesky(covariance)
-        whitened = np.linalg.solve(lower, contrasts @ self._residuals(rows).T)
-        squares: Array = (whitened**2).sum(axis=0)
-        nu, scale = self.freedom, self.spread
-        constant = math.lgamma((nu + count) / 2) - math.lgamma(nu / 2) - count / 2 * math.log(nu * math.pi * scale**2)
+        lower = np.linalg.cholesky(contrasts @ _covariance(rows, self.drift) @ contrasts.T)
+        squares = (np.linalg.solve(lower, contrasts @ self._residuals(rows).T) ** 2).sum(axis=0)
+        constant = math.lgamma((nu + count) / 2) - math.lgamma(nu / 2) - count / 2 * math.log(nu * math.pi * variance)
         constant -= float(np.log(np.diag(lower)).sum())
-        value: Array = constant - (nu + count) / 2 * np.log1p(squares / (nu * scale**2))
-        return value
+        return np.asarray(constant - (nu + count) / 2 * np.log1p(squares / (nu * variance)))
 
     def _residuals(self, rows: Sequence[Observation]) -> Array:
         """(pairs of the grid, rows): log device-seconds less the law's shape."""
@@ -237,16 +229,14 @@ class Fit:
 def _covariance(rows: Sequence[Observation], drift: float) -> Array:
     """(rows, rows) in units of the row's variance, up to a constant that differences do not see: independent + random walk."""
     place = np.log2([row.batch_per_device for row in rows])
-    value: Array = np.eye(len(rows)) - drift / 2 * np.abs(place[:, None] - place[None, :])
-    return value
+    return np.asarray(np.eye(len(rows)) - drift / 2 * np.abs(place[:, None] - place[None, :]))
 
 
 def _kriging(known: Sequence[Observation], wanted: Observation, drift: float) -> tuple[Array, float]:
     """Weights of the known rows (sum 1) for a row elsewhere, and its variance in units of a row's: ordinary kriging."""
-    count = len(known)
     distance = np.abs(np.log2([row.batch_per_device / wanted.batch_per_device for row in known]))
-    matrix = np.ones((count + 1, count + 1))
-    matrix[:count, :count], matrix[count, count] = _covariance(known, drift), 0.0
+    matrix = np.pad(_covariance(known, drift), (0, 1), constant_values=1.0)
+    matrix[-1, -1] = 0.0
     right = np.append(-drift / 2 * distance, 1.0)
     solved = np.linalg.solve(matrix, right)
-    return solved[:count], max(0.0, 1.0 - float(solved @ right))
+    return solved[:-1], max(0.0, 1.0 - float(solved @ right))

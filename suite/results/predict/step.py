@@ -6,6 +6,7 @@ gradients on a system, `backward` the part of c·b that gradients can travel bes
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -82,7 +83,8 @@ class Parts:
     def __init__(self, steps: Steps, gradients: GradientTraffic, system: System, on_cpu: bool) -> None:
         """On CPUs the cores that compute also carry the bytes: nothing overlaps. Raises ValueError as `fit_step`."""
         self.cost = fit_step([(batch, seconds) for devices, batch, seconds in steps if devices == 1])
-        self.gradients, self.system, self.on_cpu = gradients, system, on_cpu
+        self.gradients, self.on_cpu = gradients, on_cpu
+        self._step = functools.partial(step_time, self.cost, gradients=gradients, system=system)
         several = [step for step in steps if step[0] > 1]
         self.fitted, self.overlap = bool(several) and not on_cpu, 0.0 if on_cpu else DEFAULT_OVERLAP
         if self.fitted:  # in hundredths
@@ -92,24 +94,19 @@ class Parts:
 
     def _ratios(self, steps: Steps, overlap: float) -> list[float]:
         """Predicted over measured steps."""
-        return [self._at(devices, batch, overlap).seconds / seconds for devices, batch, seconds in steps]
-
-    def _at(self, devices: int, batch: float, overlap: float) -> StepTime:
-        return step_time(self.cost, batch, devices, self.gradients, self.system, overlap)
+        return [self._step(batch, devices, overlap=overlap).seconds / seconds for devices, batch, seconds in steps]
 
     def seconds(self, devices: int, batch: float) -> tuple[tuple[float, float, float], str]:
         """((a step, its lower and its upper bound), what it waits for most)."""
         overlaps, factor = (self.overlap, 0.0 if self.on_cpu else 1.0, 0.0), math.exp(self.misfit)
-        middle, low, high = (self._at(devices, batch, overlap) for overlap in overlaps)
+        middle, low, high = (self._step(batch, devices, overlap=overlap) for overlap in overlaps)
         return (middle.seconds, low.seconds / factor, high.seconds * factor), middle.binds
 
     def text(self, unit: str) -> str:
         """What a prediction rests on: `t0 2 ms, c 0.01 ms a sample, 102.2 MB of gradients. Bounds: …`."""
         cost = f"t0 {self.cost.t0 * 1e3:.3g} ms, c {self.cost.c * 1e3:.3g} ms a {unit}"
-        origin = "from measured steps on several devices" if self.fitted else "assumed"
-        hidden = (
-            f"from gradients beside all of the backward pass to beside none of it (middle: {self.overlap:g}, {origin})"
-        )
+        middle = f"{self.overlap:g}, {'from measured steps on several devices' if self.fitted else 'assumed'}"
+        hidden = f"from gradients beside all of the backward pass to beside none of it (middle: {middle})"
         if self.on_cpu:
             hidden = "gradients beside none of the backward pass, since the cores that compute also carry them"
         missed = f"the factor of {math.exp(self.misfit):.3g} by which these parts miss a measured step"

@@ -30,11 +30,10 @@ class Link:
     latency_seconds: float
     ports: int = 1
 
-    def ring(self, members: int, size_bytes: float, buckets: int) -> tuple[float, float]:
+    def ring(self, members: int, gradients: GradientTraffic) -> tuple[float, float]:
         """Seconds of bandwidth and of latency, which every bucket pays, of an all-reduce by a ring."""
-        hops = 2 * (members - 1)
-        bandwidth = self.bytes_per_second * self.ports
-        return hops / members * size_bytes / bandwidth, hops * self.latency_seconds * buckets
+        hops, bandwidth = 2 * (members - 1), self.bytes_per_second * self.ports
+        return hops / members * gradients.size_bytes / bandwidth, hops * self.latency_seconds * gradients.buckets
 
 
 class Traffic(NamedTuple):
@@ -72,18 +71,16 @@ class System:
         """
         if devices < 2:
             return Traffic()
-        size, buckets, tensors = gradients.size_bytes, gradients.buckets, self.seconds_per_tensor * gradients.tensors
+        tensors = self.seconds_per_tensor * gradients.tensors
         if self.host is not None:
-            return Traffic(
-                size * devices / self.host.bytes_per_second, 0.0, self.host.latency_seconds * buckets, tensors
-            )
-        nodes = -(-devices // self.devices_per_node)
-        inside, latency = self.inside.ring(min(devices, self.devices_per_node), size, buckets)
-        if nodes == 1:
+            seconds = gradients.size_bytes * devices / self.host.bytes_per_second
+            return Traffic(seconds, 0.0, self.host.latency_seconds * gradients.buckets, tensors)
+        inside, latency = self.inside.ring(min(devices, self.devices_per_node), gradients)
+        if devices <= self.devices_per_node:
             return Traffic(inside, 0.0, latency, tensors)
         if self.between is None:
             raise ValueError(f"{self.name}: {devices} devices on one node of {self.devices_per_node}; give `between`")
-        between, more = self.between.ring(nodes, size, buckets)
+        between, more = self.between.ring(-(-devices // self.devices_per_node), gradients)
         return Traffic(inside, between, latency + more, tensors)
 
 
@@ -106,8 +103,6 @@ def find_system(name: str) -> System:
 def systems(path: Path = _SHIPPED) -> Mapping[str, System]:
     """The systems of a file, else those that come with the suite. Raises ValueError (one line)."""
     try:
-        if path.stat().st_size > 1 << 20:
-            raise ValueError("larger than 1 MiB")
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict):
             raise ValueError("give NAME: with title, devices_per_node, inside and between below it")
@@ -116,26 +111,22 @@ def systems(path: Path = _SHIPPED) -> Mapping[str, System]:
         raise ValueError(f"{path}: no description of a system ({' '.join(str(error).split())[:160]})") from None
 
 
-_LINKS = ("inside", "between", "host")
-
-
-def _system(name: str, entry: object) -> System:
-    known = {"devices_per_node": (None, 1.0), "us_per_tensor": (0.0, 0.0)}
-    devices, each = _numbers(name, entry, known, ("title", *_LINKS))
-    assert isinstance(entry, dict)
-    inside, between, host = (_link(f"{name}.{level}", entry[level]) if entry.get(level) else None for level in _LINKS)
+def _system(name: str, entry: Any) -> System:
+    known, links = {"devices_per_node": (None, 1.0), "us_per_tensor": (0.0, 0.0)}, ("inside", "between", "host")
+    devices, each = _numbers(name, entry, known, ("title", *links))
+    inside, between, host = (_link(f"{name}.{level}", entry[level]) if entry.get(level) else None for level in links)
     if inside is None:
         raise ValueError(f"{name}: give inside: {{gb_per_second: …, latency_us: …}}")
     return System(name, str(entry.get("title", name)), int(devices), inside, between, each * 1e-6, host)
 
 
-def _link(name: str, entry: object) -> Link:
+def _link(name: str, entry: Any) -> Link:
     known = {"gb_per_second": (None, 1e-6), "latency_us": (0.0, 0.0), "ports": (1.0, 1.0)}
     bandwidth, latency, ports = _numbers(name, entry, known, ("source",))
     return Link(bandwidth * _GB, latency * 1e-6, int(ports))
 
 
-def _numbers(name: str, entry: object, known: Mapping[str, Any], others: tuple[str, ...]) -> list[float]:
+def _numbers(name: str, entry: Any, known: Mapping[str, Any], others: tuple[str, ...]) -> list[float]:
     """The numbers of an entry; `known`: to the default (None: must be given) and the least. Raises ValueError."""
     unknown = [key for key in entry if key not in {*known, *others}] if isinstance(entry, dict) else [entry]
     if not isinstance(entry, dict) or unknown:
@@ -177,11 +168,11 @@ def measured_links(results: Iterable[Row]) -> list[MeasuredLink]:
         if row.all_reduces and row.precision == "fp32" and row.devices is not None:
             about = (_place(row), row.link, (row.nodes or 1) > 1, row.device == "cpu")
             groups.setdefault(about, []).append(row)
-    found = []
-    for about, members in groups.items():
-        fit = fit_link(sums for row in members for sums in row.all_reduces)
-        found += [MeasuredLink(*about, tuple(sorted({row.devices for row in members})), fit)] if fit is not None else []
-    return found
+    return [
+        MeasuredLink(*about, tuple(sorted({row.devices for row in members})), fit)
+        for about, members in groups.items()
+        if (fit := fit_link(sums for row in members for sums in row.all_reduces)) is not None
+    ]
 
 
 def link_of(row: Row, links: Iterable[MeasuredLink]) -> MeasuredLink | None:

@@ -26,8 +26,7 @@ def document(view: View, form: str = "markdown") -> str | bytes:
     if form == "json":
         whole = {"title": view.title, "verification": NOT_VERIFIED, "rows": json.loads(data.to_json(orient="records"))}
         return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    for name in data.columns:
-        data[name] = [csv_cell(value) if isinstance(value, str) else value for value in data[name]]
+    data = data.map(lambda value: csv_cell(value) if isinstance(value, str) else value)
     return str(data.to_csv(index=False, lineterminator="\n"))
 
 

@@ -16,8 +16,9 @@ from suite.results.columns import OURS
 from suite.results.identity import Row, own_words
 from suite.results.predict.step import gradients_of, traffic_text
 from suite.results.price import Prices
+from suite.results.ratios import Ratio, families, place, ratio, ratio_text, times_text
 from suite.results.repeat import next_command
-from suite.results.scores import Ratio, families, merged_labels, place, ratio, ratio_text, times_text, titles
+from suite.results.scores import merged_labels, titles
 from suite.results.text import clean, cost_text, devices_text, energy_text, rate_text, time_text
 from suite.results.views.scaling import prediction_note
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
@@ -48,8 +49,7 @@ Choices = Sequence[Choice]
 
 def parse_deadline(text: str) -> float:
     """Seconds of a deadline such as `2h`, `90m`, `1h30m` or `3600s`. Raises ValueError for anything else."""
-    number = r"(\d{1,9}(?:\.\d{1,9})?)"
-    match = re.fullmatch(rf"(?:{number}h)?(?:{number}m)?(?:{number}s)?", text)
+    match = re.fullmatch("".join(rf"(?:(\d{{1,9}}(?:\.\d{{1,9}})?){unit})?" for unit in "hms"), text)
     parts = match.groups() if match else ()
     total = sum(float(part or 0.0) * unit for part, unit in zip(parts, (3600.0, 60.0, 1.0), strict=False))
     if total <= 0.0:
@@ -84,13 +84,14 @@ def advise(
 
 
 def _timed(results: Sequence[Row]) -> list[Row]:
-    timed = [row for row in results if row.seconds and row.devices]
-    for where in (clean(f"{row.submitter} {row.system}".strip(), 80) for row in results if row.seconds and not timed):
-        said = "advice is about numbers of devices, and the number of devices of a CPU system is not known"
-        raise ValueError(f"{said}: {where}")
-    if not timed:
+    reached = [row for row in results if row.seconds]
+    timed = [row for row in reached if row.devices]
+    if not reached:
         said = "advice needs runs that reached a target, and there are none: only runs of fixed length, or none that succeeded"
         raise ValueError(f"{said}; run to the target first: python run_suite.py -m workload=ncf profile=demo gpus=1,2")
+    if not timed:
+        said = "advice is about numbers of devices, and the number of devices of a CPU system is not known"
+        raise ValueError(f"{said}: {clean(f'{reached[0].submitter} {reached[0].system}'.strip(), 80)}")
     return timed
 
 
@@ -200,23 +201,23 @@ def _answers(choices: Choices, pair: Ratio | None, deadline: float | None) -> It
     for words, name, text in _LEAST:
         if (least := _least(choices, name)) is not None:
             missing = ", ".join(str(choice["devices"]) for choice in choices if choice[name] is None)
-            rest = f" (not measured on {missing})" if missing else ""
-            a_job = " a job" if name.endswith("_per_job") else ""
-            yield f"{words}: {devices_text(least['devices'])}, {text(least[name])}{a_job}{rest}"
+            rest = " a job" * name.endswith("_per_job") + (f" (not measured on {missing})" if missing else "")
+            yield f"{words}: {devices_text(least['devices'])}, {text(least[name])}{rest}"
         if name == "train_seconds":
             yield f"queue, most jobs: {_queue(queue)}, {rate_text(queue['jobs_per_hour'])} jobs/h{idle}"
     if deadline is not None:
         meets = any(choice["deadline_choice"] for choice in choices)
         chosen = _flagged(choices, "deadline_choice" if meets else "fastest_single_job")
-        slowest, said = chosen["slowest_seconds"] or 0.0, "no measured device count meets it; the fastest is "
-        late = (
-            f"; on average only: its slowest run took {time_text(slowest)}"
-            if slowest > deadline * ROUNDING_TOLERANCE
-            else ""
+        slowest = chosen["slowest_seconds"] or 0.0
+        took = f"{devices_text(chosen['devices'])}, {time_text(chosen['train_seconds'])}"
+        said = (
+            "{}: the fewest device-hours that meet it"
+            if meets
+            else "no measured device count meets it; the fastest is {}"
         )
-        met = f": the fewest device-hours that meet it{late}" if meets else ""
-        at = f"{devices_text(chosen['devices'])}, {time_text(chosen['train_seconds'])}"
-        yield f"deadline {time_text(deadline)}: {'' if meets else said}{at}{met}"
+        if meets and slowest > deadline * ROUNDING_TOLERANCE:
+            said += f"; on average only: its slowest run took {time_text(slowest)}"
+        yield f"deadline {time_text(deadline)}: {said.format(took)}"
     if pair is not None and pair.interval is None:
         yield f"how sure: unknown ({pair.no_interval})"
     elif pair is not None and pair.interval is not None:
@@ -227,11 +228,10 @@ def _answers(choices: Choices, pair: Ratio | None, deadline: float | None) -> It
 
 
 def _notes(family: Sequence[Row], best: Sequence[Row], pair: Ratio | None, machine: int) -> Iterator[str]:
-    busiest, counts = family[-1].devices, [row.devices for row in best]
-    if machine > busiest:
+    if machine > (busiest := family[-1].devices):
         yield f"extrapolated: jobs/h on {devices_text(machine)}, when no more than {busiest} were busy in any measurement"
         yield from filter(None, [prediction_note(family, machine)])
-    if machine not in counts:
+    if machine not in (counts := [row.devices for row in best]):
         measured = ", ".join(map(str, counts))
         yield f"{devices_text(machine)} were not measured for one job; only measured counts are used ({measured})"
     for row in best:
@@ -239,8 +239,7 @@ def _notes(family: Sequence[Row], best: Sequence[Row], pair: Ratio | None, machi
         if len(others) > 1:
             own = own_words(others)[0] or "the usual one"
             yield f"on {devices_text(row.devices)} the fastest of {len(others)} settings is used: {own}"
-    placed = [devices_text(*place(row)) for row in best if place(row)[1] > 1]
-    if placed:
+    if placed := [devices_text(*place(row)) for row in best if place(row)[1] > 1]:
         yield f"over several nodes (nodes × devices of each): {', '.join(placed)}"
     if pair is not None:
         yield from pair.flags

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from suite.results.fits import LinkFit, fit_link
-from suite.results.identity import Row, told_apart
-from suite.results.logs.all_reduce import algorithm_bandwidth, bus_bandwidth, shown_link
-from suite.results.scores import labels, shared_labels
-from suite.results.text import clean, figure_text
-from suite.results.views.section import Section, frame_of, without_empty
+from suite.results.identity import Row
+from suite.results.logs.all_reduce import bus_bandwidth, shown_link
+from suite.results.scores import shared_labels
+from suite.results.text import clean
+from suite.results.views.section import Section, frame_of, named_apart, own_labels, with_error, without_empty
 
 TITLE = "All-reduce"
 DEFINITIONS = (
@@ -18,33 +18,33 @@ DEFINITIONS = (
 )
 
 
-def all_reduce_section(results: Sequence[Row]) -> Section | None:
-    """A line for each result and size, below them what links there are and what they fit; None where nothing was summed."""
+def all_reduce_sections(results: Sequence[Row]) -> list[Section]:
+    """A line for each result and size, below them what links there are and what they fit; none where nothing was summed."""
     measured = [row for row in results if row.all_reduces]
     if not measured:
-        return None
+        return []
     names = row_names(measured)
-    shared = shared_labels(measured)
+    shared = ", ".join(shared_labels(measured))
     lines = [
         {
             "run": name,
             "size_bytes": one.size_bytes,
             "microseconds": one.median_seconds * 1e6,
             "mean_microseconds": one.mean_seconds * 1e6,
-            "algorithm GB/s": algorithm_bandwidth(one.size_bytes, one.median_seconds) / 1e9,
+            "algorithm GB/s": one.size_bytes / one.median_seconds / 1e9,
             "bus GB/s": bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices) / 1e9,
-            "notes": tuple(label for label in labels(row) if label not in shared),
+            "notes": own,
         }
-        for row, name in zip(measured, names, strict=True)
+        for row, name, own in zip(measured, names, own_labels(measured), strict=True)
         for sums in row.all_reduces
         for one in sums.sizes
     ]
-    above = DEFINITIONS + (f" Labels: {', '.join(shared)}." if shared else "")
+    above = DEFINITIONS + (f" Labels: {shared}." if shared else "")
     below = tuple(
         f"{name}: {link_text(fit_link(row.all_reduces))}; {_links(row)}"
         for row, name in zip(measured, names, strict=True)
     )
-    return Section(TITLE, (above,), without_empty(frame_of(lines)), below=below, keys=2)
+    return [Section(TITLE, (above,), without_empty(frame_of(lines)), below=below, keys=2)]
 
 
 def row_names(measured: Sequence[Row]) -> list[str]:
@@ -54,8 +54,7 @@ def row_names(measured: Sequence[Row]) -> list[str]:
         + (f", {row.nodes} nodes" if (row.nodes or 1) > 1 else "")
         for row in measured
     ]
-    words = told_apart(measured, plain)
-    return [clean(f"{name}, {text}" if text else name) for name, text in zip(plain, words, strict=True)]
+    return list(map(clean, named_apart(measured, plain)))
 
 
 def _links(row: Row) -> str:
@@ -68,9 +67,6 @@ def link_text(fit: LinkFit | None) -> str:
     """`α 41 ± 3 µs, B 1.9 ± 0.1 GB/s; no size is further off than 31 %`."""
     if fit is None:
         return "no line fits"
-    pairs = ((fit.alpha_seconds * 1e6, fit.alpha_error, 1e6), (fit.bytes_per_second / 1e9, fit.bandwidth_error, 1e-9))
-    alpha, link = (
-        figure_text(value) + ("" if error is None else f" ± {figure_text(error * unit, 2)}")
-        for value, error, unit in pairs
-    )
+    alpha = with_error(fit.alpha_seconds, fit.alpha_error, 1e6)
+    link = with_error(fit.bytes_per_second, fit.bandwidth_error, 1e-9)
     return f"α {alpha} µs, B {link} GB/s; no size is further off than {fit.largest_deviation * 100:.0f} %"

@@ -6,29 +6,19 @@ Tables never mix devices or frameworks; here a GPU stands beside the CPU, a fram
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from suite.common.registry import not_allowed
 from suite.results.identity import Row, differences, differences_text, told_apart
-from suite.results.scores import figure, labels, ratio
+from suite.results.ratios import ratio
+from suite.results.scores import figure, labels
 from suite.results.views.section import Section, frame_of, without_empty
 
 _COLUMNS = {"device": "device", "gpus": "devices", "framework": "framework"}
 _NAMES = ("workload", "profile", "framework", "device", "devices")
 _SAME = ("profile", "workload", "sample_unit", "mode", "stop")
 """What must be equal for a ratio to mean anything."""
-
-
-@dataclass(frozen=True)
-class Baseline:
-    """The results that others are divided by."""
-
-    key: str
-    value: str
-
-    def fits(self, row: Row) -> bool:
-        """True for a row that has the value."""
-        return str(getattr(row, _COLUMNS[self.key])) == self.value
+Baseline = tuple[str, str]
+"""The key as typed and the value of the results that others are divided by."""
 
 
 def parse_baseline(text: str) -> Baseline:
@@ -38,39 +28,32 @@ def parse_baseline(text: str) -> Baseline:
         raise not_allowed("--baseline", key, _COLUMNS)
     if not value:
         raise ValueError(f"--baseline {text}: type a value too, for example --baseline gpus=1")
-    return Baseline(key, value)
+    return key, value
 
 
 def baseline_section(results: Sequence[Row], baseline: Baseline) -> Section:
     """A table of ratios. Raises ValueError if no result has the value."""
+    key, value = baseline
     measured = [row for row in results if figure(row) is not None]
-    bases = [row for row in measured if baseline.fits(row)]
-    if not bases:
-        there = sorted({str(getattr(row, _COLUMNS[baseline.key])) for row in measured})
-        raise not_allowed(f"--baseline {baseline.key}", baseline.value, there)
-    names = [tuple(getattr(row, name) for name in _NAMES) for row in measured]
-    words = told_apart(measured, names)
-    lines = [_line(row, text, bases, baseline) for row, text in zip(measured, words, strict=True)]
-    table = without_empty(frame_of(lines))
-    title = f"Against {baseline.key}={baseline.value}"
-    return Section(title, table=table, keys=len(_NAMES) + ("differs in" in table))
+    values = [str(getattr(row, _COLUMNS[key])) for row in measured]
+    if value not in values:
+        raise not_allowed(f"--baseline {key}", value, set(values))
+    bases = [row for row, own in zip(measured, values, strict=True) if own == value]
+    words = told_apart(measured, [tuple(getattr(row, name) for name in _NAMES) for row in measured])
+    table = without_empty(frame_of(_line(row, text, bases, key) for row, text in zip(measured, words, strict=True)))
+    return Section(f"Against {key}={value}", table=table, keys=len(_NAMES) + ("differs in" in table))
 
 
-def _line(row: Row, words: str, bases: Sequence[Row], baseline: Baseline) -> dict[str, object]:
+def _line(row: Row, words: str, bases: Sequence[Row], key: str) -> dict[str, object]:
     """A result, and its ratio to the base of the same work that differs from it in least."""
     kin = [one for one in bases if all(getattr(one, name) == getattr(row, name) for name in _SAME)]
-    base = min(
-        kin, key=lambda one: (len(differences(one, row, baseline.key)), len(differences(one, row))), default=None
-    )
-    notes = ["there is no such result to divide by"] if base is None else []
-    notes += [differences_text(base, row, baseline.key)] if base is not None else []
+    base = min(kin, key=lambda one: (len(differences(one, row, key)), len(differences(one, row))), default=None)
     own, theirs = labels(row), labels(base) if base is not None else ()
-    notes += [*own, *(f"the other: {text}" for text in theirs if text not in own)]
+    else_differs = "there is no such result to divide by" if base is None else differences_text(base, row, key)
+    notes = (else_differs, *own, *(f"the other: {text}" for text in theirs if text not in own))
     return {
         **{name: getattr(row, name) for name in _NAMES},
-        "differs in": words,
-        "seconds": row.seconds,
-        "samples_per_second": row.samples_per_second,
+        **{"differs in": words, "seconds": row.seconds, "samples_per_second": row.samples_per_second},
         "ratio": None if base is None else ratio(base, row, intervals=False).value,
-        "notes": tuple(note for note in notes if note),
+        "notes": tuple(filter(None, notes)),
     }

@@ -11,7 +11,8 @@ from typing import Any
 from suite.common.registry import not_allowed
 from suite.results.identity import HYPERPARAMETERS, Row, differences, label, own_words, same, value_text
 from suite.results.names import workload_name
-from suite.results.scores import SIGNIFICANCE, find_published, labels, permutation_test, ratio, ratio_text, result_rows
+from suite.results.ratios import SIGNIFICANCE, permutation_test, ratio, ratio_text
+from suite.results.scores import find_published, labels, result_rows
 from suite.results.table import table
 from suite.results.targets import same_targets
 from suite.results.text import clean, devices_text, rate_text, time_text
@@ -20,12 +21,12 @@ from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, w
 
 TIME, EPOCH_TIME, EPOCHS, THROUGHPUT = "time to target", "time per epoch", "epochs to target", "throughput"
 _QUANTITIES = {
-    TIME: ("seconds", "s", "took", "{better} is {amount} times faster"),
-    EPOCH_TIME: ("seconds_per_epoch", "s", "took", "{better} is {amount} times faster in each epoch"),
-    EPOCHS: ("epochs", "epochs", "needed", "{worse} needs {amount} times as many epochs"),
-    THROUGHPUT: ("samples_per_second", "samples/s", "trained", "{better} trains {amount} times as many samples/s"),
+    TIME: ("seconds", "total", "s", "took", "{better} is {times} faster"),
+    EPOCH_TIME: ("seconds_per_epoch", "throughput", "s", "took", "{better} is {times} faster in each epoch"),
+    EPOCHS: ("epochs", "efficiency", "epochs", "needed", "{worse} needs {times} as many epochs"),
+    THROUGHPUT: ("samples_per_second", "rate", "samples/s", "trained", "{better} trains {times} as many samples/s"),
 }
-"""Quantity to its column, its unit, and how it is told."""
+"""Quantity to its column, its name in a Ratio, its unit, and how it is told."""
 _COLUMNS = (
     *("kind", "workload", "devices", "ours", "theirs", "quantity", "unit", "ours_value", "theirs_value", "ratio"),
     *("ratio_low", "ratio_high", "p", "runs_ours", "runs_theirs", "verdict", "differences"),
@@ -50,8 +51,8 @@ class Side:
     def told(self, row: Row) -> str:
         """`pytorch on dgx1, learning rate 0.002`: with what tells it from other logs' results on as many devices."""
         alike = [other for other in self.results if not self.published and _where(other) == _where(row)]
-        own = [text for text, one in zip(own_words(alike, fewest=True), alike, strict=True) if one is row]
-        return ", ".join(filter(None, (_name(row), *own)))
+        words = {id(one): text for one, text in zip(alike, own_words(alike, fewest=True), strict=True)}
+        return ", ".join(filter(None, (_name(row), words.get(id(row)))))
 
     def described(self, row: Row) -> str:
         """`ncf on 2 devices (pytorch on dgx1, learning rate 0.002)`."""
@@ -90,10 +91,8 @@ def logs_side(
     found = [row for row in result_rows(runs) if row.runs]
     profiles = sorted({clean(row.profile, 40) or "published" for row in found})
     if len(profiles) > 1:
-        raise ValueError(
-            f"{argument} {title}: runs of several profiles ({', '.join(profiles)}), which have no relation to each other; "
-            f"give --profile {profiles[0]}, or folders of one profile"
-        )
+        several = f"runs of several profiles ({', '.join(profiles)}), which have no relation to each other"
+        raise ValueError(f"{argument} {title}: {several}; give --profile {profiles[0]}, or folders of one profile")
     failed, copies, of = ~runs["succeeded"] & ~runs["running"], runs["copy_of"].ne(""), f"of {len(runs)} runs"
     counts = {"have not ended": runs["running"], "did not succeed": failed, "are copies of others": copies}
     listed = "(suite report lists them)"
@@ -109,23 +108,22 @@ def compare(ours: Side, theirs: Side | None, published: Sequence[Row]) -> View:
     """Each result of ours with the one of theirs that agrees in most, and the convergence of all against `published`."""
     sections, lines, refused = list[Section](), list[_Line](), list[tuple[str, str]]()
     above, left_out, met = [NOT_VERIFIED], [*ours.left_out], set[int]()
-    for row, other, said in _matches(ours, theirs) if theirs else ():
-        assert theirs is not None
-        made = _lines(row, other, (ours.name, theirs.name)) if other is not None else []
-        met.add(id(other))
-        if any(line["kind"] == "ratio" for line in made):
-            lines += made
-            sections += _sections(row, other, said, made, (ours, theirs))
-        else:
-            what = f"{ours.described(row)}{f' with {theirs.described(other)}' if made else ''}"
-            refused.append(("; ".join(dict.fromkeys(line["verdict"] for line in made)) or said, what))
-            lines.append({"kind": "refused", "ours": what, "verdict": refused[-1][0]})
     if theirs is not None:
         above.append(f"{ours.name} is {clean(ours.title, 400)}. {theirs.name} is {clean(theirs.title, 400)}.")
         above.append(f"A ratio above 1 means that {ours.name} is better: less time, fewer epochs, more samples/s.")
+        for row, other, said in _matches(ours, theirs):
+            made = [] if other is None else list(_lines(row, other, (ours.name, theirs.name)))
+            met.add(id(other))
+            if any(line["kind"] == "ratio" for line in made):
+                lines += made
+                sections += _sections(row, other, said, made, (ours, theirs))
+            else:
+                what = f"{ours.described(row)}{f' with {theirs.described(other)}' if made else ''}"
+                refused.append(("; ".join(dict.fromkeys(line["verdict"] for line in made)) or said, what))
+                lines.append({"kind": "refused", "ours": what, "verdict": refused[-1][0]})
         alone = [row for row in theirs.results if not theirs.published and id(row) not in met]
         left_out += [*theirs.left_out, *(f"only in {theirs.name}: {theirs.described(row)}" for row in alone)]
-    last, told = _convergence([ours, theirs] if theirs is not None and not theirs.published else [ours], published)
+    last, told = _convergence([ours] if theirs is None or theirs.published else [ours, theirs], published)
     sections += [Section("Not compared", below=_by_reason(refused)), Section("Left out", below=tuple(left_out)), last]
     data = frame_of([dict.fromkeys(_COLUMNS) | line for line in (*lines, *told)], _COLUMNS)
     shown = tuple(one for one in sections if one.below or (one.table is not None and len(one.table)) or one.above)
@@ -145,17 +143,16 @@ def _matches(ours: Side, theirs: Side) -> Iterator[tuple[Row, Row | None, str]]:
         found = [other for other in theirs.results if other.workload == row.workload]
         related = [one for one in found if _NO_RELATION.get(one.profile) == _NO_RELATION.get(row.profile)]
         alike = [other for other in related if row.devices and other.devices == row.devices]
+        for run in dict.fromkeys(other.run if theirs.published else "" for other in alike):
+            yield (row, *_nearest(row, [other for other in alike if not run or other.run == run], theirs.name))
         if alike:
-            for run in dict.fromkeys(other.run if theirs.published else "" for other in alike):
-                yield (row, *_nearest(row, [other for other in alike if not run or other.run == run], theirs.name))
             continue
-        there = {one.devices for one in related if one.devices}
+        there = sorted({one.devices for one in related if one.devices} or {one.workload for one in theirs.results})
         what = f"on {devices_text(row.devices or 0)}" if related else f"of {row.workload}"
-        others = ", ".join(map(str, sorted(there or {one.workload for one in theirs.results}))) or "none"
-        why = f"{theirs.name} has no result {what}; there are: {others}"
+        why = f"{theirs.name} has no result {what}; there are: {', '.join(map(str, there)) or 'none'}"
         if found and not related:
             why = _NO_RELATION.get(row.profile) or _NO_RELATION[found[0].profile]
-        if related and not (row.devices and there):
+        if related and not (row.devices and any(one.devices for one in related)):
             why = "the number of devices of a CPU system is not known"
         yield row, None, clean(why, 300)
 
@@ -199,19 +196,17 @@ def _differing(one: Row, other: Row) -> tuple[list[tuple[str, str, str]], list[t
     return [item for item in told if item not in partly], partly
 
 
-def _lines(row: Row, other: Row, names: tuple[str, str]) -> list[_Line]:
+def _lines(row: Row, other: Row, names: tuple[str, str]) -> Iterator[_Line]:
     """A line for each quantity: its ratio, or why there is none."""
     found, refusals = ratio(other, row), reversed([*_refusals(row, other)])
     refused = {quantity: clean(reason, 300) for quantities, reason in refusals for quantity in quantities}
-    rate = None if found.total is not None else found.intervals[1]
-    ratios = (found.total, found.throughput, found.efficiency, found.rate)
+    intervals = (*found.intervals, None if found.total is not None else found.intervals[1])
     differ = "; ".join(f"{name}: {one} | {two}" for name, one, two in _differing(row, other)[0])
-    lines, intervals = list[_Line](), (*found.intervals, rate)
-    for (quantity, (column, unit, *_)), value, interval in zip(_QUANTITIES.items(), ratios, intervals, strict=True):
-        line: _Line = {"kind": "refused", "workload": row.workload, "devices": row.devices, "quantity": quantity}
-        line |= {"ours": _name(row), "theirs": _name(other)}
+    about = {"workload": row.workload, "devices": row.devices, "ours": _name(row), "theirs": _name(other)}
+    for interval, (quantity, (column, name, unit, *_)) in zip(intervals, _QUANTITIES.items(), strict=True):
+        value, line = getattr(found, name), {"kind": "refused", "quantity": quantity, **about}
         if quantity in refused:
-            lines.append(line | {"verdict": refused[quantity]})
+            yield line | {"verdict": refused[quantity]}
         elif value and math.isfinite(value):
             line |= {"kind": "ratio", "unit": unit, "ratio": value, "differences": differ}
             line |= {"ours_value": getattr(row, column), "theirs_value": getattr(other, column)}
@@ -219,11 +214,10 @@ def _lines(row: Row, other: Row, names: tuple[str, str]) -> list[_Line]:
             runs = [[_of_run(column, run) for run in one.runs if not one.single_figure] for one in (row, other)]
             line |= {"runs_ours": len(runs[0]) or None, "runs_theirs": len(runs[1]) or None}
             p, smallest = permutation_test(*runs) or (None, 1.0)
-            lines.append(line | {"p": p, "verdict": _verdict(line, names, p, smallest)})
+            yield line | {"p": p, "verdict": _verdict(line, names, p, smallest)}
         elif quantity != THROUGHPUT:
             unknown = " and ".join(_name(one) for one in (row, other) if not getattr(one, column))
-            lines.append(line | {"verdict": f"not known of {unknown}"})
-    return lines
+            yield line | {"verdict": f"not known of {unknown}"}
 
 
 def _refusals(row: Row, other: Row) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -258,7 +252,7 @@ def _text(unit: str, value: float) -> str:
 def _verdict(line: _Line, names: tuple[str, str], p: float | None, smallest: float) -> str:
     """A ratio in words, which claim a difference only where runs show one."""
     value, runs = line["ratio"], (line["runs_ours"], line["runs_theirs"])
-    _, unit, verb, claim = _QUANTITIES[line["quantity"]]
+    _, _, unit, verb, claim = _QUANTITIES[line["quantity"]]
     texts = [_text(unit, line[name]) for name in ("ours_value", "theirs_value")]
     (better, good), (worse, bad) = list(zip(names, texts, strict=True))[:: 1 if value >= 1 else -1]
     equal = good == bad and ratio_text(value) == "1.00"
@@ -271,8 +265,8 @@ def _verdict(line: _Line, names: tuple[str, str], p: float | None, smallest: flo
     between = f" (95 %: {ratio_text(ends[0])} to {ratio_text(ends[1])})" if ends else ""
     chance = f"more than run-to-run variation (p = {p:.3f}, {runs[0]} against {runs[1]} runs)"
     if p < SIGNIFICANCE and not (ends and ends[0] <= 1):
-        amount = ratio_text(max(value, 1 / value))
-        return f"{claim.format(better=better, worse=worse, amount=amount)}{between}, {chance}"
+        times = f"{ratio_text(max(value, 1 / value))} times"
+        return f"{claim.format(better=better, worse=worse, times=times)}{between}, {chance}"
     if equal:
         return said
     why = f"not {chance}" if p >= SIGNIFICANCE else f"p = {p:.3f}, but the interval includes 1"
@@ -292,7 +286,7 @@ def _sections(row: Row, other: Row, picked: str, lines: Sequence[_Line], sides: 
     above.append("" if known else f"What differs: nothing{' that both sides say' if partly else ''}.")
     only = "; ".join(f"{name} ({first} and {second})" for name, first, second in partly)
     differ = frame_of({"what differs": name, one: first, two: second} for name, first, second in known)
-    names = " against ".join(f"{side.name} ({side.told(it)})" for side, it in zip(sides, (row, other), strict=True))
+    names = f"{one} ({sides[0].told(row)}) against {two} ({sides[1].told(other)})"
     title = f"{_where(row)}{f' ({row.profile})' if relation else ''}: {names}"
     first = Section(title, tuple(above), differ, below=(f"only one side says: {only}",) if only else ())
     ratios = frame_of(
@@ -333,9 +327,8 @@ def _by_reason(refused: Iterable[tuple[str, str]], prefix: str = "") -> tuple[st
 
 def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Section, list[_Line]]:
     lines, judged, missing = list[_Line](), list[_Line](), list[tuple[str, str]]()
-    for side, one in [(owner, one) for owner in sides for one in convergence(owner.results, published)]:
-        row, point = one.row, one.reference
-        name = f"{side.name}: {side.described(row)}"
+    for side, one in ((owner, one) for owner in sides for one in convergence(owner.results, published)):
+        row, point, name = one.row, one.reference, f"{side.name}: {side.described(one.row)}"
         line = {"kind": "convergence", "workload": row.workload, "devices": row.devices, "ours": name}
         line |= {"quantity": EPOCHS, "unit": "epochs", "ours_value": one.epochs, "runs_ours": len(row.runs)}
         lines.append(line | {"verdict": ": ".join((one.verdict, *one.why))})
@@ -343,9 +336,9 @@ def _convergence(sides: Sequence[Side], published: Sequence[Row]) -> tuple[Secti
             missing.append((one.why[0], side.name if row.profile in _NO_RELATION else name))
             continue
         lines[-1] |= {"theirs": "; ".join(point.sources), "theirs_value": point.mean, "runs_theirs": point.runs}
-        notes = (*one.why, *one.notes, f"published runs: {', '.join(point.sources)}")
         numbers = {"result": name, "batch": point.batch, "epochs": one.epochs, "published epochs": point.mean}
-        limits = {"fewest": one.fewest_acceptable, "most": one.most_expected, "verdict": one.verdict, "notes": notes}
-        judged.append(numbers | {"published runs": point.runs} | limits)
+        numbers |= {"published runs": point.runs, "fewest": one.fewest_acceptable, "most": one.most_expected}
+        notes = (*one.why, *one.notes, f"published runs: {', '.join(point.sources)}")
+        judged.append(numbers | {"verdict": one.verdict, "notes": notes})
     title = "Convergence: epochs to target against published runs"
     return Section(title, table=frame_of(judged), below=_by_reason(missing, "not judged: ")), lines

@@ -54,19 +54,18 @@ class Convergence:
 
 def convergence(results: Iterable[Row], published: Sequence[Row]) -> list[Convergence]:
     """The verdict on every result that was to reach a target."""
-    asked = [row for row in results if row.to_target]
-    return [judge(row, [run.epochs for run in row.runs], _reference_for(row, published)) for row in asked]
+    return [judge(row, _reference_for(row, published)) for row in results if row.to_target]
 
 
-def judge(row: Row, epochs: Sequence[float], reference: Point | str) -> Convergence:
-    """The verdict on `epochs` (of at least one successful run) against a reference point, or why there is none."""
+def judge(row: Row, reference: Point | str) -> Convergence:
+    """The verdict on the epochs of a result's runs (at least one) against a reference point, or why there is none."""
     if isinstance(reference, str):
         return Convergence(row, NOT_JUDGED, (reference,), row.epochs)
-    one_failed = row.runs_failed == 1 and len(epochs) > 1  # RCP: one failure is the slowest
-    mean, retained = _olympic([*epochs, math.inf] if one_failed else epochs)
+    one_failed = row.runs_failed == 1 and len(row.runs) > 1  # RCP: one failure is the slowest
+    mean, retained = _olympic([*(run.epochs for run in row.runs), *([math.inf] if one_failed else [])])
     low = fewest_acceptable(reference.mean, reference.standard_deviation, reference.retained, retained)
     if low is None:
-        why = f"{reference.runs} published run(s) against {len(epochs)} of ours say nothing about the spread"
+        why = f"{reference.runs} published run(s) against {len(row.runs)} of ours say nothing about the spread"
         return Convergence(row, NOT_JUDGED, (why,), mean, reference)
     high = 2 * reference.mean - low
     verdict = FAST if mean < low else SLOWER if mean > high else INSIDE
@@ -114,11 +113,9 @@ def _reference_for(row: Row, published: Sequence[Row]) -> Point | str:
     ]
     if not comparable:
         return f"no published run of {row.workload} to this target under the same rules"
-    points: list[Point] = []
     for pool in ([other for other in comparable if other.round == row.rules], comparable):
         points = reference_points(pool, row.runs)
-        point = reference_point_at(row.batch_size_global, points, 2 * _REQUIRED[row.workload])
-        if point is not None:
+        if point := reference_point_at(row.batch_size_global, points, 2 * _REQUIRED[row.workload]):
             return point
     nearest = sorted(points, key=lambda point: abs(math.log(point.batch / row.batch_size_global)))[:2]
     listed = "; ".join(f"{point.batch:,}: {point.mean:.4g} epochs, {point.runs} runs" for point in nearest)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from suite.results.identity import Row
 from suite.results.names import WORKLOAD_TITLES, workload_name
@@ -12,7 +11,8 @@ from suite.results.price import Prices
 from suite.results.scores import figure, labels, merged_labels
 from suite.results.targets import targets_text
 from suite.results.text import clean, devices_text, figure_text, time_text
-from suite.results.views.overview import PROFILES, chosen, hardness, place_of, series_by
+from suite.results.views.overview import chosen, hardness, place_of, series
+from suite.results.views.section import grouped
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,7 @@ class Headline:
 
 def headlines(results: Sequence[Row], prices: Prices | None = None) -> list[Headline]:
     """One for each workload of each profile: the fastest to its hardest target, never to an easier one."""
-    kinds: dict[Any, list[Row]] = {}
-    for row in results:
-        kinds.setdefault((PROFILES.get(row.profile, 3), row.profile, workload_name(row.workload)), []).append(row)
+    kinds = grouped(results, lambda row: (row.profile, workload_name(row.workload)))
     return [_headline(members, prices) for members in kinds.values()]
 
 
@@ -44,9 +42,9 @@ def _headline(members: Sequence[Row], prices: Prices | None) -> Headline:
     measured = [row for row in measured if row.to_target] or measured
     if not measured:
         return Headline(title, merged_labels(members), "–", "", f"No run did what was asked.{runs}")
-    series = [chosen(found) for found in series_by(measured, place_of).values()]
-    hardest = max(hardness(chain[0]) for chain in series)
-    shown = [row for chain in series if hardness(chain[0]) == hardest for row in chain]
+    chosen_series = [chosen(found) for found in grouped(series(measured), lambda chain: place_of(chain[0])).values()]
+    hardest = max(hardness(chain[0]) for chain in chosen_series)
+    shown = [row for chain in chosen_series if hardness(chain[0]) == hardest for row in chain]
     if measured[0].to_target:
         best = min(shown, key=lambda row: row.seconds)
         value, unit = time_text(best.seconds).split(" ")

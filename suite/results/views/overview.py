@@ -6,7 +6,7 @@ times to target and throughput of runs of fixed length. Where a place was measur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from suite.results.identity import Row, label, told_apart, value_text
 from suite.results.names import accelerator_name
 from suite.results.price import Prices
 from suite.results.published import ARTICLE
-from suite.results.scores import chains, families, figure, labels, ratio
+from suite.results.ratios import chains, families, place, ratio
+from suite.results.scores import figure, labels
 from suite.results.text import devices_text
-from suite.results.views.section import Section, frame_of
+from suite.results.views.section import Section, frame_of, grouped
 
 PROFILES: Mapping[str, int] = {"reference": 0, "demo": 1, "synthetic": 2}
 """Their order in documents."""
@@ -44,23 +45,23 @@ class Cell:
 
 def overview(results: Sequence[Row], prices: Prices | None = None) -> list[Section]:
     """The matrices of a report; none for fewer than two results, which need no overview."""
-    kinds: dict[Any, list[Row]] = {}
-    for row in results:
-        if row.profile and figure(row) is not None and not row.all_reduces:
-            mode = "" if row.to_target else row.mode
-            order = (PROFILES.get(row.profile, 3), row.profile, not row.to_target, mode, row.update)
-            kinds.setdefault(order, []).append(row)
+
+    def kind(row: Row) -> tuple[Any, ...]:
+        mode = "" if row.to_target else row.mode
+        return PROFILES.get(row.profile, 3), row.profile, not row.to_target, mode, row.update
+
     made = []
-    for (_, profile, fixed_length, mode, update), members in sorted(kinds.items()):
+    ours = grouped((row for row in results if row.profile and figure(row) is not None), kind)
+    for (_, profile, fixed_length, mode, update), members in sorted(ours.items()):
         title = f"Overview: {f'throughput ({mode})' if fixed_length else 'time to target'}"
         title += f"{', asynchronous updates' if update == 'async' else ''}, {profile}"
         several = len({row.workload for row in members}) > 1
-        cells, left_out = _over_workloads(members) if several else (_over_devices(members), 0)
+        cells = _over_workloads(members) if several else _over_devices(members)
         title += "" if several else f", {members[0].workload}"
-        made += _matrix(title, cells, prices, _OVER_FEWEST, left_out=left_out)
+        made += _matrix(title, cells, prices, _OVER_FEWEST, left_out=len(members) - len(cells))
     theirs = [row for row in results if not row.profile and row.to_target and row.seconds]
-    cells, left_out = _of_others(theirs)
-    return made + _matrix("Overview: logs of other programs", cells, prices, _OVER_SLOWEST, left_out=left_out)
+    cells, title = _of_others(theirs), "Overview: logs of other programs"
+    return made + _matrix(title, cells, prices, _OVER_SLOWEST, left_out=len(theirs) - len(cells))
 
 
 def chosen(series: Sequence[Sequence[Row]]) -> Sequence[Row]:
@@ -86,12 +87,14 @@ def place_of(row: Row) -> tuple[str, str, str]:
     return row.framework, row.system, row.device_name or row.device
 
 
-def series_by(results: Iterable[Row], place: Callable[[Row], Hashable]) -> dict[Any, list[list[Row]]]:
-    """The series (one experiment over numbers of devices) of each place."""
-    found: dict[Any, list[list[Row]]] = {}
-    for chain in (chain for family in families(results) for chain in chains(family)):
-        found.setdefault(place(chain[0]), []).append(chain)
-    return found
+def series(results: Iterable[Row]) -> list[list[Row]]:
+    """The results as series: each one experiment over numbers of devices."""
+    return [chain for family in families(results) for chain in chains(family)]
+
+
+def several_nodes(row: Row) -> int | None:
+    """The number of nodes, where there are several."""
+    return row.nodes if (row.nodes or 1) > 1 else None
 
 
 def _names(row: Row) -> dict[str, Any]:
@@ -100,58 +103,50 @@ def _names(row: Row) -> dict[str, Any]:
 
 def _over_devices(results: Sequence[Row]) -> list[Cell]:
     """Of one workload: a row for each series, so that nothing is left out."""
-    series = [chain for found in series_by(results, place_of).values() for chain in found]
-    firsts = [chain[0] for chain in series]
+    listed = series(results)
+    firsts = [chain[0] for chain in listed]
     targets = [value_text("targets", row.targets, row) if row.to_target else "" for row in firsts]
     look = [(*place_of(row), target) for row, target in zip(firsts, targets, strict=True)]
     words = told_apart(firsts, look, ("devices", "nodes"))
     cells = []
-    for chain, target, text in zip(series, targets, words, strict=True):
+    for chain, target, text in zip(listed, targets, words, strict=True):
         for row in chain:
-            place = (row.devices or 0, row.nodes or 1)
             names = {**_names(row), "target": target, "differs in": text}
-            cells.append(Cell(names, devices_text(*place), row, _over(chain[0], row), place))
+            cells.append(Cell(names, devices_text(*place(row)), row, _over(chain[0], row), place(row)))
     return cells
 
 
-def _over_workloads(results: Sequence[Row]) -> tuple[list[Cell], int]:
-    """Of several workloads: (the chosen series of each place, how many results that leaves out)."""
+def _over_workloads(results: Sequence[Row]) -> list[Cell]:
+    """Of several workloads: the chosen series of each place."""
     cells = []
-    for series in series_by(results, lambda row: (*place_of(row), row.workload)).values():
-        chain = chosen(series)
+    for found in grouped(series(results), lambda chain: (*place_of(chain[0]), chain[0].workload)).values():
+        chain = chosen(found)
         for row in chain:
             unit = "" if row.to_target else f" in {row.sample_unit or 'samples'}/s"
-            names = {**_names(row), "devices": row.devices, "nodes": _several(row)}
+            names = {**_names(row), "devices": row.devices, "nodes": several_nodes(row)}
             cells.append(Cell(names, row.workload + unit, row, _over(chain[0], row)))
-    return cells, len(results) - len(cells)
-
-
-def _several(row: Row) -> int | None:
-    """The number of nodes, where there are several."""
-    return row.nodes if (row.nodes or 1) > 1 else None
+    return cells
 
 
 def _over(first: Row, row: Row) -> float | None:
     return None if row is first else ratio(first, row, intervals=False).value
 
 
-def _of_others(results: Sequence[Row]) -> tuple[list[Cell], int]:
+def _of_others(results: Sequence[Row]) -> list[Cell]:
     """Logs of other programs; the folders of systems that log one name stand beside it."""
-    places: dict[Any, list[Row]] = {}
-    for row in results:
-        folder = Path(row.folder).parent
-        name = (row.round, row.system, accelerator_name(row.device_name), row.framework, row.devices, _several(row))
-        places.setdefault((name, folder, row.workload), []).append(row)
-    folders: dict[Any, set[Path]] = {}
-    for name, folder, _ in places:
-        folders.setdefault(name, set()).add(folder)
-    cells = []
-    for (name, folder, workload), members in places.items():
-        keys = ("round", "system", "accelerator", "framework", "devices", "nodes", "folder")
-        shown = str(folder) if len(folders[name]) > 1 else ""
-        row = chosen([[member] for member in members])[0]
-        cells.append(Cell(dict(zip(keys, (*name, shown), strict=True)), workload, row))
-    return _against_slowest(cells), len(results) - len(cells)
+
+    def names(row: Row) -> tuple[Any, ...]:
+        accelerator = accelerator_name(row.device_name)
+        return row.round, row.system, accelerator, row.framework, row.devices, several_nodes(row)
+
+    keys, cells = ("round", "system", "accelerator", "framework", "devices", "nodes"), []
+    for named, alike in grouped(results, names).items():
+        folders = grouped(alike, lambda row: str(Path(row.folder).parent))
+        for folder, members in folders.items():
+            shown = {**dict(zip(keys, named, strict=True)), "folder": folder if len(folders) > 1 else ""}
+            for workload, found in grouped(members, lambda row: row.workload).items():
+                cells.append(Cell(shown, workload, chosen([[row] for row in found])[0]))
+    return _against_slowest(cells)
 
 
 # --- published results --------------------------------------------------------------------------------------------------
@@ -163,38 +158,38 @@ def published_overview(results: Sequence[Row], prices: Prices | None = None) -> 
     One of the open division stands there only where there is none of the closed one.
     """
     timed = [row for row in results if row.to_target and row.seconds and row.devices and row.round != ARTICLE]
-    kinds: dict[int, set[tuple[str, str]]] = {}
-    for row in timed:
-        kinds.setdefault(row.devices, set()).add((row.round, accelerator_name(row.device_name)))
+    kinds = {
+        count: len({(row.round, accelerator_name(row.device_name)) for row in alike})
+        for count, alike in grouped(timed, lambda row: row.devices).items()
+    }
     if not kinds:
         return []
-    usual = len(kinds.get(_USUAL_COUNT, ())) > 1
-    count = _USUAL_COUNT if usual else max(kinds, key=lambda devices: (len(kinds[devices]), -devices))
-    best: dict[Any, Cell] = {}
-    for row in sorted(timed, key=lambda row: (row.division == "open", row.seconds)):
-        if row.devices == count:
-            names = {"round": row.round, "accelerator": accelerator_name(row.device_name)}
-            cell = Cell(names, row.workload, row, detail=f"{row.submitter} {row.system}")
-            best.setdefault((*names.values(), row.workload), cell)
+    most = max(kinds, key=lambda devices: (kinds[devices], -devices))
+    count = _USUAL_COUNT if kinds.get(_USUAL_COUNT, 0) > 1 else most
+    best = grouped(
+        sorted((row for row in timed if row.devices == count), key=lambda row: (row.division == "open", row.seconds)),
+        lambda row: (row.round, accelerator_name(row.device_name), row.workload),
+    )
+    cells = [
+        Cell({"round": round, "accelerator": kind}, workload, row, detail=f"{row.submitter} {row.system}")
+        for (round, kind, workload), (row, *_) in best.items()
+    ]
     title = f"At a glance: the fastest published result of each accelerator, {count} of them"
     rounds = ("Rounds differ in targets and rules: compare within one.",)
-    return _matrix(title, _against_slowest(list(best.values())), prices, _OVER_SLOWEST, rounds)
+    return _matrix(title, _against_slowest(cells), prices, _OVER_SLOWEST, rounds)
 
 
 def _against_slowest(cells: Sequence[Cell]) -> list[Cell]:
     """With how many times as fast each is as the slowest of its kind; what is not known to be of equal size has no ratio."""
-    slowest: dict[Any, Row] = {}
-    for cell in cells:
-        kind = _comparable(cell.row)
-        slowest[kind] = max(slowest.get(kind, cell.row), cell.row, key=lambda row: row.seconds)
+
+    def kind(row: Row) -> tuple[Any, ...]:
+        return row.workload, row.round, row.division == "open", row.devices, tuple(sorted((row.targets or {}).items()))
+
+    alike = grouped((cell.row for cell in cells), kind)
+    slowest = {one: max(members, key=lambda row: row.seconds) for one, members in alike.items()}
     return [
-        replace(cell, ratio=_over(slowest[_comparable(cell.row)], cell.row)) if cell.row.devices else cell
-        for cell in cells
+        replace(cell, ratio=_over(slowest[kind(cell.row)], cell.row)) if cell.row.devices else cell for cell in cells
     ]
-
-
-def _comparable(row: Row) -> tuple[Any, ...]:
-    return row.workload, row.round, row.division == "open", row.devices, tuple(sorted((row.targets or {}).items()))
 
 
 # --- the matrix ---------------------------------------------------------------------------------------------------------
@@ -218,43 +213,35 @@ def _matrix(
     unit = "" if cells[0].row.to_target else f"{cells[0].row.sample_unit or 'samples'}/s"
     same += [unit] if unit and not any(unit in cell.column for cell in cells) else []
     above = " · ".join([*same, *([f"every result: {', '.join(shared)}"] if shared else [])])
+    words = "result with other settings stands" if left_out == 1 else "results with other settings stand"
+    below += (f"{left_out} further {words} below.",) if left_out else ()
     kind = "seconds" if cells[0].row.to_target else "samples_per_second"
-    costs = {id(cell): prices.cost(cell.row) if prices is not None else None for cell in cells}
+    costs = [None if prices is None else prices.cost(cell.row) for cell in cells]
     tables = (
-        (title, above, kind, {id(cell): figure(cell.row) for cell in cells}),
-        ("", f"{over}:", "speedup", {id(cell): cell.ratio for cell in cells}),
+        (title, above, kind, [figure(cell.row) for cell in cells]),
+        ("", f"{over}:", "speedup", [cell.ratio for cell in cells]),
         ("", "Cost of one result, devices × hours to target × price of a device for an hour:", "cost", costs),
     )
     made = []
     for heading, text, ending, numbers in tables:
-        known = [cell for cell in cells if numbers[id(cell)] is not None]
+        known = [(cell, number) for cell, number in zip(cells, numbers, strict=True) if number is not None]
         if known:
-            table = _table(known, kept, ending, numbers, shared)
-            made.append(Section(heading, (text,), frame_of(table), keys=len(kept)))
-    words = "result with other settings stands" if left_out == 1 else "results with other settings stand"
-    below += (f"{left_out} further {words} below.",) if left_out else ()
-    made[0] = replace(made[0], below=below)
+            table = frame_of(_table(known, kept, ending, shared))
+            made.append(Section(heading, (text,), table, below=below if heading else (), keys=len(kept)))
     return made
 
 
 def _table(
-    known: Sequence[Cell],
-    kept: Sequence[str],
-    ending: str,
-    numbers: Mapping[int, float | None],
-    shared: Sequence[str],
-) -> list[dict[str, Any]]:
+    known: Sequence[tuple[Cell, float]], kept: Sequence[str], ending: str, shared: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """A mapping for each row: its names, a number in each column that has one, what must be said with them."""
-    columns = [name for _, name in sorted({(cell.order, cell.column) for cell in known})]
-    found: dict[Any, list[Cell]] = {}
-    for cell in known:
-        found.setdefault(tuple(cell.names[name] for name in kept), []).append(cell)
-    made = []
+    columns = [name for _, name in sorted({(cell.order, cell.column) for cell, _ in known})]
+    found = grouped(known, lambda pair: tuple(pair[0].names[name] for name in kept))
     for names, members in sorted(found.items(), key=lambda item: [_sortable(value) for value in item[0]]):
-        shown = {cell.column: numbers[id(cell)] for cell in members}
-        row = {**dict(zip(kept, names, strict=True)), **{f"{name}, {ending}": shown.get(name) for name in columns}}
-        made.append({**row, "notes": tuple(_notes(members, shared)) if ending != "cost" else ()})
-    return made
+        shown = {cell.column: number for cell, number in members}
+        notes = tuple(_notes([cell for cell, _ in members], shared)) if ending != "cost" else ()
+        row = dict(zip(kept, names, strict=True))
+        yield {**row, **{f"{name}, {ending}": shown.get(name) for name in columns}, "notes": notes}
 
 
 def _notes(members: Sequence[Cell], shared: Sequence[str]) -> list[str]:

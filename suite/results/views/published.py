@@ -11,7 +11,8 @@ from suite.results.identity import Row, label
 from suite.results.names import workload_name
 from suite.results.price import OPTION, Prices
 from suite.results.published import ARTICLE, csv_rows
-from suite.results.scores import published_results, ratio, ratio_text
+from suite.results.ratios import ratio, ratio_text
+from suite.results.scores import published_results
 from suite.results.targets import targets_text
 from suite.results.views.overview import published_overview
 from suite.results.views.section import Section, View, frame_of, without_empty

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from suite.results.columns import rows
-from suite.results.identity import HYPERPARAMETERS, Row, facts, label, told_apart, value_text
+from suite.results.columns import OURS
+from suite.results.identity import HYPERPARAMETERS, Row, facts, label, told_apart, usual_words, value_text
 from suite.results.logs.record import RunSettings
 from suite.results.names import workload_name
 from suite.results.price import Prices
-from suite.results.scores import Ratio, figure, labels, place, result_rows, shared_labels, speedups
+from suite.results.ratios import Ratio, place, speedups
+from suite.results.scores import figure, labels, result_rows, shared_labels
 from suite.results.text import clean, percent_text
-from suite.results.views.all_reduce import all_reduce_section
+from suite.results.views.all_reduce import all_reduce_sections
 from suite.results.views.baseline import Baseline, baseline_section
-from suite.results.views.headlines import Headline as Headline
-from suite.results.views.headlines import headlines as headlines
 from suite.results.views.headlines import mean_text
-from suite.results.views.overview import division, hardness, overview
-from suite.results.views.section import Section, View, frame_of, without_empty
+from suite.results.views.overview import division, hardness, overview, several_nodes
+from suite.results.views.section import Section, View, frame_of, grouped, named_apart, without_empty
 from suite.results.views.study import sections as studies
 
 if TYPE_CHECKING:
@@ -49,14 +48,10 @@ def report(runs: pd.DataFrame, prices: Prices | None = None, against: Baseline |
         prices.refuse_unknown_names(results)
     trained = [row for row in results if not row.all_reduces]
     tables = together(trained)
-    sections = [*overview(trained, prices), *studies(runs, prices), all_reduce_section(results)]
+    sections = [*overview(trained, prices), *studies(runs, prices), *all_reduce_sections(results)]
     sections += [baseline_section(trained, against)] if against is not None else []
-    for table, title in zip(tables, titles(tables), strict=True):
-        sections.append(results_section(table, prices, title, tables))
-    for title, found in (("Runs without success", failures(runs)), ("Runs that have not ended", not_ended(runs))):
-        sections += [Section(title, table=found)] if len(found) else []
-    sections += [_copies(runs), _problems(runs)]
-    return View("Results", tuple(section for section in sections if section is not None), data(trained, prices))
+    sections += [results_section(one, prices, title, tables) for one, title in zip(tables, titles(tables), strict=True)]
+    return View("Results", (*sections, *_no_results(runs)), data(trained, prices))
 
 
 def data(results: Sequence[Row], prices: Prices | None = None) -> pd.DataFrame:
@@ -64,21 +59,18 @@ def data(results: Sequence[Row], prices: Prices | None = None) -> pd.DataFrame:
     over = speedups(results)
     aside = ("runs", "attempts", "all_reduces")
     return frame_of(
-        {name: value for name, value in vars(row).items() if name not in aside and not name.startswith("_")}
-        | _ratio_columns(over.get(id(row)))
-        | {"cost": None if prices is None else prices.cost(row)}
+        {
+            **{name: value for name, value in vars(row).items() if name not in aside and not name.startswith("_")},
+            "speedup": one and one.value,
+            "throughput": one and one.throughput,
+            "efficiency": one and one.efficiency,
+            "baseline_devices": one and one.before.devices,
+            "baseline_nodes": one and (one.before.nodes or 1),
+            "cost": None if prices is None else prices.cost(row),
+        }
         for row in results
+        for one in [over.get(id(row))]
     )
-
-
-def _ratio_columns(one: Ratio | None) -> dict[str, Any]:
-    return {
-        "speedup": one and one.value,
-        "throughput": one and one.throughput,
-        "efficiency": one and one.efficiency,
-        "baseline_devices": one and one.before.devices,
-        "baseline_nodes": one and (one.before.nodes or 1),
-    }
 
 
 # --- one table ----------------------------------------------------------------------------------------------------------
@@ -86,12 +78,12 @@ def _ratio_columns(one: Ratio | None) -> dict[str, Any]:
 
 def together(results: Sequence[Row]) -> list[list[Row]]:
     """The results that stand in one table: of one workload, profile and system; of other programs all of one workload."""
-    tables: dict[Any, list[Row]] = {}
-    for row in results:
-        what = (row.profile, workload_name(row.workload), row.to_target, row.mode, row.update)
+
+    def kind(row: Row) -> tuple[Any, ...]:
         where = (row.system, row.device, row.device_name, row.sample_unit) if row.profile else ()
-        tables.setdefault((*what, *where), []).append(row)
-    return [sorted(table, key=_order) for table in tables.values()]
+        return row.profile, workload_name(row.workload), row.to_target, row.mode, row.update, *where
+
+    return [sorted(table, key=_order) for table in grouped(results, kind).values()]
 
 
 def _order(row: Row) -> tuple[Any, ...]:
@@ -102,9 +94,7 @@ def _order(row: Row) -> tuple[Any, ...]:
 
 def titles(tables: Sequence[Sequence[Row]]) -> list[str]:
     """Titles of tables, of which no two are equal: `ncf on dgx1 (demo)`."""
-    plain = [_title(table) for table in tables]
-    words = told_apart([table[0] for table in tables], plain)
-    return [f"{title}, {text}" if text else title for title, text in zip(plain, words, strict=True)]
+    return named_apart([table[0] for table in tables], [_title(table) for table in tables])
 
 
 def _title(table: Sequence[Row]) -> str:
@@ -122,11 +112,14 @@ def results_section(
     """One table of results that stand `together`; `tables`: those of the document, whose other hyperparameters are told."""
     first = table[0]
     kin = [row for one in tables for row in one if (row.workload, row.profile) == (first.workload, first.profile)]
-    varying, above = _fields(table, kin)
+    leaves = [text for text in first.deviations if all(text in row.deviations for row in table)]
+    varying, above = _fields(table, kin, leaves)
     look = [(row.framework, *(repr(getattr(row, name)) for name in varying)) for row in table]
-    words = told_apart(table, look, (*varying, "labels", "deviations", "devices", "nodes"))
+    shown_alone = (*varying, "labels", "deviations", "devices", "nodes")
+    words = told_apart(table, look, shown_alone)
+    usual = usual_words(table, words, shown_alone) if first.profile else ""
+    above += [f"rows that do not say otherwise: {usual}"] if usual else []
     over, shared = speedups(table, intervals=True), shared_labels(table)
-    leaves = set.intersection(*(set(row.deviations) for row in table))
     notes = [_notes(row, leaves, shared) for row in table]
     of_all = [text for text in notes[0] if len(table) > 1 and all(text in texts for texts in notes)]
     cells = [
@@ -134,7 +127,7 @@ def results_section(
             **_names(row, varying, text),
             **_measured(row),
             "cost": None if prices is None else prices.cost(row),
-            "speedup": _ratio_columns(over.get(id(row)))["speedup"],
+            "speedup": over[id(row)].value if id(row) in over else None,
             "notes": tuple(note for note in said if note not in of_all),
         }
         for row, text, said in zip(table, words, notes, strict=True)
@@ -142,49 +135,45 @@ def results_section(
     shown = without_empty(frame_of(cells), keep=("devices",))
     if len({row.framework for row in table}) == 1:
         shown = shown.drop(columns="framework", errors="ignore")
-    names = [name for name in cells[0] if name in shown and list(cells[0]).index(name) < list(cells[0]).index("runs")]
+    names = list(shown)[: list(shown).index("runs")]
     alike = len({(row.system, row.framework, place(row)) for row in table}) < len(table)
     keys = len(names) if alike else names.index("devices") + 1 + ("nodes" in names)
     above += [f"labels {', '.join(shared)}"] if shared else []
-    below = [*of_all, *_sentences(table), *([_COST] if "cost" in shown else []), *_verdicts(table, over)]
-    notice = NOTICES.get(first.profile, "")
-    return Section(
-        title or _title(table), (notice, " · ".join(filter(None, above))), shown, below=tuple(below), keys=keys
-    )
+    cost = "cost of one result = devices × hours to target × price of a device for an hour."
+    below = (*of_all, *_sentences(table), *([cost] if "cost" in shown else []), *_verdicts(table, over))
+    return Section(title, (NOTICES.get(first.profile, ""), " · ".join(above)), shown, below=below, keys=keys)
 
 
-_COST = "cost of one result = devices × hours to target × price of a device for an hour."
-
-
-def _fields(table: Sequence[Row], kin: Sequence[Row]) -> tuple[list[str], list[str]]:
-    """(of logs of others the fields that need a column, texts of what all rows agree in: what is unusual, and the
-    hyperparameters of which `kin` has others)."""
+def _fields(table: Sequence[Row], kin: Sequence[Row], leaves: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(of logs of others the fields that need a column, texts of what all rows agree in: what is unusual, the
+    hyperparameters of which `kin` has others, how they leave the closed rules)."""
     own, every = [facts(row) for row in table], [facts(row) for row in kin if row.hyperparameters]
-    usual = vars(RunSettings()) | {"sample_unit": "samples", "batch_unit": "samples"}
+    usual = {**vars(RunSettings()), "sample_unit": "samples", "batch_unit": "samples", "round": OURS}
+    ours = table[0].profile
 
-    def values(found: Sequence[Mapping[str, Any]], *names: str) -> int:
-        return len({tuple(repr(one.get(name)) for name in names) for one in found})
+    def varies(name: str, found: Sequence[Mapping[str, Any]]) -> bool:
+        return len({repr(one.get(name)) for one in found}) > 1
 
-    columns, texts = [], []
-    for name, value in own[0].items():
-        logged = name.startswith(HYPERPARAMETERS)
-        named = table[0].profile and values(every, name) > 1 if logged else value and value != usual.get(name)
-        if values(own, name) == 1:
-            unsaid = name in (*_SHOWN_ELSEWHERE, "system") or (name == "round" and table[0].profile)
-            texts += [f"{label(name)} {value_text(name, value, table[0])}"] if named and not unsaid else []
-        elif not table[0].profile and not logged and name not in (*_SHOWN_ELSEWHERE, *_NO_COLUMN):
-            columns.append(name)
-    texts = [", ".join(dict.fromkeys(f"{row.framework} {row.framework_version}".strip() for row in table)), *texts]
-    leaves = [text for text in table[0].deviations if all(text in row.deviations for row in table)]
-    return columns, texts + ([f"leaves the closed rules: {clean('; '.join(leaves), 4000)}"] if leaves else [])
+    def named(name: str, value: Any) -> bool:
+        if name.startswith(HYPERPARAMETERS):
+            return bool(ours) and varies(name, every)
+        return bool(value) and value != usual.get(name) and name not in (*_SHOWN_ELSEWHERE, "system")
+
+    agreed = {name: value for name, value in own[0].items() if not varies(name, own)}
+    aside = {*agreed, *_SHOWN_ELSEWHERE, *_NO_COLUMN}
+    columns = [name for name in own[0] if not (ours or name in aside or name.startswith(HYPERPARAMETERS))]
+    texts = [", ".join(dict.fromkeys(f"{row.framework} {row.framework_version}".strip() for row in table))]
+    texts += [f"{label(name)} {value_text(name, one, table[0])}" for name, one in agreed.items() if named(name, one)]
+    texts += [f"leaves the closed rules: {clean('; '.join(leaves), 4000)}"] if leaves else []
+    return columns, [text for text in texts if text]
 
 
 def _names(row: Row, varying: Sequence[str], words: str) -> dict[str, Any]:
-    own = {name: getattr(row, name) for name in varying}
-    own = {name: value if type(value) is int else value_text(name, value, row) for name, value in own.items() if value}
-    first = {"system": own.pop("system")} if "system" in own else {}
-    named = {"framework": row.framework, "devices": row.devices, "nodes": row.nodes if (row.nodes or 1) > 1 else None}
-    return {**first, **named, **{name: own.get(name) for name in varying if name not in first}, "differs in": words}
+    own = {name: value for name in varying if (value := getattr(row, name))}
+    own = {name: value if type(value) is int else value_text(name, value, row) for name, value in own.items()}
+    system = {name: own.get(name) for name in varying if name == "system"}
+    named = {"framework": row.framework, "devices": row.devices, "nodes": several_nodes(row)}
+    return {**system, **named, **{name: own.get(name) for name in varying if name != "system"}, "differs in": words}
 
 
 def _measured(row: Row) -> dict[str, Any]:
@@ -213,8 +202,8 @@ def _sentences(table: Sequence[Row]) -> list[str]:
     )
     found = []
     for name, text in parts:
-        known = [share for row in table if (share := getattr(row, name))]
-        ends = dict.fromkeys(percent_text(share) for share in (min(known), max(known))) if known else {}
+        known = sorted(share for row in table if (share := getattr(row, name)))
+        ends = dict.fromkeys(map(percent_text, (*known[:1], *known[-1:])))
         found += [text.format(" to ".join(ends))] if ends else []
     line = ", ".join(found)
     return [f"{line[:1].upper()}{line[1:]}."] if line else []
@@ -223,11 +212,10 @@ def _sentences(table: Sequence[Row]) -> list[str]:
 def _verdicts(table: Sequence[Row], over: Mapping[int, Ratio]) -> list[str]:
     """For each row with a speedup what it consists of, the interval where there are enough runs, what is not shown."""
     compared = [row for row in table if id(row) in over and over[id(row)].value is not None]
-    plain = [f"{row.framework}, {over[id(row)].places} devices" for row in compared]
-    flags: dict[str, list[str]] = {}
-    lines = []
-    for row, name, words in zip(compared, plain, told_apart(compared, plain), strict=True):
-        one, name = over[id(row)], f"{name}, {words}" if words else name
+    names = named_apart(compared, [f"{row.framework}, {over[id(row)].places} devices" for row in compared])
+    lines, flags = list[str](), dict[str, list[str]]()
+    for row, name in zip(compared, names, strict=True):
+        one = over[id(row)]
         lines.append(f"{name}: {one.words}{f' ({one.interval_words})' if one.interval_words else ''}")
         for flag in one.flags:
             flags.setdefault(flag, []).append(name)
@@ -236,43 +224,25 @@ def _verdicts(table: Sequence[Row], over: Mapping[int, Ratio]) -> list[str]:
     return lines + ([f"No interval: {'; '.join(filter(None, reasons))}."] if any(reasons) else [])
 
 
-# --- what is no result --------------------------------------------------------------------------------------------------
-
-
-def failures(runs: pd.DataFrame) -> pd.DataFrame:
-    """Run, status and reason of those that ended without success."""
-    return runs.loc[~runs["succeeded"] & ~runs["running"] & (runs["copy_of"] == ""), ["run", "status", "reason"]]
-
-
-def not_ended(runs: pd.DataFrame) -> pd.DataFrame:
-    """The same of those that have not ended, which nobody can call failed yet."""
-    return runs.loc[runs["running"], ["run", "status", "reason"]]
-
-
-def copies(runs: pd.DataFrame) -> pd.DataFrame:
-    """Each log that does not count, and in `copy_of` the one with the same content that does."""
-    return runs.loc[runs["copy_of"] != "", ["path", "copy_of"]]
-
-
-def _copies(runs: pd.DataFrame) -> Section | None:
-    found = [f"{clean(row.path)}: the same as {clean(row.copy_of)}" for row in rows(copies(runs))]
-    are = "1 log is a copy of another and does" if len(found) == 1 else f"{len(found)} logs are copies of others and do"
-    return Section("Copies", (f"{are} not count:",), below=_cut(found, _MOST_FILES)) if found else None
-
-
-def problems(runs: pd.DataFrame) -> list[tuple[str, str]]:
-    """(file, its problems with line numbers) of the logs that could not be read in full."""
-    readings = [(row.path, getattr(row.source, "reading", None)) for row in rows(runs[["path", "source"]])]
-    return [
-        (clean(path), "; ".join(_cut([clean(str(problem), 120) for problem in reading.problems], _MOST_PROBLEMS)))
-        for path, reading in readings
-        if reading is not None and reading.problems
-    ]
-
-
-def _problems(runs: pd.DataFrame) -> Section | None:
-    found = [f"{path}: {text}" for path, text in problems(runs)]
-    return Section("Lines that could not be read or do not fit", below=_cut(found, _MOST_FILES)) if found else None
+def _no_results(runs: pd.DataFrame) -> Iterator[Section]:
+    """Runs without success, runs that nobody can call failed yet, copies, and lines that could not be read."""
+    copies = runs["copy_of"] != ""
+    failed = ~runs["succeeded"] & ~runs["running"] & ~copies
+    for title, which in (("Runs without success", failed), ("Runs that have not ended", runs["running"])):
+        if which.any():
+            yield Section(title, table=runs.loc[which, ["run", "status", "reason"]])
+    same = [f"{clean(path)}: the same as {clean(one)}" for path, one in runs.loc[copies, ["path", "copy_of"]].values]
+    if same:
+        are = (
+            "1 log is a copy of another and does" if len(same) == 1 else f"{len(same)} logs are copies of others and do"
+        )
+        yield Section("Copies", (f"{are} not count:",), below=_cut(same, _MOST_FILES))
+    unread = []
+    for path, run in zip(runs["path"], runs["source"], strict=True):
+        if problems := [clean(str(problem), 120) for problem in getattr(run and run.reading, "problems", ())]:
+            unread.append(f"{clean(path)}: {'; '.join(_cut(problems, _MOST_PROBLEMS))}")
+    if unread:
+        yield Section("Lines that could not be read or do not fit", below=_cut(unread, _MOST_FILES))
 
 
 def _cut(texts: Sequence[str], most: int) -> tuple[str, ...]:

@@ -20,7 +20,8 @@ from suite.results.predict.step import Parts, gradients_of
 from suite.results.predict.systems import MeasuredLink, System, link_of, with_link
 from suite.results.predict.validate import LAWS, PROTOCOLS, Validation, errors, under
 from suite.results.price import Prices
-from suite.results.scores import families, merged_labels, titles
+from suite.results.ratios import families
+from suite.results.scores import merged_labels, titles
 from suite.results.text import clean, cost_text, devices_text, figure_text, percent_text, time_text
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 from workloads.api import GradientTraffic
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 MEASURED, PREDICTION = "measured", "prediction"
 """`kind` of a row."""
 METHOD = "law of published rows: devices × time per epoch = c · (1 + b_half / b) · n^p"
-_OPPOSITE = {"": "", "_low": "_high", "_high": "_low"}
-_BOUNDS = tuple(_OPPOSITE)
+_BOUNDS, _OPPOSITE = ("", "_low", "_high"), ("", "_high", "_low")
 """Endings of columns; the shortest time is that of the highest rate."""
 _SHOWN = (
     *("devices", "kind", "batch_size_global", "seconds_per_epoch", "seconds_per_epoch_low", "seconds_per_epoch_high"),
@@ -92,11 +92,8 @@ def view(made: Sequence[Forecast]) -> View:
     sections, data = [], list[dict[str, Any]]()
     for place, one in enumerate(made):
         table, first = without_empty(one.table[list(_SHOWN)], _SHOWN[:3]), one.results[0]
-        how = (
-            "Predicted in the same way, with bounds of the same kind."
-            if place and one.how == made[place - 1].how
-            else one.how
-        )
+        told = place and one.how == made[place - 1].how
+        how = "Predicted in the same way, with bounds of the same kind." if told else one.how
         sections.append(Section(one.title, (how,), table, below=(*_answers(one.table), *one.notes), keys=2))
         about = {"forecast": one.title, "workload": first.workload, "profile": first.profile, "how": one.how}
         units = {name: getattr(first, name) or "samples" for name in ("batch_unit", "sample_unit")}
@@ -107,15 +104,17 @@ def view(made: Sequence[Forecast]) -> View:
 def _answers(table: pd.DataFrame) -> Iterator[str]:
     """On how many of the listed devices the time to target is shortest, and on how many it costs least."""
     timed = [row for row in rows(table) if row.seconds]
-    among = "" if len(timed) == len(table) else ", of the counts with a known time"
-    kinds = {MEASURED: "measured", PREDICTION: "predicted"}
-    for row in sorted(timed, key=lambda row: row.seconds)[:1]:
-        time = f"{kinds[row.kind]} {_range_text(row, 'seconds')}"
-        yield f"Shortest time to target{among}: {devices_text(row.devices)}, {time}."
-    for row in sorted(timed, key=lambda row: row.device_hours)[:1]:
-        price = "" if row.cost is None else f", cost {cost_text(row.cost)}"
-        hours = f"{kinds[row.kind]} {figure_text(row.device_hours)} a job{price}"
-        yield f"Fewest device-hours{among}: {devices_text(row.devices)}, {hours}."
+    if not timed:
+        return
+    least, among = min(timed, key=lambda row: row.device_hours), ", of the counts with a known time"
+    price = "" if least.cost is None else f", cost {cost_text(least.cost)}"
+    shortest = min(timed, key=lambda row: row.seconds)
+    for words, row, figure in (
+        ("Shortest time to target", shortest, _range_text(shortest, "seconds")),
+        ("Fewest device-hours", least, f"{figure_text(least.device_hours)} a job{price}"),
+    ):
+        kind = {MEASURED: "measured", PREDICTION: "predicted"}[row.kind]
+        yield f"{words}{among * (len(timed) < len(table))}: {devices_text(row.devices)}, {kind} {figure}."
 
 
 def _range_text(row: Row, name: str) -> str:
@@ -139,11 +138,9 @@ def forecasts(results: Sequence[Row], wanted: Wanted) -> list[Forecast]:
         reason, first = next(iter(reasons.items()))
         more = f" (and {len(groups) - 1} more families of runs)" if len(groups) > 1 else ""
         raise ValueError(f"{first[0]}: {reason}{more}")
-    which = [
-        f"No prediction for {', '.join(who[:3])}{', …' * (len(who) > 3)}: {reason}." for reason, who in reasons.items()
-    ]
-    made[-1] = replace(made[-1], notes=(*made[-1].notes, *which[:3]))
-    return made
+    named = {reason: ", ".join([*who[:3], *["…"] * (len(who) > 3)]) for reason, who in reasons.items()}
+    without = [f"No prediction for {who}: {reason}." for reason, who in named.items()]
+    return [*made[:-1], replace(made[-1], notes=(*made[-1].notes, *without[:3]))]
 
 
 def comparable(results: Sequence[Row]) -> list[list[Row]]:
@@ -195,7 +192,7 @@ def _table(results: Sequence[Row], name: str, predicted: Sequence[Any], price: f
     at_rate = (table["seconds_per_epoch"] * table["training_samples_per_second"]).dropna().tolist()
     at_rate = at_rate or [samples if rates_alone else math.nan]
     without = table["seconds_per_epoch"].isna() & ((table["kind"] == PREDICTION) | rates_alone)
-    for end, other in _OPPOSITE.items():
+    for end, other in zip(_BOUNDS, _OPPOSITE, strict=True):
         table.loc[without, f"seconds_per_epoch{end}"] = at_rate[-1] / table[f"training_samples_per_second{other}"]
         table[f"samples_per_second{other}"] = samples / table[f"seconds_per_epoch{end}"]
         table[f"seconds{end}"] = table["epochs"] * table[f"seconds_per_epoch{end}"]
@@ -267,9 +264,8 @@ def why_not_by_law(results: Sequence[Row]) -> str:
 
 
 def _observed(results: Sequence[Row]) -> list[tuple[Row, law.Observation]]:
-    """What the law can carry on from; where a device has less than a sample (Mask R-CNN on 48 nodes) a part does not train."""
-    pairs = [(row, law.observation(row)) for row in results if (row.batch_size_global or 0) >= (row.devices or 0)]
-    return [(row, seen) for row, seen in pairs if seen is not None]
+    """What the law can carry on from."""
+    return [(row, seen) for row in results if (seen := law.observation(row)) is not None]
 
 
 def _by_law(results: Sequence[Row], wanted: Wanted) -> _Predicted:
@@ -329,16 +325,16 @@ def _by_step(results: Sequence[Row], wanted: Wanted, link: MeasuredLink | None) 
     how = f"By the parts of a step on {clean(system.name, 80)} ({clean(system.title, 200)}): {parts.text(unit)}"
     off, most = (link.fit.largest_deviation, max(link.devices)) if link is not None else (0.0, math.inf)
     beyond = any(devices > most for devices, *_ in predicted)
+    longer = "Larger batches take longer for each sample, which t0 + c·b cannot say: t0 is taken as 0."
+    far = "These parts are far from measured steps: another system, a busy machine, or costs that they do not have."
     notes = {
-        "Larger batches take longer for each sample, which t0 + c·b cannot say: t0 is taken as 0.": parts.cost.t0
-        == 0.0,
+        longer: parts.cost.t0 == 0.0,
         "Larger batches take no longer: c is taken as 0.": parts.cost.c == 0.0,
         "Evaluation is assumed to speed up as training does.": any(row.seconds_per_epoch for row in timed),
         f"Of the all-reduces measured one is {percent_text(off)} off their line.": off > _DOUBTFUL,
         f"All-reduces were measured on up to {most} devices; for more the same link is assumed.": beyond,
+        far: parts.misfit > _DOUBTFUL,
     }
-    far = "These parts are far from measured steps: another system, a busy machine, or costs that they do not have."
-    notes[far] = parts.misfit > _DOUBTFUL
     return "training_samples_per_second", predicted, how, [note for note, holds in notes.items() if holds]
 
 

@@ -1,14 +1,19 @@
-"""The form of every view: sections with a table and sentences, and the numbers behind them for files."""
+"""The form of every view: sections with a table and sentences, the numbers behind them for files; what views share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from suite.results.identity import Row, told_apart
+from suite.results.scores import labels, shared_labels
+from suite.results.text import figure_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_Thing = TypeVar("_Thing")
 NOT_VERIFIED = "Not verified by MLCommons Association."
 
 
@@ -44,31 +49,41 @@ def frame_of(found: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) ->
     """A table of mappings in their order; `columns` for an empty one. Whole numbers that are not known stay whole."""
     import pandas as pd
 
+    def dtype(values: Iterable[Any]) -> str:
+        kinds = {type(value) for value in values if value is not None}
+        return "Int64" if kinds == {int} else "float64" if kinds and kinds <= {int, float} else "object"
+
     listed = [dict(row) for row in found]
-    names = list(dict.fromkeys(name for row in listed for name in row)) or list(columns)
-    return pd.DataFrame({name: _column([row.get(name) for row in listed]) for name in names})
-
-
-def _column(values: Sequence[Any]) -> pd.Series[Any]:
-    import pandas as pd
-
-    told = [value for value in values if value is not None]
-    if told and all(type(value) is int for value in told):
-        return pd.Series(list(values), dtype="Int64")
-    if told and all(type(value) in (int, float) for value in told):
-        return pd.Series(list(values), dtype="float64")
-    return pd.Series(list(values), dtype="object")
+    names = dict.fromkeys(name for row in listed for name in row) or columns
+    made = {name: [row.get(name) for row in listed] for name in names}
+    return pd.DataFrame({name: pd.Series(values, dtype=dtype(values)) for name, values in made.items()})
 
 
 def without_empty(table: pd.DataFrame, keep: Sequence[str] = ()) -> pd.DataFrame:
     """The table without columns in which nothing is known."""
-    empty = [
-        name for name in table.columns if name not in keep and all(_is_empty(value) for value in table[name].tolist())
-    ]
-    return table.drop(columns=empty)
+    told = [name for name in table if any(value not in ("", ()) for value in table[name].dropna().tolist())]
+    return table[[name for name in table if name in keep or name in told]]
 
 
-def _is_empty(value: Any) -> bool:
-    import pandas as pd
+def grouped(things: Iterable[_Thing], kind: Callable[[_Thing], Hashable]) -> dict[Any, list[_Thing]]:
+    """The things of each kind, in the order in which they are met."""
+    found: dict[Any, list[_Thing]] = {}
+    for thing in things:
+        found.setdefault(kind(thing), []).append(thing)
+    return found
 
-    return value is None or value is pd.NA or value != value or (isinstance(value, (str, tuple)) and not value)
+
+def named_apart(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """Each row's name, and in what the rows of one name differ."""
+    return [f"{name}, {text}" if text else name for name, text in zip(names, told_apart(rows, names), strict=True)]
+
+
+def own_labels(rows: Sequence[Row]) -> list[tuple[str, ...]]:
+    """Of each row the labels that not all have."""
+    shared = shared_labels(rows)
+    return [tuple(label for label in labels(row) if label not in shared) for row in rows]
+
+
+def with_error(value: float, error: float | None, unit: float) -> str:
+    """A figure and its standard error in a unit, `41 ± 3`: both are multiplied by it."""
+    return figure_text(value * unit) + ("" if error is None else f" ± {figure_text(error * unit, 2)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +14,15 @@ from suite.results.fits import StepFit, fit_steps
 from suite.results.identity import Row, own_words
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.price import Prices
-from suite.results.scores import labels, results_of, shared_labels
-from suite.results.text import clean, figure_text, shortened
-from suite.results.views.section import Section, frame_of, without_empty
-from suite.results.views.study_columns import COLUMNS, Context, Line, column_names, device_batch
-from suite.results.views.study_columns import value as value
+from suite.results.scores import results_of, shared_labels
+from suite.results.text import clean, shortened
+from suite.results.views.section import Section, frame_of, grouped, own_labels, with_error, without_empty
+from suite.results.views.study_columns import COLUMNS, Context, Line, column_names, device_batch, value
 from workloads.api import Json
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_STATUS = {"": "measured", "–": "not possible"}
 _MOST_CELLS, _MOST_KEYS = 2_000, 40  # of a study, of a cell: so many are read
 SMALL = "Small version of the study (study.size=ci): it shows that the study runs, not what the article measured."
 
@@ -82,7 +79,10 @@ def _result(name: str, plan: Mapping[str, Json], jobs: Mapping[str, Sequence[Row
     lines = [line for job, cell in cells.items() for line in _lines(keys, cell, jobs.get(job, ()))]
     table, figure = (plan[key] if isinstance(plan.get(key), dict) else {} for key in ("table", "figure"))
     sentence, size = (clean(str(plan.get(key, "")), 300) for key in ("sentence", "size"))
-    noted = tuple(_with_notes(lines, keys))
+    measured = [line.row for line in lines if line.row is not None]
+    own, words = own_labels(measured), own_words(measured, *keys)  # what follows from no key of the study
+    notes = ((*(clean(one, 120) for one in ours), text) for ours, text in zip(own, words, strict=True))
+    noted = tuple(line if line.row is None else replace(line, notes=next(notes)) for line in lines)
     return StudyResult(clean(name, 60), sentence, size, keys, noted, table, figure, str(folder))
 
 
@@ -116,16 +116,6 @@ def _lines(keys: Sequence[str], cell: Mapping[str, Any], runs: Sequence[Row]) ->
     return [Line(values, None, "OOM" if row.status == "oom" else clean(row.status, 15), (clean(row.reason, 300),))]
 
 
-def _with_notes(lines: Sequence[Line], keys: Sequence[str]) -> list[Line]:
-    """Each line with its own labels, and with what tells it from the others and follows from no key of the study."""
-    measured = [line.row for line in lines if line.row is not None]
-    shared = shared_labels(measured)
-    words = own_words(measured, *keys) if measured else []
-    own = [[clean(label, 120) for label in labels(row) if label not in shared] for row in measured]
-    notes = iter([(*marks, text) for marks, text in zip(own, words, strict=True)])
-    return [line if line.row is None else replace(line, notes=next(notes)) for line in lines]
-
-
 def sections(runs: pd.DataFrame, prices: Prices | None = None) -> list[Section]:
     """A section for each study; studies of one title with the folder that tells them apart."""
     results = studies(runs)
@@ -139,38 +129,36 @@ def sections(runs: pd.DataFrame, prices: Prices | None = None) -> list[Section]:
 
 def study_section(result: StudyResult, prices: Prices | None = None) -> Section:
     """A study's sentences and table: its keys, then the columns of which anything was measured."""
-    context = Context(result.measured, prices)
+    context, columns = Context(result.measured, prices), column_names(result.table.get("columns"))
     table = frame_of(
         {
             **line.values,
-            "status": _STATUS.get(line.shown, line.shown),
-            **{name: value(name, line, context) for name in column_names(result.table.get("columns"))},
+            "status": "not possible" if line.shown == "–" else line.shown,
+            **{name: value(name, line, context) for name in columns},
             "notes": line.notes,
         }
         for line in result.lines
     )
-    below = (*(_fit_text(name, fit) for name, fit in fits(result)), *_timed_by(result))
     if len(result.measured) == len(result.lines):
         table = table.drop(columns="status")
-    shown = without_empty(table, (*result.keys, "notes"))
-    return Section(study_title(result), study_texts(result), shown, below=below, keys=max(1, len(result.keys)))
+    devices = "; ".join(sorted({row.device_name for row in result.rows} - {""}))
+    listed = (("Labels", ", ".join(shared_labels(result.rows))), ("Devices", devices))
+    above = [result.sentence, SMALL if result.size == "ci" else ""]
+    above += [f"{name}: {clean(text, 300)}." for name, text in listed if text]
+    how = sorted({run.record.step_times_by for row in result.rows for run in row.runs if run.record} - {""})
+    below = [_fit_text(name, fit) for name, fit in fits(result)]
+    below += [f"Each step was timed by itself, by {clean(' or by '.join(how), 120)}."] if how else []
+    shown, keys = without_empty(table, (*result.keys, "notes")), max(1, len(result.keys))
+    return Section(_title(result), tuple(filter(None, above)), shown, below=tuple(below), keys=keys)
 
 
-def study_title(result: StudyResult) -> str:
+def _title(result: StudyResult) -> str:
     """`Study batch_size: zoo on laptop (synthetic)`."""
     workload, system, profile = (
         ", ".join(sorted({clean(getattr(row, name), 40) for row in result.rows} - {""}))
         for name in ("workload", "system", "profile")
     )
     return f"Study {result.name}" + (f": {workload} on {system} ({profile})" if result.rows else "")
-
-
-def study_texts(result: StudyResult) -> tuple[str, ...]:
-    """What stands above the table."""
-    shared = ", ".join(shared_labels(result.rows))
-    devices = "; ".join(sorted({row.device_name for row in result.rows} - {""}))
-    listed = [f"{name}: {clean(text, 300)}." for name, text in (("Labels", shared), ("Devices", devices)) if text]
-    return tuple(text for text in (result.sentence, SMALL if result.size == "ci" else "", *listed) if text)
 
 
 def fits(result: StudyResult) -> list[tuple[str, StepFit]]:
@@ -182,7 +170,7 @@ def fits(result: StudyResult) -> list[tuple[str, StepFit]]:
         return ", ".join(text for key, text in line.values.items() if key not in ("batch", "gpus"))
 
     found = []
-    for name, members in groupby(sorted(result.measured, key=series), key=series):
+    for name, members in sorted(grouped(result.measured, series).items()):
         pairs = [(device_batch(line.row), line.row.step_ms) for line in members if line.row is not None]
         fit = fit_steps([(batch, ms / 1e3) for batch, ms in pairs if batch and ms])
         found += [(name, fit)] if fit is not None else []
@@ -191,17 +179,8 @@ def fits(result: StudyResult) -> list[tuple[str, StepFit]]:
 
 def _fit_text(name: str, fit: StepFit) -> str:
     """`step = 3.2 ± 0.4 ms + 0.051 ± 0.001 ms × samples of a device; no point is further off than 4.0%`."""
-    t0, c = (
-        figure_text(seconds * 1e3) + ("" if error is None else f" ± {figure_text(error * 1e3, 2)}")
-        for seconds, error in ((fit.t0, fit.t0_error), (fit.c, fit.c_error))
-    )
+    t0, c = with_error(fit.t0, fit.t0_error, 1e3), with_error(fit.c, fit.c_error, 1e3)
     text = f"{clean(name, 60)}{': ' if name else ''}step = {t0} ms + {c} ms × samples of a device"
     if fit.t0_error is None:
         return f"{text} (two points: no error)"
     return f"{text}; no point is further off than {100 * fit.largest_deviation:.1f} %"
-
-
-def _timed_by(result: StudyResult) -> tuple[str, ...]:
-    """How steps were timed one by one, where they were."""
-    how = sorted({run.record.step_times_by for row in result.rows for run in row.runs if run.record} - {""})
-    return (f"Each step was timed by itself, by {clean(' or by '.join(how), 120)}.",) if how else ()

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
 from suite.results.columns import share_of
-from suite.results.fits import LinkFit, fit_link
+from suite.results.fits import fit_link
 from suite.results.identity import Row
 from suite.results.logs.all_reduce import AllReduce, bus_bandwidth
 from suite.results.logs.events import number
 from suite.results.price import Prices, cost_of
 from suite.results.published import ARTICLE
-from suite.results.scores import place, published_results, ratio
+from suite.results.ratios import place, ratio
+from suite.results.scores import published_results
 
-_BYTES_OF_A_GRADIENT = 4  # fp32, as all three frameworks sum them
 _PASSES = {"train": 3, "forward_backward": 3}  # multiply-adds over a forward pass's: backward has two for each
 
 
@@ -27,7 +28,7 @@ class Line:
     values: Mapping[str, str]
     row: Row | None
     """A result; None: nothing was measured, and `shown` is `OOM`, `–` (not possible), `failed` or `not run`."""
-    shown: str = ""
+    shown: str = "measured"
     notes: tuple[str, ...] = ()
     """Why, or its own labels and in what else the line differs from the others."""
 
@@ -65,9 +66,9 @@ def _of(name: str, factor: float = 1.0) -> Column:
     return lambda row, line, context: _times(getattr(row, name), factor)
 
 
-def _link(of: Callable[[LinkFit], float | None], factor: float) -> Column:
+def _link(name: str, factor: float) -> Column:
     """A figure of the link that all sizes of all-reduces fit."""
-    return lambda row, line, context: _times(of(fit) if (fit := fit_link(row.all_reduces)) else None, factor)
+    return lambda row, line, context: _times(getattr(fit_link(row.all_reduces), name, None), factor)
 
 
 def _sums(of: Callable[[AllReduce], float]) -> Column:
@@ -75,19 +76,14 @@ def _sums(of: Callable[[AllReduce], float]) -> Column:
     return lambda row, line, context: fmean(map(of, row.all_reduces)) if row.all_reduces else None
 
 
-def _cost(seconds_of: Callable[[Row], float | None]) -> Column:
-    """Devices x hours x price of a device for an hour: as given now, else as the log has it."""
-
-    def column(row: Row, line: Line, context: Context) -> float | None:
-        price = row.price if context.prices is None else context.prices.price(row)
-        seconds = seconds_of(row)
-        return cost_of(price, row.devices, seconds) if price is not None and seconds and row.devices else None
-
-    return column
-
-
 def _times(value: float | None, factor: float) -> float | None:
     return None if value is None else float(value) * factor
+
+
+def _cost(row: Row, context: Context, seconds: float | None) -> float | None:
+    """Devices x hours x price of a device for an hour: as given now, else as the log has it."""
+    price = row.price if context.prices is None else context.prices.price(row)
+    return cost_of(price, row.devices, seconds) if price is not None and seconds and row.devices else None
 
 
 def _seconds(row: Row) -> Any:
@@ -165,16 +161,16 @@ COLUMNS: Mapping[str, Column] = {
     "MB/s data": lambda row, line, context: _times(share_of("data_bytes", ["train_seconds"])(row.runs, ""), 1e-6),
     "data wait": _of("data_wait_share"),
     "TFLOP/s": _tflops,
-    "gradient MB": _of("model_parameters", _BYTES_OF_A_GRADIENT / 1e6),
+    "gradient MB": _of("model_parameters", 4 / 1e6),  # fp32, as all three frameworks sum them
     "latency µs": _sums(lambda sums: 1e6 * sums.sizes[0].median_seconds),
-    "α µs": _link(lambda fit: fit.alpha_seconds, 1e6),
-    "± α": _link(lambda fit: fit.alpha_error, 1e6),
-    "B GB/s": _link(lambda fit: fit.bytes_per_second, 1e-9),
-    "± B": _link(lambda fit: fit.bandwidth_error, 1e-9),
+    "α µs": _link("alpha_seconds", 1e6),
+    "± α": _link("alpha_error", 1e6),
+    "B GB/s": _link("bytes_per_second", 1e-9),
+    "± B": _link("bandwidth_error", 1e-9),
     "bus GB/s": _sums(
         lambda sums: max(bus_bandwidth(one.size_bytes, one.median_seconds, sums.devices) for one in sums.sizes) / 1e9
     ),
-    "fit off by %": _link(lambda fit: fit.largest_deviation, 100.0),
+    "fit off by %": _link("largest_deviation", 100.0),
     "learning rate": _of("learning_rate"),
     "quality": _of("quality"),
     "eval loss": _of("eval_loss"),
@@ -186,7 +182,7 @@ COLUMNS: Mapping[str, Column] = {
     "per device": _per_device,
     "over first": lambda row, line, context: ratio(context.lines[0].row, row, False).value,
     "article minutes": _article_minutes,
-    "cost": _cost(_seconds),
-    "cost/million": _cost(lambda row: 1e6 / row.samples_per_second if row.samples_per_second else None),
+    "cost": lambda row, line, context: _cost(row, context, _seconds(row)),
+    "cost/million": lambda row, line, context: _cost(row, context, 1e6 / (row.samples_per_second or math.inf)),
 }
 """Name of a column to its value; None where it was not measured."""

@@ -13,8 +13,9 @@ from typing import Any
 from suite.results.columns import OURS
 from suite.results.identity import Row, own_words, told_apart
 from suite.results.published import ARTICLE, csv_rows
+from suite.results.ratios import chains, families, ratio
 from suite.results.repeat import next_command
-from suite.results.scores import chains, families, find_published, labels, merged_labels, ratio, title
+from suite.results.scores import find_published, labels, merged_labels, title
 from suite.results.text import devices_text
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 
@@ -29,7 +30,6 @@ SAME_AS_PRINTED = 0.003
 """Relative difference that rounding of the printed figures explains."""
 _MEASURED = ("seconds_per_epoch", "epochs", "seconds", "precision")
 _COUNTS = ("runs_successful", "runs_failed")
-_ENDS = ("from", "to")
 _BATCH = ("batch_size_global", "batch_size_per_device")
 _SHOWN = ("devices", "differs_in", *_BATCH, *_MEASURED, *_COUNTS, "runs_required", "notes")
 _FACTORS = (
@@ -52,13 +52,15 @@ def tables(results: Sequence[Row], with_article: bool = False) -> View:
         raise ValueError(f"{said}; throughput of runs of fixed length: suite report DIR")
     printed = printed_speedups() if with_article else {}
     data, sections, every, single = list[Line](), list[Section](), list[Line](), list[tuple[str, Row]]()
-    named = sorted(((title(family), family) for family in families(shown)), key=_order)
-    for name, pairs in itertools.groupby(named, key=lambda pair: pair[0]):
-        group = [family for _, family in pairs]
+    for name, alike in itertools.groupby(sorted(families(shown), key=_order), key=title):
+        group = list(alike)
         words = _words(group)
         group.sort(key=lambda family: words[id(family[0])])
         data += (rows := list(_results(name, group, words)))
-        sections.append(_of_results(name, rows))
+        number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
+        units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
+        counted = (f"batch in {' or '.join(units)}",) if units else ()
+        sections.append(_section(f"{number}{name}", rows, _SHOWN, counted))
         for series in itertools.chain.from_iterable(map(chains, group)):
             own = words[id(series[0])]
             every += _speedups(name, own, series, printed)
@@ -82,9 +84,10 @@ def printed_speedups() -> dict[tuple[str, int, int], float]:
         raise ValueError(f"dgx1_speedups.csv: not speedups between two numbers of devices ({error})") from None
 
 
-def _order(named: tuple[str, Sequence[Row]]) -> tuple[Any, ...]:
-    first = named[1][0]
-    return first.round == ARTICLE, TABLES.get(first.workload, SUMMARY_TABLE), first.workload, first.profile, named[0]
+def _order(family: Sequence[Row]) -> tuple[Any, ...]:
+    first = family[0]
+    number = TABLES.get(first.workload, SUMMARY_TABLE)
+    return first.round == ARTICLE, number, first.workload, first.profile, title(family)
 
 
 def _words(group: Sequence[Sequence[Row]]) -> dict[int, str]:
@@ -126,12 +129,6 @@ def _results(name: str, group: Sequence[Sequence[Row]], words: Mapping[int, str]
         }
 
 
-def _of_results(name: str, rows: Sequence[Line]) -> Section:
-    number = f"Table {rows[0]['table']}. " if rows[0]["table"] else ""
-    units = sorted({row["batch_unit"] for row in rows} - {"", "samples"})
-    return _section(f"{number}{name}", rows, _SHOWN, (f"batch in {' or '.join(units)}",) if units else ())
-
-
 def _speedups(name: str, words: str, series: Sequence[Row], printed: Mapping[Any, float]) -> Iterator[Line]:
     for both in itertools.combinations(series, 2):
         pair, place = ratio(*both), (both[0].workload, both[0].devices, both[1].devices)
@@ -141,7 +138,9 @@ def _speedups(name: str, words: str, series: Sequence[Row], printed: Mapping[Any
             **{"table": SUMMARY_TABLE, "workload": place[0], "series": name, "differs_in": words},
             **{"profile": both[0].profile, "labels": merged_labels(both), "places": pair.places},
             **{"from_fewest": both[0] is series[0], "devices_from": place[1], "devices_to": place[2]},
-            **{f"batch_size_global_{end}": row.batch_size_global for end, row in zip(_ENDS, both, strict=True)},
+            **{
+                f"batch_size_global_{end}": row.batch_size_global for end, row in zip(("from", "to"), both, strict=True)
+            },
             **{key: getattr(pair, key) for key in ("scaling", "throughput", "efficiency", "scaling_efficiency")},
             "speedup": pair.total,
             **{f"interval_{part}": getattr(pair.interval, part, None) for part in ("low", "high", "level")},

@@ -6,71 +6,33 @@ from pathlib import Path
 START_MS = 1_700_000_000_000
 
 SUITE_RUN = {
-    "schema": 1,
-    "workload": "ncf",
-    "framework": "pytorch",
-    "framework_version": "2.11.0",
-    "profile": "demo",
-    "system": "laptop",
-    "device": "cpu",
-    "device_name": "Some CPU",
-    "devices": 1,
-    "nodes": 1,
-    "cores_per_device": 1,
-    "batch_rule": "set",
-    "batch_size_global": 4096,
-    "lr_scaling": "none",
-    "precision": "fp32",
-    "hyperparameter_set": "demo",
-    "rules": "v0.5",
-    "clock": "v0.5",
-    "stop": "target",
-    "mode": "train",
-    "targets": {"hr_at_10": 0.635},
-    "sample_unit": "user-item pairs",
-    "dataset": "ml-demo",
-    "data_fingerprint": "abcdef0123456789",
-    "run_index": 0,
-    "runs_required": 100,
-    "labels": ["demo", "cpu"],
-    "deviations": [],
-    "suite_version": "0.1.0",
-    "git_commit": "0000000",
+    **{"schema": 1, "workload": "ncf", "framework": "pytorch", "framework_version": "2.11.0", "profile": "demo"},
+    **{"system": "laptop", "device": "cpu", "device_name": "Some CPU", "devices": 1, "nodes": 1, "cores_per_device": 1},
+    **{"batch_rule": "set", "batch_size_global": 4096, "lr_scaling": "none", "precision": "fp32"},
+    **{"hyperparameter_set": "demo", "rules": "v0.5", "clock": "v0.5", "stop": "target", "mode": "train"},
+    **{"targets": {"hr_at_10": 0.635}, "sample_unit": "user-item pairs", "dataset": "ml-demo"},
+    **{"data_fingerprint": "abcdef0123456789", "run_index": 0, "runs_required": 100, "labels": ["demo", "cpu"]},
+    **{"deviations": [], "suite_version": "0.1.0", "git_commit": "0000000"},
 }
 
 KEYS = {
-    "seed": 12345,
-    "global_batch_size": 4096,
-    "opt_name": "adam",
-    "opt_base_learning_rate": 0.003,
-    "opt_adam_beta_1": 0.9,
-    "opt_adam_beta_2": 0.999,
-    "opt_adam_epsilon": 1e-8,
-    "preproc_hp_min_ratings": 20,
-    "preproc_hp_num_eval": 999,
-    "preproc_hp_sample_eval_replacement": True,
-    "input_hp_num_neg": 4,
-    "input_hp_sample_train_replacement": True,
-    "eval_hp_num_neg": 999,
-    "eval_hp_num_users": 2000,
-    "model_hp_mf_dim": 16,
-    "model_hp_mlp_layer_sizes": [64, 64, 32, 16],
-    "train_samples": 82152,
-    "eval_samples": 2000,
+    **{"seed": 12345, "global_batch_size": 4096, "opt_name": "adam", "opt_base_learning_rate": 0.003},
+    **{"opt_adam_beta_1": 0.9, "opt_adam_beta_2": 0.999, "opt_adam_epsilon": 1e-8, "preproc_hp_min_ratings": 20},
+    **{"preproc_hp_num_eval": 999, "preproc_hp_sample_eval_replacement": True, "input_hp_num_neg": 4},
+    **{"input_hp_sample_train_replacement": True, "eval_hp_num_neg": 999, "eval_hp_num_users": 2000},
+    **{"model_hp_mf_dim": 16, "model_hp_mlp_layer_sizes": [64, 64, 32, 16], "train_samples": 82152},
+    **{"eval_samples": 2000},
 }
+
+
+IDENTITY = {"org": "DEMO - not an MLPerf result", "division": "open", "status": "research", "platform": "1xSome CPU"}
 
 
 def line(milliseconds, key, value=None, **metadata):
     """One record; `milliseconds` counts from START_MS."""
-    record = {
-        "namespace": "",
-        "time_ms": START_MS + milliseconds,
-        "event_type": "POINT_IN_TIME",
-        "key": key,
-        "value": value,
-        "metadata": {"file": "suite/worker/loop.py", "lineno": 1, **metadata},
-    }
-    return ":::MLLOG " + json.dumps(record)
+    record = {"namespace": "", "time_ms": START_MS + milliseconds, "event_type": "POINT_IN_TIME", "key": key}
+    metadata = {"file": "suite/worker/loop.py", "lineno": 1, **metadata}
+    return ":::MLLOG " + json.dumps({**record, "value": value, "metadata": metadata})
 
 
 def demo_log(
@@ -101,14 +63,8 @@ def demo_log(
             lines.append(line(end - 2, "eval_start", epoch_num=epoch))
             lines.append(line(end - 1, "eval_accuracy", quality, epoch_num=epoch))
             lines.append(line(end - 1, "eval_stop", epoch_num=epoch))
-        stats = {
-            "throughput": samples / train_seconds,
-            "train_seconds": train_seconds,
-            "evaluation_seconds": 0.25,
-            "data_wait_seconds": 0.5,
-            "samples": samples,
-            "loss": 0.25,
-        }
+        stats = {"throughput": samples / train_seconds, "train_seconds": train_seconds, "evaluation_seconds": 0.25}
+        stats |= {"data_wait_seconds": 0.5, "samples": samples, "loss": 0.25}
         lines.append(line(end - 1, "tracked_stats", stats, step=epoch * 101))
         lines.append(line(end - 1, "block_stop", first_epoch_num=epoch))
     reached = any(quality is not None and quality >= 0.635 for quality in qualities)
@@ -117,14 +73,6 @@ def demo_log(
     if condition is not None:
         lines.append(line(start + round(len(qualities) * seconds_per_epoch * 1000), "suite_condition", condition))
     return lines
-
-
-IDENTITY = {
-    "org": "DEMO - not an MLPerf result",
-    "division": "open",
-    "status": "research",
-    "platform": "1xSome CPU",
-}
 
 
 def write(path: Path, lines):

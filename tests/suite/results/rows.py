@@ -1,11 +1,9 @@
 """Results from a few numbers, without a log."""
 
 from dataclasses import fields
-from pathlib import Path
 from types import SimpleNamespace
 
-from suite.results.columns import row_of
-from suite.results.logs.collect import Run
+from suite.results.columns import row_of_settings
 from suite.results.logs.record import RunSettings
 from suite.results.scores import results_of
 
@@ -20,7 +18,7 @@ def make_runs(devices=1, runs=((100.0, 10.0),), **changed):
     """Run rows from (seconds, epochs) each; `changed` are settings or columns."""
     known = {item.name for item in fields(RunSettings)}
     settings = {**_SETTINGS, "devices": devices, **{name: value for name, value in changed.items() if name in known}}
-    blank = row_of(Run(Path("log"), "log", None, RunSettings(**settings), "success", ""))
+    blank = row_of_settings(RunSettings(**settings)) | {"run": "log", "path": "log"}
     blank |= {"targets": {"hr_at_10": 0.635}, "hyperparameters": {"opt_base_learning_rate": 0.001}, **changed}
     return [
         SimpleNamespace(**blank | {"seconds": seconds, "epochs": epochs, "start_ms": float(index)})

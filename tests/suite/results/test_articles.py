@@ -4,7 +4,8 @@ import pytest
 
 from suite.results.fits import fit_steps
 from suite.results.published import ARTICLE, csv_rows
-from suite.results.scores import find_published, pairs
+from suite.results.ratios import pairs
+from suite.results.scores import find_published
 from suite.results.views.tables import printed_speedups
 
 KERAS, FOUR_GPUS, NVLINK = (

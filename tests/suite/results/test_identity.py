@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from suite.results.identity import FIELDS, differences, differences_text, key, label, own_words, same, value_text
+from suite.results.identity import (
+    FIELDS,
+    differences,
+    differences_text,
+    key,
+    label,
+    own_words,
+    same,
+    told_apart,
+    usual_words,
+    value_text,
+)
 from suite.results.scores import results_of
 from tests.helpers import examples
 from tests.suite.results.rows import make_runs
@@ -25,11 +36,11 @@ asides = st.lists(st.sampled_from(["gpus", "batch", "precision", "framework", "w
 def test_same_differences_key_and_words_agree(one, other, aside):
     alike = same(one, other, *aside)
     assert alike == (key(one, *aside) == key(other, *aside)) == same(other, one, *aside)
-    assert alike == (not differences(one, other, *aside)) == (differences_text(one, other, *aside) == "")
+    found = differences(one, other, *aside)
+    assert alike == (not found) == (differences_text(one, other, *aside) == "")
     first, second = own_words([one, other], *aside)
-    assert alike == (first == second)
-    assert alike == (first == "" == second)
-    assert alike or all(label(name) in first for name in differences(one, other, *aside))
+    assert alike == (first == second) == (first == "" == second)
+    assert alike or all(label(name) in first for name in found)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +59,15 @@ def test_same_differences_key_and_words_agree(one, other, aside):
 def test_differences_in_words(changed, aside, words):
     (one,), (other,) = make_runs(), make_runs(**changed)
     assert differences_text(one, other, *aside) == words
+
+
+def test_what_rows_without_words_have_is_said_once():
+    usual, faster = ({"opt_base_learning_rate": rate} for rate in (0.001, 0.002))
+    rows = [make_runs(devices=count, hyperparameters=rate)[0] for count, rate in ((1, usual), (2, usual), (4, faster))]
+    words = told_apart(rows, [1, 1, 1], ["devices"])
+    assert words == ["", "", "learning rate 0.002"]
+    assert usual_words(rows, words, ["devices"]) == "learning rate 0.001"
+    assert usual_words(rows[:2], words[:2], ["devices"]) == ""
 
 
 def test_words_never_print_what_a_program_would():

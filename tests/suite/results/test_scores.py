@@ -10,19 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from suite.common.paths import PROJECT
-from suite.results import scores
-from suite.results.scores import (
-    FIRST_CONVERGED,
-    families,
-    measured,
-    merged_labels,
-    pairs,
-    ratio,
-    result_rows,
-    score,
-    speedups,
-    titles,
-)
+from suite.results.ratios import families, pairs, ratio, speedups
+from suite.results.scores import FIRST_CONVERGED, measured, merged_labels, result_rows, score, titles
 from suite.results.table import table
 from tests.helpers import examples
 from tests.suite.results.fake_logs import write_run
@@ -52,14 +41,15 @@ def runs(*seconds, epochs=None):
         ((), 3, 5, None, 0, ("fewer runs than the rules ask (3 of 5)",)),
         ((1, 2, 3, 4, 5, 6), 0, 5, 3.5, 4, (f"{MORE} (6 for 5): which of them count was not fixed before",)),
         ((1, 2, 3), 0, None, 2, 1, ()),
+        (range(100, 186), 14, 100, np.mean(range(101, 149)), 48, ("first 50 successful runs",)),  # as NCF's rules ask
+        (range(100, 160), 0, 100, np.mean(range(101, 159)), 58, ("fewer runs than the rules ask (60 of 100)",)),
     ],
 )
 def test_olympic_mean(seconds, failed, required, mean, retained, notes):
-    found = score(runs(*seconds), failed, required)
+    found = score(runs(*seconds), failed, required, FIRST_CONVERGED)
     assert (found["seconds"], found["runs_retained"]) == (pytest.approx(mean) if mean else None, retained)
-    assert found["score_notes"] == notes
-    assert found["score_method"] == ("olympic mean" if len(seconds) > 2 else "plain mean")
-    assert found["runs_failed"] == failed
+    method = "olympic mean" if len(seconds) > 2 else "plain mean"
+    assert (found["score_notes"], found["score_method"], found["runs_failed"]) == (notes, method, failed)
 
 
 def test_spread_is_over_all_successful_runs_and_time_per_epoch_over_the_retained():
@@ -69,23 +59,6 @@ def test_spread_is_over_all_successful_runs_and_time_per_epoch_over_the_retained
     assert score(runs(10))["seconds_standard_deviation"] is None
     timed = make_result(1, [(10.0, 1.0), (20.0, 2.0), (40.0, 3.0), (60.0, 5.0), (90.0, 6.0)])
     assert (timed.epochs, timed.seconds_per_epoch) == pytest.approx((10 / 3, 120 / 10))
-
-
-def test_ncf_takes_48_of_the_first_50_converged():
-    for converged, failed, last, note in (
-        (86, 14, 149, "first 50 successful runs"),
-        (60, 0, 159, "fewer runs than the rules ask (60 of 100)"),
-    ):
-        found = score(runs(*range(100, 100 + converged)), failed, 100, FIRST_CONVERGED)
-        assert found["seconds"] == pytest.approx(np.mean(range(101, last)))
-        assert (found["runs_retained"], found["score_notes"]) == (last - 101, (note,))
-
-
-def test_samples_per_second_is_all_samples_over_all_training_seconds(tmp_path):
-    write_run(tmp_path, "a", 0, samples=100, train_seconds=1.0)
-    write_run(tmp_path, "a", 1, samples=300, train_seconds=9.0)
-    (found,) = result_rows(table(tmp_path))
-    assert found.samples_per_second == pytest.approx(400 / 10)
 
 
 @given(st.lists(st.floats(1, 1e6), min_size=3, max_size=20), st.floats(0.5, 100))
@@ -175,8 +148,8 @@ def test_every_pair_of_device_counts():
     [{"workload": "ssd"}, {"clock": "v0.7"}, {"precision": "bf16"}, {"targets": {"a": 1}}, {"profile": "reference"}],
 )
 def test_families_never_meet(changed):
-    assert counts([make_result(1), make_result(4, **changed)]) == []
-    assert len(families([make_result(1), make_result(4, **changed)])) == 2
+    results = [make_result(1), make_result(4, **changed)]
+    assert (counts(results), len(families(results))) == ([], 2)
 
 
 def test_several_settings_on_as_many_devices_pair_with_their_like():
@@ -220,18 +193,21 @@ def test_interval_is_the_one_of_a_plain_loop(monkeypatch):
     interval = ratio(make_result(1, one), make_result(4, other)).interval
     assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(ratios, [0.025, 0.975])), rel=0.02)
     again = ratio(make_result(1, one[::-1]), make_result(4, other)).interval
-    assert (again, interval.level) == (interval, 0.95)
-    monkeypatch.setattr(scores, "_DRAWS_AT_A_TIME", 1234)  # many runs are drawn in blocks
+    assert again == interval
+    monkeypatch.setattr("suite.results.ratios._DRAWS_AT_A_TIME", 1234)  # many runs are drawn in blocks
     blocks = ratio(make_result(1, one), make_result(4, other)).interval
     assert (blocks.low, blocks.high) == pytest.approx((interval.low, interval.high), rel=0.01)
 
 
 def test_runs_of_fixed_length_give_a_throughput(tmp_path):
+    """Samples per second are all samples over all training seconds."""
     for index in range(4):
         for devices, count in ((1, 1000), (2, 1800)):
-            times = {"stop": "epochs:3", "train_seconds": 1 + index / 100}
-            write_run(tmp_path, f"{devices}", index, devices=devices, samples=count, **times)
-    (pair,) = pairs(result_rows(table(tmp_path)))
+            times = {"stop": "epochs:3", "train_seconds": 1 + index}
+            write_run(tmp_path, f"{devices}", index, devices=devices, samples=(1 + index) ** 2 * count, **times)
+    found = result_rows(table(tmp_path))
+    assert sorted(row.samples_per_second for row in found) == pytest.approx([30 * 1000 / 10, 30 * 1800 / 10])
+    (pair,) = pairs(found)
     assert (pair.total, pair.efficiency, pair.throughput) == (None, None, pytest.approx(1.8))
     assert pair.interval.low < 1.8 < pair.interval.high
 

@@ -1,4 +1,1 @@
-"""The report as one self-contained HTML file, and its figures as SVG and PNG.
-
-Imported only for pages and figures: importing matplotlib takes half a second.
-"""
+"""The report as one HTML file, and its figures: import only for these, as matplotlib takes half a second."""

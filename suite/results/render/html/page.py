@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -19,6 +18,7 @@ from suite.results.columns import rows
 from suite.results.identity import Row, differences, label, value_text
 from suite.results.predict.systems import measured_links
 from suite.results.price import Prices
+from suite.results.ratios import pairs
 from suite.results.render.document import document
 from suite.results.render.html import plots
 from suite.results.render.html.curves import table_charts
@@ -27,34 +27,27 @@ from suite.results.render.html.runs import MAX_RUNS, run_views
 from suite.results.render.html.scaling import forecast_charts, scaling_charts, workload_charts
 from suite.results.render.html.studies import all_reduce_charts, study_charts
 from suite.results.render.tables import text_table
-from suite.results.scores import Ratio, figure, labels, pairs, result_rows, shared_labels
+from suite.results.scores import figure, labels, result_rows, shared_labels
 from suite.results.targets import targets_text
 from suite.results.text import clean
 from suite.results.views import report, scaling, study
 from suite.results.views.all_reduce import TITLE as ALL_REDUCE
+from suite.results.views.headlines import headlines
 from suite.results.views.overview import published_overview
 from suite.results.views.section import NOT_VERIFIED, Section, View, frame_of, without_empty
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_DRAWN_TABLES = 20
-"""Tables with figures: each takes about a second and 100 kB."""
-MAX_DATA_BYTES = 2 << 20
-"""Largest table that the page carries as CSV: browsers refuse longer links, and the page shall open at once."""
-MAX_PAIRS = 60
-"""Most rows of a table of speedups."""
-_MAX_INTERVALS = 40
-"""Tables with more rows get no intervals: each pair takes milliseconds, and pairs grow with the square of the rows."""
-_MAX_ROWS = 2_000
-"""Rows of one table."""
+MAX_DRAWN_TABLES = 20  # Tables with figures: each takes about a second and 100 kB
+MAX_DATA_BYTES = 2 << 20  # Largest table that the page carries as CSV: browsers refuse longer links
+MAX_PAIRS = 60  # Most rows of a table of speedups
+_MAX_INTERVALS = 40  # Tables with more rows get no intervals: pairs grow with the square of the rows
+_MAX_ROWS = 2_000  # Rows of one table
+# Differences from a published result that are named.
 _FOOTNOTES = ("profile", "targets", "clock", "precision", "device_name", "framework", "stop", "mode", "round")
-"""Differences from a published result that are named."""
 _YEAR_3000_MS = 32_503_680_000_000.0
-Charts = list[plots.Chart]
-ChartsOf = Mapping[str, Sequence[plots.Chart]]
-Block = dict[str, Any]
-"""A part of the page with a heading, for the template."""
+Block = dict[str, Any]  # A part of the page with a heading, for the template
 
 
 def write_html(
@@ -71,37 +64,32 @@ def write_html(
     Raises ValueError, before anything is written, for an `out` that exists, or a folder that is not empty.
     """
     refuse_unwritable(out, figures)
-    charts: Charts = []
-    page = _page(runs, published, prices, predicted, charts)
+    context = _page(runs, published, prices, predicted)
+    page = _render(**context)
     if figures is not None:
-        write_figures(charts, figures)
+        write_figures([chart for block in context["blocks"] for chart in block["charts"]], figures)
     _write(out, page)
 
 
 def write_published_html(view: View, out: Path) -> None:
-    """A list of published results as the new file `out`: the overview, a figure for each workload, every column.
-
-    Raises ValueError as `write_html`.
-    """
+    """A list of published results: the overview, a figure for each workload, every column. Raises as `write_html`."""
     refuse_unwritable(out)
     every = Section("All results with every column", table=without_empty(view.data), keys=3)
-    blocks, results = _blocks([*view.sections[:-1], every]), list(rows(view.data))
-    charts = workload_charts(results)
-    blocks.insert(min(1, len(blocks)), _block(Section("Time to target over accelerators"), "points", charts))
+    blocks, results = _blocks([*view.sections[:-1], every], {}), list(rows(view.data))
+    points = _block(Section("Time to target over accelerators"), workload_charts(results), "points")
+    blocks.insert(min(1, len(blocks)), points)
     rounds, submitters = sorted({row.round for row in results}), len({row.submitter for row in results})
     about = [_count(len(results), "result"), ", ".join(rounds), _count(submitters, "submitter")]
-    context = {"blocks": blocks, "download": _download(view), "command": "suite published list"}
-    _write(out, _render(title=view.title, about=about, **context))
+    download = _download(view, "suite published list")
+    _write(out, _render(title=view.title, about=about, blocks=blocks, download=download))
 
 
 def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
     """Raises ValueError for a page that exists or has no folder, or a folder of figures that is not empty."""
     if out.exists() or out.is_symlink():
         raise ValueError(f"--html {out} exists already, and nothing is overwritten; give another name")
-    if not out.absolute().parent.is_dir():
-        raise ValueError(
-            f"--html {out}: the folder {out.absolute().parent} does not exist; make it or give another place"
-        )
+    if not (folder := out.absolute().parent).is_dir():
+        raise ValueError(f"--html {out}: the folder {folder} does not exist; make it or give another place")
     if figures is not None:
         refuse_full(figures)
 
@@ -109,84 +97,81 @@ def refuse_unwritable(out: Path, figures: Path | None = None) -> None:
 def _write(out: Path, page: str) -> None:
     """The whole file or none: half a page would look like a complete report."""
     try:
-        with open(out, "x", encoding="utf-8") as stream:
-            try:
-                stream.write(page)
-                stream.flush()
-            except OSError:
-                out.unlink()
-                raise
+        out.touch(exist_ok=False)
+        try:
+            out.write_text(page, encoding="utf-8")
+        except OSError:
+            out.unlink()
+            raise
     except OSError as error:
-        raise ValueError(f"{error.filename or out} cannot be written ({error.strerror}); give another place") from error
+        raise ValueError(f"{out} cannot be written ({error.strerror}); give another place") from error
 
 
 def _render(**context: Any) -> str:
     """The page, which escapes everything it is given."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["line"] = lambda text: clean(str(text), 4000)
-    usual = {"top": [], "cards": [], "runs": [], "runs_left_out": 0, "undrawn": 0, "command": "suite report"}
-    page = environment.get_template("page.html.j2")
+    loader, strict = jinja2.FileSystemLoader(Path(__file__).parent / "templates"), jinja2.StrictUndefined
+    known = jinja2.Environment(loader=loader, autoescape=True, undefined=strict, trim_blocks=True, lstrip_blocks=True)
+    known.filters["line"] = lambda text: clean(str(text), 4000)
+    usual = {"top": [], "cards": [], "runs": [], "runs_left_out": 0, "undrawn": 0}
+    page = known.get_template("page.html.j2")
     return page.render(usual | context, version=__version__, not_verified=NOT_VERIFIED)
 
 
-# --- the page of runs ---------------------------------------------------------------------------------------------------
-
-
-def _page(
-    runs: pd.DataFrame, beside: Sequence[Row], prices: Prices | None, devices: Sequence[int], charts: Charts
-) -> str:
-    """The page; all charts on it are added to `charts`. `beside`: published results; `devices`: to predict for."""
+def _page(runs: pd.DataFrame, beside: Sequence[Row], prices: Prices | None, devices: Sequence[int]) -> dict[str, Any]:
+    """What the template shows. `beside`: published results; `devices`: to predict for."""
     view, results, found = report.report(runs, prices), result_rows(runs), list(rows(runs))
     trained = [row for row in results if not row.all_reduces]
     slots = plots.framework_slots(row.framework for row in results)
     theirs = [row for row in beside if row.workload in {one.workload for one in trained}]
     tables = dict(zip(report.titles(listed := report.together(trained)), listed, strict=True))
-    curves, of_title = scaling_charts(trained, theirs, slots), _charts_of(runs, results, tables, slots)
-    blocks = [_block(Section("Time to target over devices"), "scaling", curves)] if curves else []
-    blocks += [_block(_beside(trained, theirs), "beside" if theirs else "nothing beside")] if beside else []
-    blocks += _predictions(trained, results, devices, prices) if devices else []
+    curves, over_devices = scaling_charts(trained, theirs, slots), Section("Time to target over devices")
+    blocks = [_block(over_devices, curves, "scaling")] if curves else []
+    blocks += [_block(_beside(trained, theirs), (), "beside" if theirs else "nothing beside")] if beside else []
+    if devices:
+        links = tuple(measured_links(results))
+        made = scaling.forecasts(trained, scaling.Wanted(tuple(devices), prices=prices, links=links))
+        for at, (section, one) in enumerate(zip(scaling.view(made).sections, made, strict=True), start=1):
+            blocks.append(_block(replace(section, title=f"Prediction: {section.title}"), forecast_charts(one, at)))
+    drawn = enumerate(list(tables.items())[:MAX_DRAWN_TABLES], start=1)
+    charts_of = {title: table_charts(table, number, slots) for number, (title, table) in drawn}
+    studied = zip(study.sections(runs), study.studies(runs), strict=True)
+    charts_of |= {part.title: study_charts(one, at, slots) for at, (part, one) in enumerate(studied, start=1)}
+    charts_of[ALL_REDUCE] = all_reduce_charts(results, slots)
     top: list[Block] = []
-    for block in _blocks(view.sections, of_title):
-        block["speedups"] = _speedups(tables[block["title"]]) if block["title"] in tables else None
+    for block in _blocks(view.sections, charts_of):
+        block["speedups"] = _speedups(tables.get(block["title"], ()))
         (top if block["title"].startswith("Overview") else blocks).append(block)
-    charts += [chart for block in blocks for chart in block["charts"]]
-    return _render(
-        title="Training results",
-        about=_run_counts(found),
-        top=[*top, *_blocks(published_overview(theirs, prices))],
-        cards=report.headlines(trained, prices),
-        blocks=blocks,
-        undrawn=max(0, len(tables) - MAX_DRAWN_TABLES),
-        download=_download(view),
-        runs=run_views(found),
-        runs_left_out=max(0, len(found) - MAX_RUNS),
-    )
+    return {
+        "title": "Training results",
+        "about": _run_counts(found),
+        "top": [*top, *_blocks(published_overview(theirs, prices), {})],
+        "cards": headlines(trained, prices),
+        "blocks": blocks,
+        "undrawn": max(0, len(tables) - MAX_DRAWN_TABLES),
+        "download": _download(view, "suite report"),
+        "runs": run_views(found),
+        "runs_left_out": max(0, len(found) - MAX_RUNS),
+    }
 
 
-def _block(section: Section, about: str = "", charts: Sequence[plots.Chart] = ()) -> Block:
-    """A section with a heading and figures, to which further ones without may be added; `about`: its words in the template."""
-    with matplotlib_settings():
-        svgs = [Markup(inline_svg(draw(one, on_page=True), one.name, one.title)) for one in charts]
-    figures = [{"svg": svg, "caption": one.note} for svg, one in zip(svgs, charts, strict=True)]
-    shown = {"title": section.title, "about": about, "parts": [_part(section)], "figures": figures}
-    return shown | {"charts": charts, "speedups": None}
-
-
-def _blocks(sections: Sequence[Section], charts_of: ChartsOf = MappingProxyType({})) -> list[Block]:
+def _blocks(sections: Sequence[Section], charts_of: Mapping[str, Sequence[plots.Chart]]) -> list[Block]:
     """The sections as blocks of the page; those without a title go on with the one before."""
     made: list[Block] = []
     for section in sections:
         if section.title or not made:
-            made.append(_block(section, "", charts_of.get(section.title, ())))
+            made.append(_block(section, charts_of.get(section.title, ())))
         else:
             made[-1]["parts"].append(_part(section))
     return made
+
+
+def _block(section: Section, charts: Sequence[plots.Chart] = (), about: str = "") -> Block:
+    """A section with a heading and figures, to which further ones without may be added; `about`: its words in the template."""
+    with matplotlib_settings():
+        drawn = [(Markup(inline_svg(draw(one, on_page=True), one.name, one.title)), one.note) for one in charts]
+    figures = [{"svg": svg, "caption": note} for svg, note in drawn]
+    shown = {"title": section.title, "about": about, "parts": [_part(section)], "figures": figures}
+    return shown | {"charts": charts, "speedups": None}
 
 
 def _part(section: Section) -> dict[str, Any]:
@@ -200,97 +185,71 @@ def _part(section: Section) -> dict[str, Any]:
     }
 
 
-def _charts_of(
-    runs: pd.DataFrame, results: Sequence[Row], tables: Mapping[str, Sequence[Row]], slots: Mapping[str, int]
-) -> ChartsOf:
-    """Title of a section to its charts."""
-    drawn = list(enumerate(tables.items(), start=1))[:MAX_DRAWN_TABLES]
-    studied = enumerate(zip(study.sections(runs), study.studies(runs), strict=True), start=1)
-    return {
-        **{title: table_charts(table, number, slots) for number, (title, table) in drawn},
-        **{section.title: study_charts(one, number, slots) for number, (section, one) in studied},
-        ALL_REDUCE: all_reduce_charts(results, slots),
-    }
-
-
-def _predictions(
-    trained: Sequence[Row], results: Sequence[Row], devices: Sequence[int], prices: Prices | None
-) -> list[Block]:
-    """A block for each forecast. Raises ValueError where none can be made."""
-    wanted = scaling.Wanted(tuple(devices), prices=prices, links=tuple(measured_links(results)))
-    made = scaling.forecasts(trained, wanted)
-    sections = (replace(one, title=f"Prediction: {one.title}") for one in scaling.view(made).sections)
-    made_sections = zip(sections, made, strict=True)
-    return [_block(section, "", forecast_charts(one, at)) for at, (section, one) in enumerate(made_sections, start=1)]
-
-
 def _speedups(table: Sequence[Row]) -> dict[str, Any] | None:
     """The ratio of every pair of device counts within a series; None if there is none."""
     known = [pair for pair in pairs(table, intervals=len(table) <= _MAX_INTERVALS) if pair.value is not None]
     if not known:
         return None
-    names, shared = plots.result_names([pair.before for pair in known]), shared_labels(table)
-    found = [_speedup_row(name, pair, shared) for name, pair in zip(names, known[:MAX_PAIRS], strict=False)]
+    lines, names = list[dict[str, Any]](), plots.result_names([pair.before for pair in known])
+    shared = shared_labels(table)
+    for name, pair in zip(names[:MAX_PAIRS], known, strict=False):
+        row: dict[str, Any] = {"series": name, "devices": pair.places}
+        figures = {"speedup": pair.total, "throughput": pair.throughput, "efficiency": pair.efficiency}
+        for (column, value), interval in zip(figures.items(), pair.intervals, strict=True):
+            ends = (None, None) if interval is None else (interval.low, interval.high)
+            row |= {column: value, f"{column}_low": ends[0], f"{column}_high": ends[1]}
+        row |= {"of_linear_share": pair.scaling_efficiency, "scaling": pair.scaling, "in words": pair.words}
+        own = [text for text in labels(pair.after) if text not in shared]
+        why = f"no interval: {pair.no_interval}" if pair.no_interval else ""
+        lines.append({**row, "notes": (why, *pair.flags, *own)})
     more = (f"and {len(known) - MAX_PAIRS} more pairs",) if len(known) > MAX_PAIRS else ()
-    return _part(Section("Speedups decomposed", table=without_empty(frame_of(found), ("devices",)), below=more))
-
-
-def _speedup_row(name: str, pair: Ratio, shared: Sequence[str]) -> dict[str, Any]:
-    row: dict[str, Any] = {"series": name, "devices": pair.places}
-    figures = {"speedup": pair.total, "throughput": pair.throughput, "efficiency": pair.efficiency}
-    for (column, value), interval in zip(figures.items(), pair.intervals, strict=True):
-        row |= {column: value, f"{column}_low": interval and interval.low, f"{column}_high": interval and interval.high}
-    row |= {"of_linear_share": pair.scaling_efficiency, "scaling": pair.scaling, "in words": pair.words}
-    own = [label for label in labels(pair.after) if label not in shared]
-    return row | {"notes": (f"no interval: {pair.no_interval}" if pair.no_interval else "", *pair.flags, *own)}
+    return _part(Section("Speedups decomposed", table=without_empty(frame_of(lines), ("devices",)), below=more))
 
 
 def _beside(ours: Sequence[Row], theirs: Sequence[Row]) -> Section:
     """Our results and published ones of the same workloads, with the differences from the nearest number of devices."""
-    found = []
+    listed = list[tuple[Row, str, tuple[str, ...]]]()
     for workload in sorted({row.workload for row in theirs}):
         published = [row for row in theirs if row.workload == workload]
         mine = [row for row in ours if row.workload == workload and figure(row) is not None]
-        found += [_listed(row, f"{row.round} {row.submitter} {row.system}") for row in published]
+        listed += [(row, f"{row.round} {row.submitter} {row.system}", ()) for row in published]
         for row, name in zip(mine, plots.result_names(mine), strict=True):
             nearest = min(published, key=lambda one: abs(math.log((one.devices or 1) / (row.devices or 1))))
-            texts = [
+            texts = (
                 f"{label(key)} {value_text(key, one, row)}, theirs {value_text(key, other, nearest)}"
                 for key, (one, other) in differences(row, nearest, known=True).items()
                 if key in _FOOTNOTES
-            ]
-            found.append(_listed(row, f"ours ({', '.join(labels(row))}): {name}", notes=texts))
-    return Section("Published results", table=without_empty(frame_of(found), ("notes",)), keys=2)
-
-
-def _listed(row: Row, whose: str, notes: Sequence[str] = ()) -> dict[str, Any]:
-    """A result in a table with published ones."""
+            )
+            listed.append((row, f"ours ({', '.join(labels(row))}): {name}", tuple(texts)))
     names = ("devices", "nodes", "seconds", "epochs", "batch_size_global", "samples_per_second", "clock", "device_name")
-    named = {"workload": row.workload, "result": whose, **{name: getattr(row, name) for name in names}}
-    return named | {"target": targets_text(row.targets, row.workload), "notes": tuple(notes)}
+    lines = (
+        {"workload": row.workload, "result": whose, **{name: getattr(row, name) for name in names}}
+        | {"target": targets_text(row.targets, row.workload), "notes": notes}
+        for row, whose, notes in listed
+    )
+    return Section("Published results", table=without_empty(frame_of(lines), ("notes",)), keys=2)
 
 
-def _download(view: View) -> dict[str, Any]:
-    """The data of the view as CSV, the bytes of `--format csv`, as a link that needs no network."""
+def _download(view: View, command: str) -> dict[str, Any]:
+    """The data of the view as CSV, the bytes of the command's `--format csv`, as a link that needs no network."""
     content = str(document(view, "csv")).encode()
     link = f"data:text/csv;charset=utf-8;base64,{base64.b64encode(content).decode()}"
-    return {"link": Markup(link) if len(content) <= MAX_DATA_BYTES else None, "bytes": len(content)}
+    return {"link": Markup(link) if len(content) <= MAX_DATA_BYTES else None, "bytes": len(content), "command": command}
 
 
 def _run_counts(runs: Sequence[Row]) -> list[str]:
     """What was run: counts of runs, workloads, frameworks, and the dates."""
     succeeded, running = sum(row.succeeded for row in runs), sum(row.running for row in runs)
-    failed = len(runs) - succeeded - running
+    kinds = {"without success": len(runs) - succeeded - running, "still running or cut off": running}
     frameworks = sorted({clean(row.framework, 30) for row in runs} - {""})
     starts = [row.start_ms for row in runs if row.start_ms and 0 < row.start_ms < _YEAR_3000_MS]
     ends = (min(starts), max(starts)) if starts else ()
     days = dict.fromkeys(f"{datetime.fromtimestamp(time / 1000, timezone.utc):%Y-%m-%d}" for time in ends)
     texts = [_count(len(runs), "run"), f"{succeeded:,} finished as asked"]
-    texts += [f"{failed:,} without success"] if failed else []
-    texts += [f"{running:,} still running or cut off"] if running else []
-    texts += [_count(len({row.workload for row in runs} - {""}), "workload")]
+    texts += [f"{count:,} {kind}" for kind, count in kinds.items() if count]
     more = f" and {len(frameworks) - 5} more" if len(frameworks) > 5 else ""
-    return [text for text in (*texts, ", ".join(frameworks[:5]) + more, " to ".join(days)) if text]
+    texts += [_count(len({row.workload for row in runs} - {""}), "workload"), ", ".join(frameworks[:5]) + more]
+    return [text for text in (*texts, " to ".join(days)) if text]
 
 
 def _count(number: int, word: str) -> str:

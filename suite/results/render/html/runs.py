@@ -15,12 +15,9 @@ from suite.results.targets import bleu_scale
 from suite.results.text import clean, devices_text, figure_text, time_text
 from workloads.api import Json
 
-MAX_RUNS = 400
-"""Runs shown with their settings; the tables count all."""
-_MAX_LINES = 80
-"""Lines of one list: a log may hold any number of keys."""
-_ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cleared")
-"""Keys of `run.json` (docs/logs.md) about the environment of the run."""
+MAX_RUNS = 400  # Runs shown with their settings; the tables count all
+_MAX_LINES = 80  # Lines of one list: a log may hold any number of keys
+_ENVIRONMENT = ("environment", "versions", "hardware", "git", "cores", "cache_cleared")  # of run.json, docs/logs.md
 Lines = Iterable[tuple[str, Any]]
 
 
@@ -43,28 +40,24 @@ def _view(run: Row) -> dict[str, Any]:
         "name": clean(run.run[-120:], 120),
         "status": clean(run.status, 30) or "unknown",
         "succeeded": run.succeeded,
-        "facts": list(_facts(run)) or [clean(run.reason, 120)],
+        "facts": list(filter(None, _facts(run))) or [clean(run.reason, 120)],
         "lists": {title: lines for title, lines in shown.items() if lines},
     }
 
 
 def _facts(run: Row) -> Iterator[str]:
-    yield from (clean(text, 40) for text in (run.workload, run.framework) if text)
-    if run.devices is not None:
-        yield devices_text(run.devices, run.nodes)
-    if run.seconds is not None:
-        yield time_text(run.seconds)
-    if run.epochs is not None:
-        yield f"{run.epochs:g} epochs"
+    yield from (clean(run.workload, 40), clean(run.framework, 40))
+    yield "" if run.devices is None else devices_text(run.devices, run.nodes)
+    yield "" if run.seconds is None else time_text(run.seconds)
+    yield "" if run.epochs is None else f"{run.epochs:g} epochs"
     for name, value in list(run.record.quality.items())[:3] if run.record is not None else ():
         yield f"{clean(name, 20)} {value * bleu_scale(name, run.targets.get(name), [value]):.4g}"
     if run.condition is not None and run.condition.busy:
         yield clean(f"{BUSY}: {' and '.join(run.condition.busy)}", 120)
-    timed = run.timed_seconds
-    if timed and run.data_wait_seconds is not None:
-        yield f"data wait {100 * run.data_wait_seconds / timed:.2g} %"
-    if timed and run.evaluation_seconds is not None:
-        yield f"evaluation {100 * run.evaluation_seconds / (run.evaluation_seconds + timed):.2g} %"
+    if timed := run.timed_seconds:
+        yield "" if run.data_wait_seconds is None else f"data wait {100 * run.data_wait_seconds / timed:.2g} %"
+        evaluated = run.evaluation_seconds
+        yield "" if evaluated is None else f"evaluation {100 * evaluated / (evaluated + timed):.2g} %"
 
 
 def _logged(run: Row) -> Iterator[tuple[str, Any]]:
@@ -101,13 +94,13 @@ def _bounded(lines: Lines) -> list[tuple[str, str]]:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return f"{value:.12g}"
-    if isinstance(value, Mapping):
-        return clean(", ".join(f"{key} {inner}" for key, inner in list(value.items())[:20]), 200)
     if isinstance(value, tuple):
         return clean("; ".join(map(str, value)), 4000)
+    if isinstance(value, Mapping):
+        value = ", ".join(f"{key} {inner}" for key, inner in list(value.items())[:20])
     try:
+        if isinstance(value, int | float):
+            return f"{value:.12g}"
         return clean(json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value), 200)
-    except (RecursionError, ValueError):
+    except (RecursionError, OverflowError, ValueError):
         return "–"

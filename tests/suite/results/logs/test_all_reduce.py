@@ -4,14 +4,7 @@ import json
 
 import pytest
 
-from suite.results.logs.all_reduce import (
-    SizeTimes,
-    algorithm_bandwidth,
-    all_reduce,
-    bus_bandwidth,
-    gradient_traffic,
-    shown_link,
-)
+from suite.results.logs.all_reduce import SizeTimes, all_reduce, bus_bandwidth, gradient_traffic, shown_link
 from workloads.api import GradientTraffic
 
 SIZE = {"bytes": 1024, "count": 20, "median_us": 50.0, "mean_us": 60.0}
@@ -19,7 +12,6 @@ SIZE = {"bytes": 1024, "count": 20, "median_us": 50.0, "mean_us": 60.0}
 
 def test_bandwidths_are_those_of_nccl_tests():
     """PERFORMANCE.md: an all-reduce of n ranks has busbw = algbw · 2(n - 1)/n; for two ranks both are equal."""
-    assert algorithm_bandwidth(1e9, 0.1) == pytest.approx(1e10)
     assert bus_bandwidth(1e9, 0.1, 2) == pytest.approx(1e10)
     assert bus_bandwidth(1e9, 0.1, 8) == pytest.approx(1.75e10)
 
@@ -38,18 +30,12 @@ def test_what_a_log_holds():
     [
         *(None, [], "text", {}, {"devices": 2}, {"devices": 1, "sizes": [SIZE]}, {"devices": 2, "sizes": []}),
         *({"devices": 2, "sizes": [{**SIZE, "median_us": 0}]}, {"devices": 2, "sizes": ["x", {"bytes": "much"}]}),
-        {"devices": 1e300, "sizes": [SIZE]},
+        *({"devices": 1e300, "sizes": [SIZE]}, {"bytes": 0, "tensors": 1, "buckets": 1}),
+        {"bytes": 1, "tensors": 1, "buckets": 0},
     ],
 )
-def test_what_is_not_of_the_form_is_no_all_reduce(value):
-    assert all_reduce(value) is None
-
-
-@pytest.mark.parametrize(
-    "value", [None, {}, {"bytes": 0, "tensors": 1, "buckets": 1}, {"bytes": 1, "tensors": 1, "buckets": 0}]
-)
-def test_gradients_of_the_wrong_form_are_not_known(value):
-    assert gradient_traffic(value) is None
+def test_what_is_not_of_the_form_is_not_known(value):
+    assert all_reduce(value) is gradient_traffic(value) is None
 
 
 @pytest.mark.parametrize(

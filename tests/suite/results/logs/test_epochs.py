@@ -5,7 +5,7 @@ import json
 import pytest
 
 from suite.results import read
-from tests.suite.results.fake_logs import write
+from tests.suite.results.fake_logs import line, write
 
 START = 1_540_000_000.0
 EPOCH = 100.0
@@ -159,9 +159,7 @@ def test_a_bare_end_before_the_deciding_evaluation_is_not_the_end(tmp_path):
 
 
 def mllog(seconds, key, value=None, **metadata):
-    return ":::MLLOG " + json.dumps(
-        {"time_ms": 1000 * (START + seconds), "key": key, "value": value, "metadata": metadata}
-    )
+    return line(1000 * seconds, key, value, **metadata)
 
 
 def modern_log(evaluations, blocks=(), starts=(), status="success", benchmark="resnet"):
@@ -180,9 +178,7 @@ AFTER = [(2212.1 + index, label) for index, label in enumerate(range(0, 45, 4))]
 """Graphcore's ipu-pod16 of v1.0: checkpoints from 0, the untrained model, to 44 after the training."""
 
 OVERLAPPING = [
-    *modern_log(
-        [(110.0 * label, label) for label in (1, 2, 3)], starts=[(100.0 * label + 1, label) for label in range(4)]
-    ),
+    *modern_log([(110.0 * n, n) for n in (1, 2, 3)], starts=[(100.0 * n + 1, n) for n in range(4)]),
     *[mllog(100.0 * label, "eval_start", epoch_num=label) for label in (1, 2, 3)],
 ]
 """NVIDIA's RetinaNet: an evaluation, labelled from 1, ends after the next epoch, labelled from 0, has started."""

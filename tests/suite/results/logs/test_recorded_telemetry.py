@@ -40,7 +40,7 @@ def of_machines(folder, **rows):
     for name, samples in rows.items():
         (folder / name).mkdir(exist_ok=True)
         if samples is not None:
-            (folder / name / "telemetry.jsonl").write_text("\n".join(json.dumps(row) for row in samples))
+            lines(folder / name, *samples)
     return telemetry(folder)
 
 

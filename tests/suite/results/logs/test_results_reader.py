@@ -29,21 +29,16 @@ def test_own_log_is_read_completely(tmp_path):
     assert reading.problems == ()
     assert (record.benchmark, record.org, record.platform) == ("ncf", "DEMO - not an MLPerf result", "1xSome CPU")
     assert (record.division, record.submission_status) == ("open", "research")
-    assert record.settings.workload == "ncf"
-    assert record.settings.devices == 2
-    assert record.settings.labels == ("demo", "cpu", "oversubscribed")
-    assert record.settings.batch_size_global == 4096
-    assert record.seed == 12345
-    assert record.seconds == 6.0
-    assert record.start_ms == START_MS
+    settings = record.settings
+    assert (settings.workload, settings.devices, settings.batch_size_global) == ("ncf", 2, 4096)
+    assert settings.labels == ("demo", "cpu", "oversubscribed")
+    assert (record.seed, record.seconds, record.start_ms) == (12345, 6.0, START_MS)
     assert (record.status, record.reason, record.finished) == ("success", "", True)
     assert record.epochs_to_target == 3.0
-    assert record.targets == {"hr_at_10": 0.635}
-    assert record.targets_source == "log"
+    assert (record.targets, record.targets_source) == ({"hr_at_10": 0.635}, "log")
     assert record.quality == {"hr_at_10": 0.65}
-    assert [evaluation.quality["hr_at_10"] for evaluation in record.evaluations] == [0.3, 0.5, 0.65]
-    assert [evaluation.epoch for evaluation in record.evaluations] == [1.0, 2.0, 3.0]
-    assert [evaluation.seconds for evaluation in record.evaluations] == [1.999, 3.999, 5.999]
+    found = [(one.quality, one.epoch, one.seconds) for one in record.evaluations]
+    assert found == [({"hr_at_10": 0.3}, 1, 1.999), ({"hr_at_10": 0.5}, 2, 3.999), ({"hr_at_10": 0.65}, 3, 5.999)]
     block = record.throughput[1]
     assert (block.step, block.samples, block.train_seconds, block.samples_per_second) == (202, 400_000, 1.0, 400_000)
     assert (block.evaluation_seconds, block.data_wait_seconds, block.loss) == (0.25, 0.5, 0.25)
@@ -152,14 +147,8 @@ JSON = st.recursive(
 )
 KEY = st.sampled_from(
     [
-        "run_start",
-        "run_stop",
-        "eval_accuracy",
-        "tracked_stats",
-        "suite_run",
-        "epoch_start",
-        "seed",
-        "submission_benchmark",
+        *("run_start", "run_stop", "eval_accuracy", "tracked_stats"),
+        *("suite_run", "epoch_start", "seed", "submission_benchmark"),
     ]
 )
 
@@ -202,10 +191,8 @@ def with_qualities(*values):
     lines = demo_log(qualities=[0.111 + index for index in range(len(values))], targets=targets, status="aborted")
     for index, value in enumerate(values):
         lines = [text.replace(f'"value": {0.111 + index},', f'"value": {json.dumps(value)},') for text in lines]
-    return [
-        text.replace('"submission_benchmark", "value": "ncf"', '"submission_benchmark", "value": "maskrcnn"')
-        for text in lines
-    ]
+    name = '"submission_benchmark", "value": '
+    return [text.replace(f'{name}"ncf"', f'{name}"maskrcnn"') for text in lines]
 
 
 BOTH = {"BBOX": 0.4, "SEGM": 0.35}
@@ -251,10 +238,8 @@ def test_a_log_cut_anywhere_reads_as_a_prefix_of_itself(tmp_path, share):
     whole = ("\n".join(demo_log()) + "\n").encode()
     cut = whole[: round(share * len(whole))]
     reading, complete = read_lines(tmp_path, cut), read_lines(tmp_path, whole)
-    count = len(reading.record.evaluations)
-    assert [one.quality for one in reading.record.evaluations] == [one.quality for one in complete.record.evaluations][
-        :count
-    ]
+    found = [one.quality for one in reading.record.evaluations]
+    assert found == [one.quality for one in complete.record.evaluations][: len(found)]
     assert reading.record.status in ("truncated", "unreadable", "success")
     broken = [problem for problem in reading.problems if "cannot be read" in problem.text]
     assert len(broken) <= 1

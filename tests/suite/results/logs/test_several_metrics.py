@@ -35,11 +35,8 @@ def folder(tmp_path):
     for epoch, (quality, _, _) in enumerate(EPOCHS, start=1):
         place = next(n for n, text in enumerate(lines) if '"epoch_stop"' in text and f'"epoch_num": {epoch}' in text)
         start, accuracy, stop = demo_log([0.0] * epoch)[-6:-3]
-        lines[place + 1 : place + 1] = [
-            start,
-            accuracy.replace('"value": 0.0', f'"value": {json.dumps(quality)}'),
-            stop,
-        ]
+        accuracy = accuracy.replace('"value": 0.0', f'"value": {json.dumps(quality)}')
+        lines[place + 1 : place + 1] = [start, accuracy, stop]
     write(tmp_path / "job" / "run_0" / "result_0.txt", list(with_further(lines)))
     return tmp_path
 
@@ -48,10 +45,7 @@ def test_all_targets_must_be_met_and_scores_stand_beside_quality(folder):
     record = read(next(folder.rglob("result_0.txt"))).record
     assert (record.status, record.epochs_to_target) == ("success", 2.0)
     assert [evaluation.quality for evaluation in record.evaluations] == [quality for quality, _, _ in EPOCHS]
-    assert [evaluation.scores for evaluation in record.evaluations] == [
-        {"validation_loss": 1.5},
-        {"validation_loss": 1.25},
-    ]
+    assert [evaluation.scores["validation_loss"] for evaluation in record.evaluations] == [1.5, 1.25]
     assert [block.rates for block in record.throughput] == [{"tokens": 30_000.0}, {"tokens": 60_000.0}]
 
 
@@ -62,10 +56,8 @@ def test_tables_have_the_second_unit(folder):
 
 
 def test_a_hostile_object_of_rates_is_left_out(tmp_path):
-    lines = [
-        text.replace('"loss": 0.25', '"loss": 0.25, "rates": [1], "scores": {"a": "b", "c": null}')
-        for text in demo_log()
-    ]
+    hostile = '"loss": 0.25, "rates": [1], "scores": {"a": "b", "c": null}'
+    lines = [text.replace('"loss": 0.25', hostile) for text in demo_log()]
     record = read(write(tmp_path / "result_0.txt", lines)).record
     assert all(block.rates == {} and block.scores == {} for block in record.throughput)
 

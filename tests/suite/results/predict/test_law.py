@@ -28,15 +28,10 @@ def made(rate, b_half, exponent, rows, name="made"):
 ROWS = ((8, 400.0), (16, 200.0), (64, 50.0), (512, 40.0))
 
 
-def test_constants_are_recovered():
-    b_half, exponent = float(LAW.b_half[30 * 21]), 0.05
-    fit = Fit([made(rate, b_half, exponent, ROWS) for rate in (100.0, 250.0, 900.0)])
-    assert fit.constants == pytest.approx((b_half, exponent))
-
-
-def test_a_row_of_the_law_is_predicted_from_the_smallest_alone():
+def test_constants_are_recovered_and_predict_from_the_smallest_row_alone():
     b_half, exponent = float(LAW.b_half[30 * 21]), 0.05
     fit = Fit([made(rate, b_half, exponent, ROWS) for rate in (100.0, 250.0, 900.0, 950.0, 7.0, 8.0)])
+    assert fit.constants == pytest.approx((b_half, exponent))
     new = made(3.0, b_half, exponent, ROWS)
     for row in new[1:]:
         assert math.exp(fit.predict(new[:1], row).centre) == pytest.approx(row.device_seconds, rel=0.02)
@@ -61,14 +56,12 @@ def test_a_family_that_is_forgotten_has_no_influence():
 def test_intervals_grow_with_the_distance():
     fit = Fit([made(rate, 30.0, 0.02, ROWS) for rate in (100.0, 250.0, 900.0)])
     known = made(100.0, 30.0, 0.02, ROWS)[:1]
-    spreads = [
-        fit.predict(known, Observation("resnet50", n, b, 1.0)).spread
-        for n, b in ((16, 400.0), (64, 100.0), (512, 12.0))
-    ]
-    assert spreads == sorted(spreads)
-    middle, low, high = fit.predict(known, Observation("resnet50", 64, 100.0, 1.0)).seconds_per_epoch(64)
+    places = ((16, 400.0), (64, 100.0), (512, 12.0))
+    found = [fit.predict(known, Observation("resnet50", n, b, 1.0)) for n, b in places]
+    assert found == sorted(found, key=lambda one: one.spread)
+    middle, low, high = found[1].seconds_per_epoch(64)
     assert low < middle < high
-    assert math.log(high / middle) == pytest.approx(INTERVAL_FACTOR * spreads[1])
+    assert math.log(high / middle) == pytest.approx(INTERVAL_FACTOR * found[1].spread)
 
 
 def test_linear_is_the_law_without_constants():

@@ -21,18 +21,10 @@ def ring(gb_per_second, latency=0.0, devices=8):
 
 def printed(source, model, metric, batch=None, chips=None):
     """A figure of the shipped throughput.csv; exactly one must fit."""
-    rows = [
-        row
-        for row in csv_rows("throughput*.csv", ("source", "model", "metric"))
-        if row["source"] == source
-        and row["model"] == model
-        and row["metric"] == metric
-        and (batch is None or row["batch"] == batch)
-        and (chips is None or row["chips"] == chips)
-        and row["kind"] == "measured by the authors"
-    ]
-    assert len(rows) == 1, rows
-    return float(rows[0]["value"])
+    wanted = {"source": source, "model": model, "metric": metric, "kind": "measured by the authors"}
+    wanted |= {name: value for name, value in (("batch", batch), ("chips", chips)) if value is not None}
+    (row,) = (row for row in csv_rows("throughput*.csv", tuple(wanted)) if wanted.items() <= row.items())
+    return float(row["value"])
 
 
 KERAS = "article: Keras and TensorFlow on DGX-1"
@@ -56,9 +48,8 @@ def test_leaving_one_gpu_is_a_cost_of_tensors_not_of_bytes():
     lost = {}
     for name in sizes:
         alone = 32 / printed(KERAS, f"{name} (synthetic 224x224)", "training throughput")
-        lost[name] = (
-            2 * alone / printed(KERAS, f"{name} (synthetic 224x224)", "training speedup over 1 GPU", chips="2") - alone
-        )
+        speedup = printed(KERAS, f"{name} (synthetic 224x224)", "training speedup over 1 GPU", chips="2")
+        lost[name] = 2 * alone / speedup - alone
     assert lost["ResNet-50"] == pytest.approx(92e-3, abs=1e-3)
     assert lost["VGG16"] == pytest.approx(31e-3, abs=1e-3)
     assert lost["ResNet-50"] / lost["VGG16"] > 1 > sizes["ResNet-50"][0] / sizes["VGG16"][0]
@@ -85,21 +76,15 @@ def test_table_1_of_the_nvlink_article():
     """124 systems: bisection 6,012 and 310 GB/s, network 800 over 40 Gb/s, latency ratio 3.9."""
     table = csv_rows("throughput*.csv", ("system", "metric"))
     figures = {(row["system"], row["metric"]): float(row["value"]) for row in table if row["value"]}
-    infiniband, ethernet = systems()["dgx1"], systems()["pcie"]
-    for system, name in ((infiniband, "124x DGX-1, quad EDR IB"), (ethernet, "124 systems, dual 10 Gb Ethernet")):
-        half_to_half = 124 * system.between.ports * system.between.bytes_per_second
-        assert half_to_half / GB == pytest.approx(figures[name, "bisection bandwidth"], abs=0.2)
-    port = infiniband.between.bytes_per_second * 8 * 66 / 64
-    assert 2 * infiniband.between.ports * port / 1e9 == pytest.approx(
-        figures["DGX-1", "network bandwidth (bidirectional)"], rel=1e-4
-    )
-    ratio = infiniband.between.ports * port / (ethernet.between.ports * ethernet.between.bytes_per_second * 8)
-    assert ratio == pytest.approx(
-        figures["DGX-1 cluster, InfiniBand vs Ethernet", "network performance ratio"], rel=1e-4
-    )
-    slow, fast = (
-        figures[name, "system-wide latency"] for name in ("124 systems, dual 10 Gb Ethernet", "124x DGX-1, quad EDR IB")
-    )
+    names = {"pcie": "124 systems, dual 10 Gb Ethernet", "dgx1": "124x DGX-1, quad EDR IB"}
+    rates = {name: systems()[name].between.ports * systems()[name].between.bytes_per_second for name in names}
+    for name, printed_name in names.items():
+        assert 124 * rates[name] / GB == pytest.approx(figures[printed_name, "bisection bandwidth"], abs=0.2)
+    bits = rates["dgx1"] * 8 * 66 / 64
+    both_ways = figures["DGX-1", "network bandwidth (bidirectional)"]
+    times = figures["DGX-1 cluster, InfiniBand vs Ethernet", "network performance ratio"]
+    assert (2 * bits / 1e9, bits / (rates["pcie"] * 8)) == pytest.approx((both_ways, times), rel=1e-4)
+    slow, fast = (figures[name, "system-wide latency"] for name in names.values())
     assert slow / fast == pytest.approx(3.9, abs=0.01)
 
 

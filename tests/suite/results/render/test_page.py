@@ -36,6 +36,7 @@ class Page(HTMLParser):
         self.text = " ".join(" ".join(self.texts).split())
         self.headings = re.findall(r"<h2>([^<]*)</h2>", text)
         self.figures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+        self.drawn = re.findall(r'<svg role="img" aria-label="([^"]*)"', text)
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
@@ -92,27 +93,16 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
     telemetry(root / "ncf-1" / "run_0", run_cpu_percent=50.0, gpu_percent=[90, 80], gpu_power_watts=[200, 300])
     (root / "ncf-1" / "run_0" / "run.json").write_text(json.dumps({"versions": {"numpy": "2.4.6"}, "secret": "hidden"}))
     found = page(root, tmp_path)
-    assert found.headings == [
-        "Overview: time to target, demo, ncf",
-        "NCF (recommendation)",
-        "Time to target over devices",
-        "ncf on laptop (demo)",
-        "Runs without success",
-        "All runs",
-    ]
+    first, *others = found.headings
+    assert first == "Overview: time to target, demo, ncf"
+    assert others[:3] == ["NCF (recommendation)", "Time to target over devices", "ncf on laptop (demo)"]
+    assert others[3:] == ["Runs without success", "All runs"]
     assert "10 runs · 9 finished as asked · 1 without success · 1 workload · pytorch · 2023-11-14" in found.text
     assert "2.0 s Fastest" in found.text  # 2 x 1.02 s: olympic mean of 2.00, 2.04 and 2.08 s
-    titles = (
-        "over epochs",
-        "over time",
-        "throughput over time",
-        "data wait over time",
-        "CPU used",
-        "GPU in use",
-        "GPU power",
-    )
-    assert all(title in found.text for title in titles)
-    assert len(found.figures) == 1 + len(titles)
+    assert found.drawn[:3] == ["Time to target, ncf", "ncf: hr_at_10 over epochs", "ncf: hr_at_10 over time"]
+    assert found.drawn[3:5] == ["ncf: throughput over time", "ncf: data wait over time"]
+    assert found.drawn[5:] == ["ncf: CPU used by the run", "ncf: GPU in use", "ncf: GPU power"]
+    assert len(found.figures) == len(found.drawn)
     assert found.tags.count("details") == 10
     assert "versions numpy 2.4.6" in found.text
     assert "hidden" not in found.text
@@ -122,14 +112,8 @@ def test_a_sweep_gives_every_part_of_the_page(tmp_path):
 def test_what_was_not_measured_has_no_section(tmp_path):
     write_run(tmp_path / "logs", "ncf-1")
     found = page(tmp_path / "logs", tmp_path)
-    absent = (
-        "Time to target over devices",
-        "Speedups decomposed",
-        "Runs without success",
-        "Lines that could not",
-        "GPU",
-    )
-    assert not [text for text in absent if text in found.text]
+    assert found.headings == ["NCF (recommendation)", "ncf on laptop (demo)", "All runs"]
+    assert "Speedups decomposed" not in found.text
     assert len(found.figures) == 4
     assert "nav" not in found.tags
 
@@ -162,13 +146,12 @@ def test_learning_rates_are_told_where_tables_differ_in_them(tmp_path):
 
 def test_the_reservation_stands_once_on_the_page_and_once_in_each_file(tmp_path):
     sweep(tmp_path / "logs", labels=["demo", "cpu", "oversubscribed"])
-    published = find_published("dgx1-article")
-    found = page(tmp_path / "logs", tmp_path, published=published, figures=tmp_path / "figures")
+    found = page(tmp_path / "logs", tmp_path, published=find_published("dgx1-article"), figures=tmp_path / "figures")
     assert found.text.count(NOT_VERIFIED) == 1
     assert all("demo · cpu · oversubscribed" in svg for svg in found.figures)
     files = list((tmp_path / "figures").glob("*.svg"))
     assert len(files) == len(found.figures)
-    assert all(path.read_text().count(NOT_VERIFIED) == 1 for path in files)
+    assert {path.read_text().count(NOT_VERIFIED) for path in files} == {1}
     assert "ours (cpu, demo, oversubscribed): " in found.text
     assert not re.search(r"<td[^>]*>\s*(\([a-z]\)\s*)+</td>", found.source)  # a cell of marks alone
 
@@ -183,13 +166,10 @@ def test_profiles_are_never_in_one_figure(tmp_path):
 def test_published_figures_stand_beside_ours_dashed(tmp_path):
     root = tmp_path / "logs"
     sweep(root)
-    plain = page(root, tmp_path, "plain.html")
+    plain = page(root, tmp_path, "plain.html").source
     beside = page(root, tmp_path, "beside.html", published=find_published("dgx1-article"))
-    assert "DGX-1 article" not in plain.text
-    dashes = "stroke-dasharray: 6.4"
-    assert dashes not in plain.figures[0]
-    assert dashes in beside.figures[0]
-    assert "DGX-1 article" in beside.figures[0]
+    for mark in ("DGX-1 article", "stroke-dasharray: 6.4"):
+        assert [mark in plain, mark in beside.figures[0]] == [False, True]
     assert "resnet50" not in beside.text
     assert "hardware Some CPU, theirs Tesla V100-SXM2" in beside.text
     other = page(root, tmp_path, "other.html", published=find_published("v0.7/Fujitsu"))  # no NCF
@@ -224,8 +204,9 @@ def hostile(root):
     write_run(root, "b", 0, qualities=(0.1,), reason=EVIL, workload=EVIL, status={"status": "failed", "reason": EVIL})
     numbers = {"qualities": (1e308, -1e308, 1e-308, float("nan")), "samples": 1e300, "train_seconds": 1e-300}
     folder = write_run(root, "c", 0, **numbers)
+    nested = {"a": {"b": {"c": {"d": [EVIL]}}}}
     (folder / "run.json").write_text(
-        json.dumps({"versions": {EVIL: EVIL}, "environment": {"a": {"b": {"c": {"d": [EVIL]}}}}})
+        json.dumps({"versions": {EVIL: EVIL}, "environment": nested, "cores": 10**400})  # no float is as large
     )
     telemetry(folder, run_cpu_percent=1e308, gpu_percent=[EVIL], **{EVIL: 1})
     write(root / "d" / "run_0" / "result_0.txt", ("[" * 50_000 + "\n") * 3 + ":::MLLOG {\n")
@@ -248,35 +229,32 @@ def test_nothing_in_a_hostile_log_becomes_markup(hostile_page):
     assert not [name for _, name, _ in found.attributes if name.startswith("on")]
     assert "<script>alert(1)</script>" in found.text  # shown as text
     assert "$\\frac{1$" in found.text
-    for letter in ("\x1b", "\u202e", "\ud800"):
-        assert letter not in found.source
+    assert not {"\x1b", "\u202e", "\ud800"} & {*found.source}
     assert len(found.ids) == len(set(found.ids))
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in found.ids)
     csv_of(found).decode()
 
 
 def test_no_reference_leads_outside(hostile_page):
-    found, _, _ = hostile_page
-    for _, name, value in found.attributes:
+    for _, name, value in (found := hostile_page[0]).attributes:
         if name in ("href", "src", "xlink:href", "action", "data", "srcset"):
             assert value.startswith("data:text/csv") or (value.startswith("#") and value[1:] in found.ids)
         if name == "style":
             assert not re.search(r"url\((?!#)", value)
     policy = [value for tag, name, value in found.attributes if (tag, name) == ("meta", "content") and "src" in value]
     assert policy == ["default-src 'none'; style-src 'unsafe-inline'; img-src data:"]
-    style = re.search(r"<style>(.*?)</style>", found.source, re.DOTALL).group(1)
-    assert "url(" not in style
-    assert "@import" not in style
+    style = re.search(r"<style>(.*?)</style>", found.source, re.DOTALL)[1]
+    assert not re.search(r"url\(|@import", style)
 
 
 def test_figure_files_stay_in_their_folder(hostile_page):
     _, folder, new = hostile_page
     assert {path.parent for path in new} == {folder, folder / "figures"}
-    names = sorted(path.name for path in (folder / "figures").iterdir())
-    assert all(re.fullmatch(r"[a-z0-9-]+\.(svg|png)", name) for name in names)
-    assert len([name for name in names if name.endswith(".svg")]) == len(names) / 2 > 3
-    assert not ["<script" for path in folder.glob("figures/*.svg") if "<script" in path.read_text()]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in folder.glob("figures/*.png"))
+    drawn, pictures = ([*folder.glob(f"figures/*.{ending}")] for ending in ("svg", "png"))
+    assert len(drawn) == len(pictures) == len(new) / 2 - 1 > 3
+    assert all(re.fullmatch(r"[a-z0-9-]+\.(svg|png)", path.name) for path in (*drawn, *pictures))
+    assert not any("<script" in path.read_text() for path in drawn)
+    assert {path.read_bytes()[:4] for path in pictures} == {b"\x89PNG"}
 
 
 # --- files and bounds ---------------------------------------------------------------------------------------------------
@@ -289,9 +267,9 @@ def test_the_same_logs_give_the_same_bytes(tmp_path):
         command = [sys.executable, "-m", "suite.cli", "report", str(tmp_path / "logs"), *options]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
-    files = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert files
-    assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in files)
+    one, other = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in "ab")
+    assert one
+    assert one == other
 
 
 def test_nothing_is_overwritten(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 from suite.results.scores import result_rows
 from suite.results.table import table
-from suite.results.views.all_reduce import all_reduce_section, row_names
+from suite.results.views.all_reduce import all_reduce_sections, row_names
 from suite.results.views.report import report
 from tests.suite.results.fake_logs import write_run
 
@@ -31,7 +31,7 @@ def write_sums(root, job="sums", devices=2, alpha=ALPHA, bandwidth=BANDWIDTH, si
 
 def test_table_and_fit(tmp_path):
     write_sums(tmp_path)
-    section = all_reduce_section(result_rows(table(tmp_path)))
+    (section,) = all_reduce_sections(result_rows(table(tmp_path)))
     assert "bus bandwidth that × 2 (n − 1) / n" in section.above[0]
     assert section.above[0].endswith("Labels: cpu, synthetic.")
     assert section.table["size_bytes"].tolist() == SIZES
@@ -51,7 +51,7 @@ def test_results_of_one_name_are_told_apart_and_labelled(tmp_path):
     assert sorted(row_names(results)) == [
         f"pytorch, 2 devices, fp32, laptop, global batch {size}" for size in ("1,048,576", "4,194,304")
     ]
-    notes = all_reduce_section(results).table["notes"]
+    notes = all_reduce_sections(results)[0].table["notes"]
     assert "busy machine (1 of 2 runs): others took 48 % of its cores" in notes.explode().dropna().tolist()[0]
 
 

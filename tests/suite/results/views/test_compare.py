@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from suite.results.ratios import permutation_test
 from suite.results.render.document import document, markdown
-from suite.results.scores import permutation_test, published_results
+from suite.results.scores import published_results
 from suite.results.targets import same_targets
 from suite.results.views.compare import EPOCH_TIME, EPOCHS, TIME, comparable, compare, logs_side, published_side
 from tests.helpers import PROJECT, examples, suite_here
@@ -99,9 +100,8 @@ def test_a_target_is_equal_as_float32_and_no_further():
     ("workload", "percent"), [("resnet50", 3.0), ("ssd", 2.6), ("gnmt", 5.1), ("transformer", -6.4), ("ncf", 33.5)]
 )
 def test_the_article_against_the_round_s_entry_of_the_same_machine(workload, percent):
-    sides = (
-        published_side(name, side, [workload]) for name, side in (("dgx1-article", "A"), ("v0.5/NVIDIA/dgx1", "B"))
-    )
+    names = (("dgx1-article", "A"), ("v0.5/NVIDIA/dgx1", "B"))
+    sides = (published_side(name, side, [workload]) for name, side in names)
     time = ratios(compare(*sides, published_results()))[TIME]
     assert 100 * (time.ours_value / time.theirs_value - 1) == pytest.approx(percent, abs=0.06)
     assert "target" not in time.differences
@@ -183,9 +183,8 @@ def test_of_several_candidates_the_usual_one_has_words_too(tmp_path):
     for job, rate, batch in (("x", 0.002, 4096), ("y", 0.002, 512), ("z", 0.004, 4096)):
         runs(tmp_path / "b", [10.0], job=job, rate=rate, batch_size_global=batch)
     text = page(two(runs(tmp_path / "a", [10.0], rate=0.003), tmp_path / "b"))
-    assert (
-        "B has 3 results on 1 device: one with the usual settings; global batch 512; learning rate 0.004. None" in text
-    )
+    words = "one with the usual settings; global batch 512; learning rate 0.004. None"
+    assert f"B has 3 results on 1 device: {words}" in text
 
 
 def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
@@ -197,9 +196,8 @@ def test_each_result_meets_its_own_experiment_and_the_rest_is_named(tmp_path):
     runs(tmp_path / "b", [10.0], job="m", rate=0.003, framework="mxnet")
     assert ratios(two(tmp_path / "a", tmp_path / "b"))[TIME].differences == ""
     reverse = two(tmp_path / "b", tmp_path / "a").data
-    assert sorted(set(reverse.loc[reverse["quantity"].eq(TIME), "differences"])) == [
-        *("", "framework: mxnet | pytorch", "learning rate: 0.002 | 0.003")
-    ]
+    found = set(reverse.loc[reverse["quantity"].eq(TIME), "differences"])
+    assert found == {"", "framework: mxnet | pytorch", "learning rate: 0.002 | 0.003"}
 
 
 def test_settings_and_hyperparameters_that_differ_are_listed(tmp_path):

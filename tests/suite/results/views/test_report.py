@@ -11,6 +11,7 @@ from suite.results.render.document import document
 from suite.results.scores import result_rows
 from suite.results.table import table
 from suite.results.views import report as views
+from suite.results.views.headlines import headlines
 from suite.results.views.report import report
 from tests.suite.results.fake_logs import demo_log, write, write_run
 
@@ -149,13 +150,13 @@ def test_failures_are_counted_and_listed_once(tmp_path):
     early.write_text("\n".join(early.read_text().splitlines()[:8]))  # cut off after run_start
     (row,) = only_table(tmp_path)
     assert (row.runs, row.failed) == (3, 3)
-    runs = table(tmp_path)
-    assert views.failures(runs).values.tolist()[:2] == [
+    failed = sections(tmp_path)["Runs without success"].table
+    assert failed.values.tolist()[:2] == [
         ["ncf-1/run_3", "target_missed", "after 101 steps"],
         ["ncf-1/run_4", "oom", "process 0: out of memory"],
     ]
-    assert len(views.failures(runs)) == 4
-    assert views.not_ended(runs)["run"].tolist() == ["ncf-3/run_0"]
+    assert len(failed) == 4
+    assert sections(tmp_path)["Runs that have not ended"].table["run"].tolist() == ["ncf-3/run_0"]
 
 
 def test_copies_count_once_and_are_named(tmp_path):
@@ -164,8 +165,9 @@ def test_copies_count_once_and_are_named(tmp_path):
         shutil.copytree(folder.parent, tmp_path / name)
     (row,) = only_table(tmp_path)
     assert (row.runs, row.failed if hasattr(row, "failed") else None) == (1, None)
-    assert len(views.copies(table(tmp_path))) == 2
-    assert sections(tmp_path)["Copies"].above == ("2 logs are copies of others and do not count:",)
+    copies = sections(tmp_path)["Copies"]
+    assert copies.above == ("2 logs are copies of others and do not count:",)
+    assert len(copies.below) == 2
 
 
 def foreign(path, platform="placeholder", seconds=60):
@@ -307,9 +309,8 @@ def test_hostile_text_stays_in_its_cell(tmp_path):
 def test_problems_are_listed_with_lines(tmp_path):
     write_run(tmp_path, "a")
     write(tmp_path / "d" / "run_0" / "result_0.txt", b":::MLLOG {\n")
-    ((path, text),) = views.problems(table(tmp_path))
-    assert path.endswith("d/run_0/result_0.txt")
-    assert "line 1: :::MLLOG record cannot be read (broken JSON" in text
+    (text,) = sections(tmp_path)["Lines that could not be read or do not fit"].below
+    assert "d/run_0/result_0.txt: no record of the log can be read; line 1: :::MLLOG record cannot be read" in text
 
 
 # --- headlines ----------------------------------------------------------------------------------------------------------
@@ -317,10 +318,10 @@ def test_problems_are_listed_with_lines(tmp_path):
 
 def test_an_easier_target_never_improves_a_headline(tmp_path):
     write_run(tmp_path, "default", seconds_per_epoch=3.0)
-    (before,) = views.headlines(result_rows(table(tmp_path)))
+    (before,) = headlines(result_rows(table(tmp_path)))
     write_run(tmp_path, "easy", qualities=(0.65,), targets={"hr_at_10": 0.5})
     write_run(tmp_path, "easy", 1, qualities=(0.65,), targets={"hr_at_10": 0.5})
-    (after,) = views.headlines(result_rows(table(tmp_path)))
+    (after,) = headlines(result_rows(table(tmp_path)))
     assert (
         (before.value, before.unit, before.labels)
         == (after.value, after.unit, after.labels)
@@ -335,6 +336,6 @@ def test_an_easier_target_never_improves_a_headline(tmp_path):
 def test_headlines_of_throughput_and_of_nothing(tmp_path):
     sweep(tmp_path, stop="epochs:2")
     write_run(tmp_path, "failed", workload="ssd", qualities=(0.1,))
-    fast, none = views.headlines(result_rows(table(tmp_path)))
+    fast, none = headlines(result_rows(table(tmp_path)))
     assert (fast.value, fast.unit) == ("240", "user-item pairs/s")
     assert (none.value, none.text) == ("–", "No run did what was asked. 1 run, 1 without success.")

@@ -1,0 +1,332 @@
+"""Ratios between two results, over devices or between any two, and how sure they are: bootstrap and permutation test."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from suite.results.identity import HYPERPARAMETERS, OF_SIZE_LOGGED, Row, differences_text, key
+from suite.results.scores import counted_runs, figure, first_converged
+from suite.results.text import devices_text, placed_text
+
+_Floats = npt.NDArray[np.float64]
+RESAMPLES = 10_000
+"""Bootstrap resamples of the runs of each of two results."""
+CONFIDENCE_LEVEL = 0.95
+MINIMUM_RUNS = 3
+"""Runs that each result needs for an interval; two give only three different resamples."""
+SEED = 20_181_212
+"""Fixed, so that the same logs always give the same table."""
+_DRAWS_AT_A_TIME = 1 << 20
+"""Indices drawn at a time, which bounds the memory."""
+SAME_EPOCHS = 0.005
+"""Numbers of epochs whose ratio is nearer to 1 than this are called unchanged."""
+SIGNIFICANCE = 0.05
+"""A difference whose p value is below this is more than run-to-run variation."""
+_ASSIGNMENTS = 100_000
+"""Of the runs to two results: up to so many all are counted, else so many are drawn."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Percentile bootstrap interval of a ratio."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How much better one result is than another: above 1, `after` is better."""
+
+    before: Row
+    after: Row
+    total: float | None
+    """Ratio of times to target, exactly `throughput * efficiency` where both are known; None for runs of fixed length."""
+    throughput: float | None
+    """Ratio of times per epoch; of fixed-length runs of samples per second."""
+    efficiency: float | None
+    """Statistical efficiency: ratio of epochs to target."""
+    intervals: tuple[Interval | None, Interval | None, Interval | None] = (None, None, None)
+    """Of total, throughput and efficiency."""
+    no_interval: str = ""
+    """Why there is none; empty if there is one."""
+
+    @property
+    def value(self) -> float | None:
+        """The one that counts: of times to target, or of rates where there are none."""
+        return self.total if self.total is not None else self.throughput
+
+    @property
+    def interval(self) -> Interval | None:
+        """Of `value`."""
+        return self.intervals[0 if self.total is not None else 1]
+
+    @property
+    def interval_words(self) -> str:
+        """`95 % interval 1.18 to 1.31`; empty without one."""
+        one = self.interval
+        level = f"{100 * CONFIDENCE_LEVEL:g} % interval"
+        return "" if one is None else f"{level} {ratio_text(one.low)} to {ratio_text(one.high)}"
+
+    @property
+    def rate(self) -> float | None:
+        """Ratio of samples per second, to a target or not."""
+        return _over(self.after.samples_per_second, self.before.samples_per_second)
+
+    @property
+    def scaling_efficiency(self) -> float | None:
+        """Throughput over the ratio of devices: 1 is linear scaling."""
+        if self.throughput is None or not self.before.devices or not self.after.devices:
+            return None
+        return self.throughput * float(self.before.devices / self.after.devices)
+
+    @property
+    def scaling(self) -> str:
+        """`strong` (same global batch), `weak` (same batch per device), `mixed` (neither), `unknown`."""
+        one, other = self.before.batch_size_global, self.after.batch_size_global
+        if not one or not other or self.before.batch_unit != self.after.batch_unit:
+            return "unknown"
+        if one == other:
+            return "strong"
+        return "weak" if one * self.after.devices == other * self.before.devices else "mixed"
+
+    @property
+    def places(self) -> str:
+        """From where to where: `1 → 8`; over several nodes `1 × 1 → 2 × 4`, nodes × devices per node."""
+        several = max(self.before.nodes or 1, self.after.nodes or 1) > 1
+        return " → ".join(placed_text(row.devices or 0, row.nodes, several) for row in (self.before, self.after))
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What else differs, and what so few runs cannot show."""
+        own = differences_text(self.before, self.after, of=HYPERPARAMETERS, known=True)
+        found = [f"differs too: {own}"] if own else []
+        if (self.before.nodes or 1) != (self.after.nodes or 1):
+            found.append("across nodes: the network between them counts")
+        return (*found, *([self.chance] if self.chance else []))
+
+    @property
+    def chance(self) -> str:
+        """That epochs differ between too few runs, where the same batch should need the same epochs; empty if they do not."""
+        if self.scaling != "strong" or self.efficiency is None or abs(self.efficiency - 1) < SAME_EPOCHS:
+            return ""
+        seeds = [{run.seed for run in row.runs} for row in (self.before, self.after)]
+        few, many = sorted((len(self.before.runs), len(self.after.runs)))
+        if not 0 < few < MINIMUM_RUNS or None in seeds[0] | seeds[1] or seeds[0] == seeds[1]:
+            return ""
+        counts = f"{few} and {many}" if few != many else f"{'one' if few == 1 else few} each"
+        return f"epochs to target vary from seed to seed; so few runs ({counts}) do not show that devices change them"
+
+    @property
+    def words(self) -> str:
+        """`15.8 times faster: epochs 7.9 times faster, 2.0 times fewer of them`; `1.06 times faster: …, count unchanged`."""
+        if self.value is None:
+            return "not measured"
+        whole = times_text(self.value)
+        if self.total is None:
+            return f"{whole} in samples/s; runs of fixed length say nothing about epochs"
+        if self.throughput is None or self.efficiency is None:
+            return f"{whole}; epochs are not known, so it cannot be decomposed"
+        epochs = times_text(self.throughput)
+        if abs(self.efficiency - 1) < SAME_EPOCHS:
+            return f"{whole}: epochs {epochs}, count unchanged"
+        count = f"{_amount(self.efficiency)} times {'fewer' if self.efficiency > 1 else 'as many'} of them"
+        return f"{whole}: epochs {epochs}, {count}"
+
+
+def times_text(ratio: float) -> str:
+    """A ratio in words: `1.06 times faster`, `1.28 times slower`, `as fast`."""
+    amount = _amount(ratio)
+    return "as fast" if amount == "1.00" else f"{amount} times {'faster' if ratio > 1 else 'slower'}"
+
+
+def ratio_text(value: float) -> str:
+    """A ratio as a number: `15.8`, `1.76`, `0.63`."""
+    return f"{value:.2g}" if value < 0.1 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def _amount(ratio: float) -> str:
+    return ratio_text(max(ratio, 1 / ratio))
+
+
+def ratio(before: Row, after: Row, intervals: bool = True) -> Ratio:
+    """How much better `after` is than `before`, two rows of `results`; the caller knows that they may be compared."""
+    total = throughput = efficiency = None
+    if before.to_target and after.to_target:
+        efficiency = _over(before.epochs, after.epochs)
+        throughput = _over(before.seconds_per_epoch, after.seconds_per_epoch)
+        total = _over(before.seconds, after.seconds)
+        if throughput is not None and efficiency is not None:
+            total = throughput * efficiency
+        else:
+            throughput = efficiency = None
+    else:
+        throughput = _over(after.samples_per_second, before.samples_per_second)
+    if not intervals:
+        return Ratio(before, after, total, throughput, efficiency, no_interval="not asked for")
+    why = _why_no_interval(before) or _why_no_interval(after)
+    found = (None, None, None) if why else _intervals(before, after)
+    if not why and found == (None, None, None):
+        why = "the runs hold numbers out of range"
+    return Ratio(before, after, total, throughput, efficiency, found, why)
+
+
+def _over(above: float | None, below: float | None) -> float | None:
+    return above / below if above and below else None
+
+
+def place(row: Row) -> tuple[int, int]:
+    """(devices, nodes); a log that does not name nodes had one."""
+    return row.devices or 0, row.nodes or 1
+
+
+def families(results: Iterable[Row], *aside: str) -> list[list[Row]]:
+    """The measured results that differ in the number of devices alone (and what is left `aside`), in order of devices."""
+    found: dict[Any, list[Row]] = {}
+    for row in results:
+        if figure(row) is not None and not row.all_reduces:
+            found.setdefault(key(row, "gpus", *aside), []).append(row)
+    return [sorted(members, key=lambda row: (*place(row), figure(row) or 0.0)) for members in found.values()]
+
+
+def chains(family: Sequence[Row]) -> list[list[Row]]:
+    """A family as series with one result on each number of devices; all of one global batch agree in their hyperparameters.
+
+    Where a number was measured with several batches or hyperparameters, each is a series of its own.
+    """
+    found: list[list[Row]] = []
+    logged = {id(row): _chosen(row) for row in family}
+
+    def may_follow(other: Row, row: Row) -> bool:
+        if place(other) == place(row) or other.batch_size_global != row.batch_size_global:
+            return place(other) != place(row)
+        two = logged[id(row)]
+        return all(two.get(name, value) == value for name, value in logged[id(other)].items())
+
+    for row in family:
+        alike_first = sorted(found, key=lambda chain: logged[id(chain[0])] != logged[id(row)])
+        fitting = (chain for chain in alike_first if all(may_follow(other, row) for other in chain))
+        chain = next(fitting, None) if row.devices else None
+        if chain is None:
+            found.append(chain := [])
+        chain.append(row)
+    return found
+
+
+def _chosen(row: Row) -> dict[str, Any]:
+    """The logged hyperparameters that somebody chose, as they are compared."""
+    return {
+        name: value
+        for name, value in key(row)
+        if name.startswith(f"{HYPERPARAMETERS}.")
+        and value not in (None, "", ())
+        and name.partition(".")[2] not in OF_SIZE_LOGGED
+    }
+
+
+def speedups(results: Iterable[Row], intervals: bool = False) -> dict[int, Ratio]:
+    """`id` of each result to its ratio over the fewest devices of its series; results without another are left out."""
+    return {
+        id(row): ratio(chain[0], row, intervals)
+        for family in families(results)
+        for chain in chains(family)
+        for row in chain[1:]
+    }
+
+
+def pairs(results: Iterable[Row], intervals: bool = True) -> list[Ratio]:
+    """The ratio of every pair of device counts within a series, fewest devices first."""
+    return [
+        ratio(before, after, intervals)
+        for family in families(results)
+        for chain in chains(family)
+        for before, after in itertools.combinations(chain, 2)
+    ]
+
+
+def _why_no_interval(row: Row) -> str:
+    """Why the runs of a result are not enough for an interval; empty if they are."""
+    where = f"on {devices_text(row.devices or 0, row.nodes)}"
+    if row.single_figure:
+        return f"no single runs are known {where}"
+    if len(row.runs) < MINIMUM_RUNS:
+        return f"too few runs {where}: {len(row.runs)}, and {MINIMUM_RUNS} are needed"
+    if not row.to_target and not any(run.samples and run.train_seconds for run in row.runs):
+        return f"no run {where} has its samples counted"
+    return ""
+
+
+def _resampled(row: Row, side: int) -> _Floats:
+    """(RESAMPLES, 2): seconds and epochs of as many runs drawn with replacement, averaged as the score is, NaN where they are
+    not known; of runs of fixed length the sums of seconds and samples."""
+    cached: dict[int, _Floats] = row.__dict__.setdefault("_resampled", {})
+    if side in cached:
+        return cached[side]
+    if row.to_target:
+        runs, fast, slow, _ = counted_runs(row.runs, row.runs_failed, row.runs_required, first_converged(row))
+        values = np.array(sorted((run.seconds, run.epochs or 0.0) for run in runs))
+        values[values == 0.0] = np.nan
+    else:
+        runs, fast, slow = [run for run in row.runs if run.samples and run.train_seconds], 0, 0
+        values = np.array(sorted((run.samples, run.train_seconds) for run in runs))[:, ::-1]
+    draws = _draws(len(runs), np.random.default_rng([SEED, side]))
+    # runs are in order of seconds, so sorted draws are too: fastest and slowest stand at the ends
+    cached[side] = np.concatenate([values[np.sort(drawn)[:, fast : len(runs) - slow]].mean(axis=1) for drawn in draws])
+    return cached[side]
+
+
+def _draws(runs: int, random: np.random.Generator) -> Iterator[npt.NDArray[np.int64]]:
+    """Indices of drawn runs, (resamples, runs), in blocks of bounded size with RESAMPLES rows in all."""
+    left = RESAMPLES
+    while left:
+        count = min(left, max(1, _DRAWS_AT_A_TIME // runs))
+        yield random.integers(runs, size=(count, runs))
+        left -= count
+
+
+def _intervals(before: Row, after: Row) -> tuple[Interval | None, Interval | None, Interval | None]:
+    """Of total, throughput and efficiency."""
+
+    def interval(ratios: _Floats) -> Interval | None:
+        if not np.isfinite(ratios).all():
+            return None
+        low, high = np.quantile(ratios, [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
+        return Interval(float(low), float(high))
+
+    if before.to_target != after.to_target:
+        return None, None, None
+    with np.errstate(all="ignore"):  # a log may hold numbers whose sums overflow
+        seconds, counts = (_resampled(before, 0) / _resampled(after, 1)).T
+        if not before.to_target:
+            return None, interval(seconds / counts), None
+        return interval(seconds), interval(seconds / counts), interval(counts)
+
+
+def permutation_test(one: Sequence[float | None], other: Sequence[float | None]) -> tuple[float, float] | None:
+    """(p, the smallest p that so many runs can give) of the difference of two means; None where a value is not known, or
+    of a single run.
+
+    Two-sided: p is twice the smaller tail. If both came from one distribution, every assignment of the runs to the two would
+    be as likely as the observed one (Ernst, Permutation Methods, Statistical Science 19 (2004), 676-685).
+    """
+    if None in (*one, *other) or min(len(one), len(other)) < 2:
+        return None
+    values = [[float(f"{value:.9g}") for value in side] for side in (one, other)]  # tables are rounded
+    if not all(map(math.isfinite, itertools.chain(*values))):
+        return None
+    from scipy import stats  # half a second
+
+    def first_sum(first: Any, _: Any, axis: int) -> Any:
+        return first.sum(axis=axis)  # grows with the difference of the means, and its rounding is small beside it
+
+    random = np.random.default_rng(SEED)
+    options = {"vectorized": True, "n_resamples": _ASSIGNMENTS, "batch": 10_000, "random_state": random}
+    possible = min(math.comb(len(one) + len(other), len(one)), _ASSIGNMENTS + 1)
+    return float(stats.permutation_test(values, first_sum, **options).pvalue), min(1.0, 2 / possible)
