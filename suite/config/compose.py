@@ -27,7 +27,7 @@ from suite.config.options import SuiteConfig
 from suite.config.overrides import CONF
 from suite.config.sweeps import default_gpus, divides, left_out
 from suite.environments.plugins import Plugin, activate
-from workloads.api import OPTION_GROUPS, option_keys
+from workloads.api import OPTION_GROUPS, option_keys, untyped
 
 
 @dataclass(frozen=True)
@@ -191,9 +191,10 @@ def _texts(value: object) -> list[str]:
 
 
 def _default_options(workload: str) -> dict[str, Any]:
-    """What conf/workload/NAME.yaml would hold: the defaults of the workload's Options."""
+    """`workload.*` where nothing is typed."""
     kind = registry.load_workload(workload).Options
-    return {**dataclasses.asdict(kind()), "name": workload}
+    of_group = {item.name for key, item in option_keys(kind).items() if key == f"workload.{item.name}"}
+    return {**{name: value for name, value in untyped(kind).items() if name in of_group}, "name": workload}
 
 
 def _overrides_first(arguments: Sequence[str]) -> list[str]:
@@ -217,7 +218,7 @@ def _schema(workloads: Sequence[str]) -> DictConfig:
 
 
 def _store(workloads: Sequence[str]) -> None:
-    """Tell Hydra the schema, and the workloads and frameworks of installed packages that have no file below conf/."""
+    """Tell Hydra the schema, the workloads, and the frameworks of installed packages that have no file below conf/."""
     store = ConfigStore.instance()
     store.store(name="suite_config", node=_schema(workloads))
     for name in overrides.group_choices("workload"):

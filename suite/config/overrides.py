@@ -17,8 +17,8 @@ from hydra.errors import HydraException
 from suite.common import registry
 from suite.common.paths import shipped
 from suite.common.registry import nearest, not_allowed
-from suite.config.options import SuiteConfig, check_value, known_fields, subgroup
-from workloads.api import OPTION_GROUPS, option_keys
+from suite.config.options import SuiteConfig, known_fields, subgroup
+from workloads.api import OPTION_GROUPS, check_value, option_keys
 
 CONF = shipped("conf")
 _PLACE = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"

@@ -4,9 +4,11 @@ import pytest
 from tests.workloads.zoo import synthetic_zoo
 from workloads.api import ParameterRule
 from workloads.zoo.datasets import cifar_demo
-from workloads.zoo.settings import SETS, TARGETS_TOP1, ZooOptions, profile_defaults
+from workloads.zoo.settings import TARGETS_TOP1, ZooOptions, profile_defaults
 from workloads.zoo.stock import check
 from workloads.zoo.workload import Zoo
+
+SETS = Zoo.named_sets()
 
 
 @pytest.mark.parametrize(
