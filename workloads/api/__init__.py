@@ -23,7 +23,7 @@ from workloads.api.options import (
 )
 from workloads.api.place import Place
 from workloads.api.rules import Round, Rule
-from workloads.api.sets import Hyperparameter, HyperparameterSet
+from workloads.api.sets import Hyperparameter, HyperparameterSet, add_folder
 from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
 from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
@@ -61,6 +61,7 @@ __all__ = [
     "Trainer",
     "Workload",
     "WorkloadOptions",
+    "add_folder",
     "check_each_once",
     "check_value",
     "count_update",

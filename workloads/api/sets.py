@@ -23,10 +23,9 @@ from workloads.api.options import check_value, hyperparameter, nearest, of_sets
 from workloads.api.values import Json
 
 _ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = next(
-    (folder for folder in (_ROOT / "conf", _ROOT / "suite" / "shipped" / "conf") if folder.is_dir()), _ROOT / "conf"
-)
-"""In a checkout, else in a wheel (setup.py)."""
+_IN_WHEEL = _ROOT / "suite" / "shipped" / "conf"
+SHIPPED = _IN_WHEEL if _IN_WHEEL.is_dir() else _ROOT / "conf"
+"""What comes with the code: copied into a wheel by setup.py, in a checkout where it lies."""
 _FOLDERS: dict[Path, bool] = {SHIPPED: False}
 """Folders to look into, and whether what lies there is the user's own."""
 _WORDS = ("sentence", "source", "based_on", "based_on_source")
