@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from suite.common.paths import shipped
+from workloads.api import sets
 
 CONF = shipped("conf")
 _own: list[Path] = []
@@ -17,6 +18,7 @@ def search(folders: Sequence[Path]) -> None:
         if not folder.is_dir():
             raise ValueError(f"--config-dir {folder}: no such folder; it holds files such as profile/NAME.yaml")
     _own[:] = folders
+    sets.search(folders)
 
 
 def search_words() -> list[str]:

@@ -31,7 +31,7 @@ from suite.config.keys import group_choices, workload_keys
 from suite.config.options import SuiteConfig
 from suite.config.sweeps import default_gpus, divides, left_out
 from suite.environments.plugins import Plugin, activate
-from workloads.api import OPTION_GROUPS
+from workloads.api import OPTION_GROUPS, untyped
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _store(workloads: Sequence[str]) -> None:
-    """Tell Hydra the schema, and the workloads and frameworks of installed packages that have no file below conf/.
+    """Tell Hydra the schema, the workloads, and the frameworks of installed packages that have no file below conf/.
 
     The schema is SuiteConfig with the keys that these workloads have outside `workload`. Null: the default of each.
     """
@@ -281,5 +281,8 @@ def _store(workloads: Sequence[str]) -> None:
 
 
 def _defaults(group: str, name: str) -> dict[str, Any]:
-    """What conf/workload/NAME.yaml would hold: the defaults of the workload's Options."""
-    return dataclasses.asdict(registry.load_workload(name).Options()) if group == "workload" else {}
+    """`workload.*` of a workload where nothing is typed."""
+    if group != "workload":
+        return {}
+    values = untyped(registry.load_workload(name).Options)
+    return {item.name: values[item.name] for key, item in workload_keys(name).items() if key.startswith("workload.")}

@@ -10,7 +10,8 @@ from suite.common import registry
 from suite.common.paths import data_root, env_root, log_root
 from suite.common.study import load_study, study_names
 from suite.config.keys import GROUPS, group_choices, suite_keys, workload_keys
-from workloads.api import OPTION_GROUPS
+from workloads.api import OPTION_GROUPS, not_allowed
+from workloads.api.rules import shown
 
 HEAD = """Train workloads to a quality target and log it.
 
@@ -42,14 +43,15 @@ def help_text(words: Mapping[str, Sequence[str]]) -> str:
     lines += ["", "Set (default in brackets):", *own, "", *_shared_keys()]
     for name in words.get("workload", ()):
         if name in registry.names(registry.WORKLOADS):
-            lines += ["", *_workload_keys(name, words.get("profile", ("reference",))[0])]
+            profile = words.get("profile", ("reference",))[0]
+            lines += ["", *_workload_keys(name, profile, words.get("workload.hyperparameter_set", ("",))[0])]
     if "workload" not in words:
         lines += ["", "The keys workload.* of a workload: workload=NAME --help"]
     return "\n".join([*lines, "", *_variables()])
 
 
-def _workload_keys(name: str, profile: str) -> list[str]:
-    """`workload.*` of one workload, with the values that a profile gives them, and its frameworks.
+def _workload_keys(name: str, profile: str, typed_set: str) -> list[str]:
+    """`workload.*` of one workload, with the values that a profile, or the typed set, gives them, its frameworks and sets.
 
     No framework has keys of its own: `framework=NAME` is all that there is of `framework.*`.
     """
@@ -58,11 +60,14 @@ def _workload_keys(name: str, profile: str) -> list[str]:
         defaults = kind.defaults(profile, kind.default_rules, {})
     except ValueError as error:
         return [f"workload={name}: {error}"]
-    chosen = kind.hyperparameter_sets().get(defaults.hyperparameter_set, {})
-    values = {key: item.value for key, item in chosen.items()}
+    sets = kind.named_sets()
+    chosen_name = typed_set or defaults.hyperparameter_set
+    if chosen_name not in sets and chosen_name:
+        return [str(not_allowed("workload.hyperparameter_set", chosen_name, sets))]
+    chosen = sets.get(chosen_name)
+    values = {key: item.value for key, item in chosen.items()} if chosen is not None else {}
     targets = ", ".join(f"{metric} {value:g}" for metric, value in defaults.targets.items())
-    values |= {"dataset": defaults.dataset, "hyperparameter_set": defaults.hyperparameter_set, "target": targets}
-    values["hyperparameter_set"] = f"{defaults.hyperparameter_set}; others: {', '.join(kind.hyperparameter_sets())}"
+    values |= {"dataset": defaults.dataset, "hyperparameter_set": chosen_name, "target": targets}
     lines = [f"Of workload={name}, with the values of profile={profile}:"]
     for key, item in workload_keys(name).items():
         if key.startswith("workload.") and key != "workload.name":
@@ -71,7 +76,13 @@ def _workload_keys(name: str, profile: str) -> list[str]:
     lines += ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"] if batch is not None else []
     frameworks = registry.frameworks_of(name)
     offered = [f"{framework} ({', '.join(kind.precisions.get(framework, ('fp32',)))})" for framework in frameworks]
-    return [*lines, "  framework=".ljust(36) + f"{', '.join(offered)}; precisions in brackets"]
+    lines += ["  framework=".ljust(36) + f"{', '.join(offered)}; precisions in brackets"]
+    if chosen is not None:
+        lines += ["", f"Hyperparameter set {chosen_name}, with sources:"]
+        lines += [f"  {key} {shown(item.value)}".ljust(36) + item.source for key, item in chosen.items()]
+        lines += ["", f"Sets of workload={name} (workload.hyperparameter_set=NAME; your own: docs/hyperparameters.md):"]
+        lines += [f"  {each}".ljust(36) + sets[each].sentence for each in sets]
+    return lines
 
 
 def _variables() -> list[str]:

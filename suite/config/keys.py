@@ -63,7 +63,7 @@ def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
     if key == "workload.dataset":
         return registry.names(registry.DATASETS)
     if key == "workload.hyperparameter_set" and workload:
-        return sorted(registry.load_workload(workload).hyperparameter_sets())
+        return sorted(registry.load_workload(workload).named_sets())
     kind = str(item.type) if item is not None else ""
     return list(item.metadata.get("choices") or (["true", "false"] if kind == "bool" else [])) if item else []
 

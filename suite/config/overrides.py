@@ -16,8 +16,8 @@ from hydra.errors import HydraException
 from suite.common.registry import not_allowed
 from suite.config import keys
 from suite.config.keys import GROUPS, SHORT, SYNONYMS, group_choices
-from suite.config.options import SuiteConfig, check_value, known_fields
-from workloads.api import OPTION_GROUPS
+from suite.config.options import SuiteConfig, known_fields
+from workloads.api import OPTION_GROUPS, check_value
 
 _SWEEPS = "runs have the machine one after another: type -m with lists (docs/hydra.md)"
 _FOLDER = "Hydra's folders are not used; type output=FOLDER for the runs of this command, or set SUITE_LOG_DIR"

@@ -14,7 +14,7 @@ from suite.environments import environment
 from suite.launch.base import Framework
 from suite.launch.hosts import Node
 from suite.machine import devices
-from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, option_keys
+from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, of_sets, option_keys, untyped
 
 Config = Mapping[str, Any]
 """The composed Hydra configuration as plain dicts and lists."""
@@ -80,6 +80,7 @@ def resolve_settings(
     targets = _targets(workload, defaults, options)
     if config["update"]["kind"] == "async":
         _check_asynchronous(config, workload, framework, precision)
+    elsewhere = {*NOT_OPTIONS, *of_sets(workload.Options), *values.hyperparameters}
     decided = {
         "workload": workload.name,
         "framework": framework.name,
@@ -103,9 +104,7 @@ def resolve_settings(
         "hyperparameter_set": values.set_name,
         "hyperparameters": values.hyperparameters,
         "hyperparameter_sources": values.sources,
-        "options": {
-            name: value for name, value in options.items() if name not in (*NOT_OPTIONS, *values.hyperparameters)
-        },
+        "options": {name: value for name, value in options.items() if name not in elsewhere},
     }
     return Settings(**{**_as_typed(config, decided), **decided})
 
@@ -122,12 +121,12 @@ def _as_typed(config: Config, decided: Mapping[str, Json]) -> dict[str, Json]:
 
 def typed_options(config: Config, workload: type[Workload]) -> dict[str, Json]:
     """The workload's `Options` by field name, wherever each is typed. Raises ValueError for a key that it does not have."""
-    keys = option_keys(workload.Options)
+    keys, defaults = option_keys(workload.Options), untyped(workload.Options)
     options: dict[str, Json] = {}
     for key, item in keys.items():
         group, _, name = key.partition(".")
         value = config[group].get(name)
-        options[item.name] = getattr(workload.Options(), item.name) if value is None else value
+        options[item.name] = defaults[item.name] if value is None else value
     for key, value in ((f"{group}.{name}", value) for group in OPTION_GROUPS for name, value in config[group].items()):
         if value is not None and key not in keys:
             allowed = ", ".join(sorted(name for name in keys if not name.startswith("workload.")))
@@ -139,8 +138,8 @@ def typed_options(config: Config, workload: type[Workload]) -> dict[str, Json]:
 
 def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[str, Json]:
     """The options that differ from their defaults."""
-    untouched = workload.Options()
-    return {name: value for name, value in options.items() if value != getattr(untouched, name)}
+    untouched = untyped(workload.Options)
+    return {name: value for name, value in options.items() if value != untouched[name]}
 
 
 def _check_link(link: str, device: str, framework: Framework) -> None:
@@ -321,17 +320,16 @@ def _threads_per_device(config: Config, device: str, cores: int) -> str:
 
 def _values(config: Config, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]) -> Values:
     """The set with the user's own values on top, at the batch size that was asked for."""
-    name, sets = str(options.get("hyperparameter_set", "auto")), workload.hyperparameter_sets()
+    name, sets = str(options.get("hyperparameter_set", "auto")), workload.named_sets()
     name = defaults.hyperparameter_set if name == "auto" else name
     if name not in sets and (name or sets):
         raise not_allowed("workload.hyperparameter_set", name, sets)
-    chosen = sets.get(name, {})
+    chosen = sets[name] if name else {}
     values = {key: hyperparameter.value for key, hyperparameter in chosen.items()}
     sources = {key: hyperparameter.source for key, hyperparameter in chosen.items()}
-    for item in fields(workload.Options):
-        given = options.get(item.name)
-        if item.name in values and given is not None:
-            values[item.name], sources[item.name] = given, "user"
+    for key, given in options.items():
+        if given is not None and (key in values or key in of_sets(workload.Options)):
+            values[key], sources[key] = given, "user"
     set_batch, set_scaling = values.pop("batch_size_global", None), str(values.pop("lr_scaling", "none"))
     size = batch_size(config["batch"], config["gpus"], set_batch)
     scaling = set_scaling if config["lr_scaling"] == "set" else str(config["lr_scaling"])

@@ -106,7 +106,7 @@ def test_points_are_chosen_by_what_they_have():
 
 def test_the_18_points_have_the_article_s_own_sets():
     for one in values("study=dgx1_article"):
-        sets = registry.load_workload(one["workload"]).hyperparameter_sets()
+        sets = registry.load_workload(one["workload"]).named_sets()
         assert one["workload.hyperparameter_set"] in sets
 
 

@@ -411,7 +411,7 @@ def test_the_code_that_ran_is_in_the_package(ours):
     for path in (
         "workloads/ncf/workload.py",
         "suite/worker/loop.py",
-        "conf/workload/ncf.yaml",
+        "conf/hyperparameters/ncf/reference.yaml",
         "environments/torch.txt",
     ):
         committed = subprocess.run(
