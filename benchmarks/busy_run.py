@@ -15,8 +15,7 @@ from rich.console import Console
 
 from suite.common import registry
 from suite.config.compose import compose
-from suite.control.cells import Cells
-from suite.control.controller import plan
+from suite.control.controller import checked_jobs
 from suite.launch.base import meet
 from suite.launch.hosts import hosts_of
 
@@ -27,7 +26,7 @@ def main() -> None:
     folder, more = Path(sys.argv[4]), sys.argv[5:]
     words = [f"workload={workload}", f"framework={framework}", "profile=demo", "device=cpu", "seed=1"]
     request = compose([*words, *more, f"cpu.cores_per_device={cores}", f"output={folder / 'unused'}"])
-    (job,) = plan(request, folder / "unused", Console(stderr=True), Cells())
+    (job,), _ = checked_jobs(request, folder / "unused", Console(stderr=True), None)
     run = job.run(0, False)
     run.write(folder / "run.json")
     cluster = meet(hosts_of(run))

@@ -15,7 +15,6 @@ from typing import Any
 from translation_step import Case, Kind, main
 
 from workloads.gnmt import network
-from workloads.gnmt.settings import SETS
 from workloads.gnmt.workload import GNMT
 
 
@@ -28,7 +27,6 @@ def products(layers: Any, batch: int, length: int) -> list[Case]:
 
 KIND = Kind(
     workload=GNMT,
-    sets=SETS,
     dataset="wmt16-en-de",
     sizes={"full": ("synthetic", "reference", 32_317), "demo": ("demo", "demo", 1_253)},
     changed=lambda length: {"max_sequence_length": length, "buckets": 1},

@@ -32,6 +32,7 @@ from suite.environments.environment import resolve
 from suite.launch import mxnet, pytorch
 from suite.launch.base import thread_variables
 from suite.machine.devices import cpu_model
+from tests.python_path import with_yaml
 from workloads.zoo.stock import STOCK as ZOO_STOCK
 
 MALLOC_TUNABLES = {"pytorch": pytorch.MALLOC_TUNABLES, "mxnet": mxnet.MALLOC_TUNABLES}
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace, framework: str, precision: str, model: str, da
     else:
         script = f"{zoo_model.removesuffix('50')}_{framework}.py"
         words = [str(BENCHMARKS / "bare" / script), str(args.cores), model.removesuffix("_malloc"), *sizes, *pixels]
-    variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": str(PROJECT)}
+    variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": with_yaml()}
     if framework in MALLOC_TUNABLES and (model in ("suite", "bare_malloc") or args.workload.startswith("zoo:")):
         variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]  # as the launcher does
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[: args.cores])]

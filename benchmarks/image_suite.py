@@ -24,19 +24,16 @@ from suite.common.registry import load_trainer
 from suite.launch.network import free_ports
 from workloads.api import Batch, Facts, Json, Place, Settings, Workload
 from workloads.common.networks.layer_lists import multiply_adds
-from workloads.resnet50.settings import SETS as RESNET_SETS
 from workloads.resnet50.workload import ResNet50
-from workloads.ssd.settings import SETS as SSD_SETS
 from workloads.ssd.workload import SSD
-from workloads.zoo.settings import SETS as ZOO_SETS
 from workloads.zoo.workload import Zoo
 
 KINDS = {
-    "resnet50": (ResNet50, RESNET_SETS, "reference", "imagenet", (1_281_167, 50_000), 1_000),
-    "zoo": (Zoo, ZOO_SETS, "sgd", "imagenet", (1_281_167, 50_000), 1_000),
-    "ssd": (SSD, SSD_SETS, "nvidia_v0.5_dgx1", "coco2017", (117_266, 4_952), 80),
+    "resnet50": (ResNet50, "reference", "imagenet", (1_281_167, 50_000), 1_000),
+    "zoo": (Zoo, "sgd", "imagenet", (1_281_167, 50_000), 1_000),
+    "ssd": (SSD, "nvidia_v0.5_dgx1", "coco2017", (117_266, 4_952), 80),
 }
-"""Workload to its class, sets, the chosen one, data set, training and evaluation images, classes."""
+"""Workload to its class, hyperparameter set, data set, training and evaluation images, classes."""
 ZOO_RATE = 1e-6
 """At the set's own rate the loss of networks without batch norm, on random images, soon is no number."""
 PIPELINE_IMAGES = 512
@@ -55,11 +52,10 @@ def full_size(
 ) -> Workload:
     """A workload of the reference's sizes on one CPU device; with the counts of prepared data, or the published ones."""
     name, _, model = given.partition(":")
-    kind, sets, chosen, dataset, images, classes = KINDS[name]
+    kind, chosen, dataset, images, classes = KINDS[name]
     options: dict[str, Json] = {"model": model, "implementation": implementation} if model else {}
     options |= {"image_size": pixels} if pixels else {}
-    left_out = ("batch_size_global", "lr_scaling")
-    values = {name: value.value for name, value in sets[chosen].items() if name not in left_out}
+    values = kind.named_sets()[chosen].plain
     values |= {"learning_rate": ZOO_RATE} if name == "zoo" else {}
     settings = Settings(
         workload=name, framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",

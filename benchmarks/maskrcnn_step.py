@@ -29,6 +29,7 @@ from image_step import MALLOC_TUNABLES, conditions
 from suite.common import registry
 from suite.environments.environment import resolve
 from suite.launch.base import thread_variables
+from tests.python_path import with_yaml
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.input import rpn_targets
 from workloads.maskrcnn.settings import REFERENCE_MODEL
@@ -46,7 +47,7 @@ OTHERS = {
 def child(args: argparse.Namespace, framework: str, *words: str) -> str:
     """What a process in a framework's environment prints, pinned to its cores, with the memory settings of the suite's
     workers."""
-    variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": str(PROJECT)}
+    variables = {**os.environ, **thread_variables(args.cores), "PYTHONPATH": with_yaml()}
     if framework in MALLOC_TUNABLES:
         variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[: args.cores])]

@@ -27,11 +27,9 @@ from suite.launch.network import free_ports
 from workloads.api import Batch, Facts, Place, Settings
 from workloads.maskrcnn import anchors
 from workloads.maskrcnn.regions import host
-from workloads.maskrcnn.settings import SETS
 from workloads.maskrcnn.workload import MaskRCNN
 
 HEIGHT, WIDTH = 800, 1333
-LEFT_OUT = ("batch_size_global", "lr_scaling")
 RATE = 1e-4
 """Random weights do not survive the reference's."""
 
@@ -39,7 +37,7 @@ RATE = 1e-4
 def workload(framework: str, cores: int, precision: str) -> MaskRCNN:
     """The reference's sizes on one CPU device, one image."""
     chosen = "reference"
-    values = {name: value.value for name, value in SETS[chosen].items() if name not in LEFT_OUT}
+    values = MaskRCNN.named_sets()[chosen].plain
     model = MaskRCNN.defaults("synthetic", "v0.7", {}).model
     settings = Settings(
         workload="maskrcnn", framework=framework, profile="synthetic", rules="v0.7", clock="v0.7", device="cpu",

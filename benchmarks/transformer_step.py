@@ -14,7 +14,6 @@ from typing import Any
 from translation_step import Case, Kind, main
 
 from workloads.transformer import network
-from workloads.transformer.settings import SETS
 from workloads.transformer.workload import REFERENCE_VOCABULARY, Transformer
 
 
@@ -25,7 +24,6 @@ def products(sizes: Any, batch: int, length: int) -> list[Case]:
 
 KIND = Kind(
     workload=Transformer,
-    sets=SETS,
     dataset="wmt17-en-de",
     sizes={"full": ("synthetic", "reference", REFERENCE_VOCABULARY), "demo": ("demo", "demo", 1_253)},
     changed=lambda length: {"max_sequence_length": length, "bucket_first": length},

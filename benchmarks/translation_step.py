@@ -32,6 +32,7 @@ from suite.launch import mxnet, pytorch
 from suite.launch.base import thread_variables
 from suite.launch.network import free_ports
 from suite.machine.devices import cpu_model
+from tests.python_path import with_yaml
 from workloads.api import Batch, Facts, Place, Settings
 from workloads.common.text.workload import TranslationWorkload
 
@@ -52,7 +53,6 @@ class Kind:
     """A workload to measure."""
 
     workload: type[TranslationWorkload]
-    sets: Mapping[str, Mapping[str, Any]]
     dataset: str
     sizes: Mapping[str, tuple[str, str, int]]
     """Size to profile, hyperparameter set and words."""
@@ -68,11 +68,7 @@ class Kind:
     def made(self, framework: str, precision: str, args: argparse.Namespace) -> TranslationWorkload:
         """Of one CPU device, with a bucket that is `args.length` long."""
         profile, chosen, words = self.sizes[args.size]
-        values = {
-            name: value.value
-            for name, value in self.sets[chosen].items()
-            if name not in ("batch_size_global", "lr_scaling")
-        }
+        values = self.workload.named_sets()[chosen].plain
         model = self.workload.defaults(profile, "v0.7", {}).model
         settings = Settings(
             workload=self.workload.name, framework=framework, profile=profile, rules="v0.7", clock="v0.7", device="cpu",
@@ -206,7 +202,7 @@ def process(framework: str, words: list[str], cores: int) -> dict[str, Any]:
     """The JSON that a script prints in the framework's environment, pinned to its cores, malloc as the launcher sets it."""
     from suite.environments.environment import resolve  # not in a framework's environment
 
-    variables = {**os.environ, **thread_variables(cores), "PYTHONPATH": str(PROJECT)}
+    variables = {**os.environ, **thread_variables(cores), "PYTHONPATH": with_yaml()}
     if framework in MALLOC_TUNABLES:
         variables["GLIBC_TUNABLES"] = MALLOC_TUNABLES[framework]
     pin = ["taskset", "-c", ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:cores])]

@@ -20,6 +20,7 @@ from suite.common import registry
 from suite.environments.environment import resolve
 from suite.launch.network import free_ports
 from tests.helpers import PROJECT
+from tests.python_path import with_yaml
 
 SERVE = PROJECT / "tests" / "probes" / "serve.py"
 JOB_SECONDS = 1200
@@ -41,7 +42,7 @@ class Processes:
         place = {"RANK": str(rank), "WORLD_SIZE": str(len(addresses)), "MASTER_ADDR": "127.0.0.1"}
         place |= {"MASTER_PORT": addresses[0].partition(":")[2]}
         place |= {"TF_CONFIG": json.dumps(task)} if len(addresses) > 1 else {}
-        libraries = {"OMP_NUM_THREADS": "1", "MXNET_CPU_TEMP_COPY": "1", "PYTHONPATH": str(PROJECT)}
+        libraries = {"OMP_NUM_THREADS": "1", "MXNET_CPU_TEMP_COPY": "1", "PYTHONPATH": with_yaml()}
         with self._log(rank).open("wb") as log:
             return subprocess.Popen(
                 self._environment.command(str(SERVE)), env={**os.environ, **libraries, **place},

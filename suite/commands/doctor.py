@@ -42,35 +42,34 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _need(args: argparse.Namespace) -> tuple[Need, list[Finding]]:
-    """What the command line asks about, and what is wrong with the environment."""
+    """What the command line asks about, and what planning finds wrong with it: as a run with `device=` and `gpus=` has it."""
     from suite.common import registry
     from suite.common.paths import log_root
     from suite.environments import environment
     from suite.machine import devices
+    from suite.plan.settings import Impossible, choose_device, cores_per_device
     from suite.preflight.doctor import Need
     from suite.preflight.findings import impossible, warning
 
-    framework = registry.load_framework(args.framework)
-    gpu_count, answer = 0, True
+    framework, lacking, env = registry.load_framework(args.framework), list[Impossible](), None
+    problems: list[Finding] = []
+    device, gpu_count = args.device, 0
     try:
-        gpu_count = len(devices.gpus()) if args.device != "cpu" else 0
-    except ValueError:  # `examine` says which one does not answer
-        answer = False
-    device = args.device if args.device != "auto" else ("cuda" if gpu_count or not answer else "cpu")
-    count = args.gpus or gpu_count or 1
-    allowed = devices.cpu_cores()
-    cores = allowed[:count] if device == "cpu" else allowed
-    env, problems = None, []
+        gpu_count = len(devices.gpus()) if device != "cpu" else 0
+        device = device if device != "auto" else ("cuda" if gpu_count else "cpu")
+        config = {"device": device, "gpus": args.gpus or gpu_count or 1, "nodes": 1, "oversubscribe": False}
+        device, fitting = choose_device(config, "demo", framework, (), lacking.append)
+        cores_per_device({**fitting, "cpu": {"cores_per_device": 1}}, device, (), lacking.append)
+    except ValueError:  # a GPU that does not answer: `examine` says which one
+        device = "cuda"
+    for error in lacking:
+        text, _, do = str(error).partition("; ")
+        problems.append(impossible("devices", text, do))
     try:
         env = environment.resolve({"name": args.environment}, framework.environments[device])
     except ValueError as error:
         problems.append(warning("environment", str(error), "runs in it are refused until then"))
-    if device == "cpu" and count > len(allowed):
-        text = f"--gpus {count}: {count} CPU device(s) of one core need {count} cores, this machine has {len(allowed)}"
-        problems.insert(0, impossible("devices", text, f"type --gpus {len(allowed)} (gpus={len(allowed)} of a run)"))
-    if device == "cuda" and answer and args.gpus and args.gpus > gpu_count:
-        problems.insert(
-            0, impossible("devices", f"--gpus {args.gpus}: {gpu_count} GPU(s) are visible here", "type fewer")
-        )
+    count, allowed = args.gpus or gpu_count or 1, devices.cpu_cores()
+    cores = allowed[:count] if device == "cpu" else allowed
     folder = args.output or log_root()
     return Need(device, count, framework.process_count(count, device), cores, folder, framework.name, env), problems

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from suite.common.run_folder import safe_name
 
 NOT_IN_NAME = (
-    *("workload", "framework", "profile", "gpus", "device", "output", "resume", "runs", "plugins"),
+    *("workload", "framework", "profile", "gpus", "device", "output", "resume", "runs", "plugins", "dry_run"),
     "backbone.weights",
     *(
         "environment.python",

@@ -5,33 +5,20 @@ A plugin is an installed distribution that names its classes under the same grou
 
 from __future__ import annotations
 
-import difflib
 import importlib
-from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from workloads.api import Dataset, Trainer, Workload
+from workloads.api import nearest as nearest
+from workloads.api import not_allowed as not_allowed
 
 WORKLOADS = "suite.workloads"
 FRAMEWORKS = "suite.frameworks"
 TRAINERS = "suite.trainers"
 DATASETS = "suite.datasets"
 STUDIES = "suite.studies"
-
-
-def nearest(given: str, allowed: Iterable[str]) -> str:
-    """` (did you mean 'x'?)` for the closest allowed name, whatever the case of its letters, or an empty string."""
-    by_lower = {name.lower(): name for name in allowed}
-    matches = difflib.get_close_matches(given.lower(), list(by_lower), n=1, cutoff=0.5)
-    return f" (did you mean '{by_lower[matches[0]]}'?)" if matches else ""
-
-
-def not_allowed(what: str, given: object, allowed: Iterable[str]) -> ValueError:
-    """The one line for a name that does not exist: what was given, what is allowed, the nearest match."""
-    names = sorted(allowed)
-    return ValueError(f"{what}={given}: allowed: {', '.join(names) or 'none'}{nearest(str(given), names)}")
 
 
 @cache

@@ -19,12 +19,10 @@ from typing import Any
 
 import yaml
 
-from suite.common import registry
-from suite.common.paths import shipped
+from suite.common import conf, registry
 from suite.common.registry import not_allowed
 from workloads.api import Json
 
-FOLDER = shipped("conf") / "study"
 SIZES = ("full", "ci")
 _KEYS = ("sentence", "set", "axes", "points", "ci", "table", "figure", "refused")
 _FORM = "conf/study/batch_size.yaml shows the form"
@@ -68,8 +66,8 @@ class Cell:
 
 
 def study_names() -> list[str]:
-    """The studies that there are: files in conf/study/ and those of packages from outside."""
-    return sorted({path.stem for path in FOLDER.glob("*.yaml")} | set(registry.names(registry.STUDIES)))
+    """The studies that there are: files in conf/study/ or folders of the user's own, and those of packages from outside."""
+    return sorted({*conf.files("study"), *registry.names(registry.STUDIES)})
 
 
 def load_study(name: str, size: str = "full") -> Study:
@@ -78,8 +76,8 @@ def load_study(name: str, size: str = "full") -> Study:
         raise not_allowed("study", name, study_names())
     if size not in SIZES:
         raise not_allowed("study.size", size, SIZES)
-    path = FOLDER / f"{name}.yaml"
-    return read_study(name, size, _from_file(path) if path.exists() else _from_outside(name))
+    path = conf.files("study").get(name)
+    return read_study(name, size, _from_outside(name) if path is None else _from_file(path))
 
 
 def read_study(name: str, size: str, described: Mapping[str, Any]) -> Study:

@@ -1,33 +1,37 @@
-"""Runs Hydra once, in the controller: command line to a list of composed configurations, one per job of a sweep."""
+"""Runs Hydra in the controller: command line to a list of composed configurations, one per job of a sweep."""
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+import importlib.resources
+import itertools
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn
 
 import hydra
+from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from suite import __version__
-from suite.common import registry
+from suite.common import conf, registry
+from suite.common.conf import CONF
 from suite.common.study import Cell
 from suite.common.typed import as_typed
 from suite.config import overrides, studies
+from suite.config.complete import completion
 from suite.config.help import help_text
+from suite.config.keys import group_choices, workload_keys
 from suite.config.options import SuiteConfig
-from suite.config.overrides import CONF
 from suite.config.sweeps import default_gpus, divides, left_out
 from suite.environments.plugins import Plugin, activate
-from workloads.api import OPTION_GROUPS, option_keys
+from workloads.api import OPTION_GROUPS, untyped
 
 
 @dataclass(frozen=True)
@@ -46,44 +50,17 @@ class Request:
     """Everything that one command line asks for."""
 
     jobs: tuple[Composed, ...]
-    sweep: bool
     plugins: tuple[Plugin, ...] = ()
     notes: tuple[str, ...] = ()
     """What acts without having been typed, in one line each."""
-
-
-class _Flags(argparse.ArgumentParser):
-    """Hydra's flags, which this module must tell from overrides; Hydra itself obeys them.
-
-    Its `--experimental-rerun` is left out: it unpickles a file.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(add_help=False)
-        self.add_argument("overrides", nargs="*")
-        switches = (
-            ("--multirun", "-m"),
-            ("--run", "-r"),
-            ("--resolve",),
-            ("--help", "-h"),
-            ("--hydra-help",),
-            ("--version",),
-        )
-        for names in (*switches, ("--shell-completion", "-sc")):
-            self.add_argument(*names, action="store_true")
-        for names in (("--package", "-p"), ("--config-dir", "-cd"), ("--config-path", "-cp"), ("--config-name", "-cn")):
-            self.add_argument(*names)
-        self.add_argument("--cfg", "-c", choices=("job", "hydra", "all"))
-        topics = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-        self.add_argument("--info", "-i", nargs="?", const="all", choices=topics)
-
-    def error(self, message: str) -> NoReturn:
-        """Raises ValueError, where argparse would print its usage and exit."""
-        raise ValueError(f"{message}; type --help for what can be set, --hydra-help for Hydra's flags")
+    arguments: tuple[str, ...] = ()
+    """The command line with the sweep that acts by default: what a resumed or submitted command is made of."""
+    shown: str | None = None
+    """The part of the settings that `--cfg job` is to print (empty: all) in place of running; None: they are to run."""
 
 
 def compose(arguments: Sequence[str]) -> Request:
-    """Check and compose. Raises ValueError with one line. Hydra's own flags (`--cfg job`, `--help`) print and give no jobs."""
+    """Check and compose. Raises ValueError with one line. Hydra's flags that print (`--help`) print and give no jobs."""
     try:
         return _compose(arguments)
     except (HydraException, OmegaConfBaseException) as error:
@@ -92,93 +69,187 @@ def compose(arguments: Sequence[str]) -> Request:
 
 def _compose(arguments: Sequence[str]) -> Request:
     overrides.check_form(arguments)
-    arguments = [overrides.quoted(argument) for argument in _overrides_first(arguments)]
-    flags = _Flags().parse_args(arguments)
-    plugin_names = _plugins(flags.overrides)
-    plugins = activate(plugin_names)
-    if flags.help:
-        print(as_typed(help_text(overrides.words(flags.overrides))))
-        return Request((), False)
+    typed = [text for text in arguments if "=" in text and not text.startswith("-")]
+    flags = _parser().parse_args([text for text in arguments if text not in typed])
+    words = [overrides.in_full(text) for text in [*typed, *flags.overrides]]
+    _refuse_flags(flags)
+    words = _search(words, flags.config_dir) + (["dry_run=true"] if flags.dry_run else [])
+    if flags.shell_completion:
+        print(completion(words))
+        return Request(())
     if flags.version:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
-        return Request((), False)
-    if studies.named(flags.overrides):
-        return _study(flags.overrides, [text for text in arguments if text not in flags.overrides], plugins)
-    if not (flags.hydra_help or flags.info or flags.shell_completion):
-        overrides.check(flags.overrides, multirun=flags.multirun)
-    added, note = default_gpus(overrides.words(flags.overrides)) if flags.multirun else ("", "")
-    arguments = [*([added] if added else []), *arguments]
-    _store(overrides.chosen_workloads(flags.overrides))
-    flagged = len(arguments) > len(flags.overrides)
-    of_hydra = any(text.lstrip("+~").startswith("hydra") for text in arguments)  # such as hydra.mode
-    jobs = _as_hydra_does(arguments) if flagged or of_hydra else [_one_job(arguments)]
-    if any(_texts(job.config["plugins"]) != plugin_names for job in jobs):
+        return Request(())
+    if flags.hydra_help or (flags.info and not words):
+        return _hydra_prints(arguments)
+    plugin_names = _plugins(words)
+    plugins = activate(plugin_names)
+    if flags.help:
+        print(as_typed(help_text(dict(_swept(words)))))
+        return Request(())
+    if studies.named(words):
+        cells = studies.cells(words)
+        jobs = [dataclasses.replace(_job(list(one.words), plugin_names), cell=one.cell) for one in cells]
+        return Request(tuple(jobs), plugins, (), tuple(arguments), _shown(flags))
+    if flags.info or flags.cfg in ("hydra", "all"):
+        _prepare(words, multirun=False)
+        return _hydra_prints(arguments)
+    if not flags.multirun:
+        return Request((_job(words, plugin_names),), plugins, (), tuple(arguments), _shown(flags))
+    added, jobs, notes = _sweep(words, plugin_names)
+    return Request(tuple(jobs), plugins, tuple(notes), (*arguments, *added), _shown(flags))
+
+
+def _parser() -> Any:
+    """Hydra's flags and `--dry-run`. Its errors are ValueErrors, where argparse would print its usage and exit."""
+    parser = get_args_parser()
+    parser._option_string_actions.pop("--version")  # Hydra's own; here it is the suite's
+    parser.add_argument("--version", "-V", action="store_true")
+    parser.add_argument("--dry-run", action="store_true")
+
+    def error(message: str) -> NoReturn:
+        raise ValueError(f"{message}; type --help for what can be set, --hydra-help for Hydra's flags")
+
+    parser.error = error  # type: ignore[method-assign]
+    return parser
+
+
+def _refuse_flags(flags: Any) -> None:
+    """Raise ValueError for flags of Hydra's that do nothing here, and for the one that unpickles a file."""
+    if flags.experimental_rerun:
+        raise ValueError("--experimental-rerun: a run is repeated by the command that suite report prints below a row")
+    if flags.config_path or flags.config_name:
+        raise ValueError("--config-path, --config-name: there is one; type --config-dir DIR for files of your own")
+
+
+def _shown(flags: Any) -> str | None:
+    return (flags.package or "") if flags.cfg == "job" else None
+
+
+def _search(words: list[str], config_dir: str | None) -> list[str]:
+    """`words` with the user's own folders as Hydra takes them, which are looked into from now on."""
+    typed = [text for text in words if text.startswith("hydra.searchpath=")]
+    given = [*([config_dir] if config_dir else []), *(_texts(overrides.parse(typed[-1]).value()) if typed else [])]
+    folders = []
+    for text in given:
+        package, _, below = text.removeprefix("pkg://").partition("/")
+        try:
+            path = (
+                Path(str(importlib.resources.files(package)), below)
+                if "pkg://" in text
+                else Path(text.removeprefix("file://"))
+            )
+        except ModuleNotFoundError:
+            raise ValueError(f"hydra.searchpath={text}: there is no such package") from None
+        folders.append(path.expanduser().absolute())
+    conf.search(folders)
+    return [*(text for text in words if text not in typed), *conf.search_words()]
+
+
+def _sweep(words: list[str], plugin_names: list[str]) -> tuple[list[str], list[Composed], list[str]]:
+    """(words that act by default, the jobs of all combinations, what is to be said). The last key is the fastest."""
+    workloads = _prepare(words, multirun=True)
+    first = [f"{key}={found[0]}" for key, found in _swept(words)]
+    _, of_hydra = _composed(first, workloads)
+    params = of_hydra["sweeper"].get("params") or {}
+    swept = _swept(words)
+    typed = {key for key, _ in swept}
+    swept = [*_swept([f"{key}={value}" for key, value in params.items() if key not in typed]), *swept]
+    added, note = default_gpus(dict(swept))
+    swept = sorted([*_swept(added), *swept], key=lambda pair: pair[0] != "gpus")  # the slowest, wherever it is typed
+    grid = itertools.product(*([f"{key}={value}" for value in found] for key, found in swept))
+    jobs = [_job(list(one), plugin_names, workloads) for one in grid]
+    notes = [note, left_out([job.config for job in jobs])]
+    return added, [job for job in jobs if divides(job.config)], [line for line in notes if line]
+
+
+def _swept(words: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Each key with its values, as typed."""
+    return [(text.partition("=")[0], overrides.texts(text)) for text in words]
+
+
+def _prepare(words: Sequence[str], multirun: bool) -> list[str]:
+    """Check what was typed, and tell Hydra the schema; returns the workloads. Raises ValueError in one line."""
+    found = {key: values for key, values in _swept(words) if key in ("workload", "experiment")}
+    if "workload" not in found and "experiment" not in found:
+        raise ValueError(
+            f"no workload given: type workload=NAME with NAME one of {', '.join(group_choices('workload'))}, "
+            f"for example: python run_suite.py workload=ncf profile=demo"
+        )
+    chosen = [text for text in words if text.partition("=")[0] in (*found, "hydra.searchpath")]
+    overrides.check(chosen, (), multirun)
+    workloads = list(found.get("workload", ()))
+    if not workloads or not set(workloads) <= set(registry.names(registry.WORKLOADS)):
+        grid = itertools.product(*([f"{key}={value}" for value in values] for key, values in _swept(chosen)))
+        every = registry.names(registry.WORKLOADS)
+        named = [str(_composed(list(one), every)[0]["workload"]["name"]) for one in grid]
+        workloads = list(dict.fromkeys(named))
+    overrides.check(words, workloads, multirun)
+    return workloads
+
+
+def _job(words: list[str], plugin_names: list[str], workloads: Sequence[str] = ()) -> Composed:
+    """One job. Raises ValueError for a value of a file that is not allowed, as for one that is typed."""
+    config, _ = _composed(words, workloads or _prepare(words, multirun=False))
+    if _texts(config["plugins"]) != plugin_names:
         raise ValueError(
             "plugins: set in a file that is read too late; type plugins=[…] here or set it in conf/config.yaml"
         )
-    notes = [note]
-    if flags.multirun:
-        notes.append(left_out([job.config for job in jobs]) if jobs else "")
-        jobs = [job for job in jobs if divides(job.config)]
-    return Request(tuple(jobs), bool(flags.multirun), plugins, tuple(note for note in notes if note))
+    name = str(config["workload"]["name"])
+    registry.load_workload(name)
+    for key, value in _leaves(config):
+        if value is not None and not key.endswith(".name"):
+            overrides.check_key(key, value, [name])
+    kept = [text for text in words if not text.startswith("hydra.")]
+    return Composed(config, tuple(kept))
 
 
-def _study(typed: Sequence[str], flags: Sequence[str], plugins: tuple[Plugin, ...]) -> Request:
-    """The jobs of a study. `-m` changes nothing; other flags of Hydra print the settings of each job."""
-    printing = [flag for flag in flags if flag not in ("-m", "--multirun")]
-    jobs: list[Composed] = []
-    for one in studies.cells(typed):
-        words = list(one.words)
-        overrides.check(words, multirun=False)
-        _store(overrides.chosen_workloads(words))
-        if printing:
-            _as_hydra_does([*words, *printing])
-        else:
-            jobs.append(dataclasses.replace(_one_job(words), cell=one.cell))
-    return Request(tuple(jobs), len(jobs) > 1, plugins)
-
-
-def _one_job(arguments: list[str]) -> Composed:
-    """What `_as_hydra_does` gives without a flag, in a third of the time: Hydra's own start composes all of it twice."""
+def _composed(words: Sequence[str], workloads: Sequence[str]) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """The configuration, and Hydra's own part of it."""
+    _store(workloads)
+    added = [f"++{text}" if text.startswith("workload.target.") else text for text in words]
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        config = hydra.compose("config", arguments, return_hydra_config=True)
+        config = hydra.compose("config", added, return_hydra_config=True)
     HydraConfig.instance().set_config(config)  # what `${hydra:…}` in a file stands for
-    with open_dict(config):
-        del config["hydra"]
-    return _job(config)
-
-
-def _as_hydra_does(arguments: list[str]) -> list[Composed]:
-    """The jobs of a sweep, or none where Hydra's flags print something."""
-    jobs: list[Composed] = []
-
-    @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
-    def collect(config: DictConfig) -> None:
-        jobs.append(_job(config))
-
-    given = sys.argv
-    with tempfile.TemporaryDirectory(
-        prefix="suite-"
-    ) as scratch:  # Hydra leaves a multirun.yaml: run.json says it better
-        sys.argv = [given[0], f"hydra.run.dir='{scratch}'", f"hydra.sweep.dir='{scratch}'", *arguments]
-        try:
-            collect()
-        finally:
-            sys.argv = given
-    return jobs
-
-
-def _job(config: DictConfig) -> Composed:
+    OmegaConf.set_struct(config, False)
+    of_hydra = config.pop("hydra")
     plain = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(plain, dict)
-    return Composed(plain, tuple(HydraConfig.get().overrides.task))  # type: ignore[arg-type]
+    return {str(key): value for key, value in plain.items()}, of_hydra
 
 
-def _plugins(arguments: Sequence[str]) -> list[str]:
+def _leaves(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """`key.below` to value, of all that are not groups; what a workload and a dictionary hold included."""
+    found: list[tuple[str, Any]] = []
+    for name, value in config.items():
+        key = f"{prefix}{name}"
+        below = isinstance(value, Mapping) and key not in ("environment.path_map",)
+        found += _leaves(value, f"{key}.") if below else [(key, value)]
+    return found
+
+
+def _hydra_prints(arguments: Sequence[str]) -> Request:
+    """Hydra's flags that print something, and no jobs."""
+    words = [text for text in arguments if "=" in text and not text.startswith("-")]
+    flags = [text for text in arguments if text not in words]  # behind them: `--info` would take a word for its topic
+    given, sys.argv = sys.argv, [sys.argv[0], *words, *flags]
+    try:
+        hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")(lambda _: None)()
+    finally:
+        sys.argv = given
+    return Request(())
+
+
+def _plugins(words: Sequence[str]) -> list[str]:
     """What `plugins=` says, else conf/config.yaml: needed before names can be checked and Hydra composes."""
-    typed = [text for text in arguments if text.startswith("plugins=")]
+    typed = [text for text in words if text.startswith("plugins=")]
     if typed:
-        return _texts(overrides.only_value(typed[-1]))
+        override = overrides.parse(typed[-1])
+        if override.is_sweep_override():
+            raise ValueError(
+                f"{typed[-1]}: one list for the whole command; type plugins=[{typed[-1].partition('=')[2]}]"
+            )
+        return _texts(override.value())
     in_file = OmegaConf.to_container(OmegaConf.load(CONF / "config.yaml"))
     assert isinstance(in_file, dict)
     return _texts(in_file.get("plugins"))
@@ -190,39 +261,28 @@ def _texts(value: object) -> list[str]:
     return [str(getattr(item, "text", item)) for item in values]
 
 
-def _default_options(workload: str) -> dict[str, Any]:
-    """What conf/workload/NAME.yaml would hold: the defaults of the workload's Options."""
-    kind = registry.load_workload(workload).Options
-    return {**dataclasses.asdict(kind()), "name": workload}
+def _store(workloads: Sequence[str]) -> None:
+    """Tell Hydra the schema, the workloads, and the frameworks of installed packages that have no file below conf/.
 
-
-def _overrides_first(arguments: Sequence[str]) -> list[str]:
-    """Flags may stand anywhere among the overrides: argparse wants the overrides in one piece."""
-    flags = [argument for argument in arguments if "=" not in argument or argument.startswith("-")]
-    return [argument for argument in arguments if argument not in flags] + flags
-
-
-def _schema(workloads: Sequence[str]) -> DictConfig:
-    """SuiteConfig with the keys that options of these workloads have outside `workload`.
-
-    Null in a sweep over several workloads: the default of each.
+    The schema is SuiteConfig with the keys that these workloads have outside `workload`. Null: the default of each.
     """
     schema: DictConfig = OmegaConf.structured(SuiteConfig)
     for workload in workloads:
-        for key, item in option_keys(registry.load_workload(workload).Options).items():
+        for key, item in workload_keys(workload).items():
             if key.partition(".")[0] in OPTION_GROUPS:
                 default = item.default if len(workloads) == 1 else None  # of several, not all may have it
                 OmegaConf.update(schema, key, default, force_add=True)
-    return schema
-
-
-def _store(workloads: Sequence[str]) -> None:
-    """Tell Hydra the schema, and the workloads and frameworks of installed packages that have no file below conf/."""
     store = ConfigStore.instance()
-    store.store(name="suite_config", node=_schema(workloads))
-    for name in overrides.group_choices("workload"):
-        if not (CONF / "workload" / f"{name}.yaml").exists():
-            store.store(group="workload", name=name, node=_default_options(name))
-    for name in registry.names(registry.FRAMEWORKS):
-        if not (CONF / "framework" / f"{name}.yaml").exists():
-            store.store(group="framework", name=name, node={"name": name})
+    store.store(name="suite_config", node=schema)
+    for group, names in (("workload", registry.WORKLOADS), ("framework", registry.FRAMEWORKS)):
+        for name in registry.names(names):
+            if name not in conf.files(group):
+                store.store(group=group, name=name, node={**_defaults(group, name), "name": name})
+
+
+def _defaults(group: str, name: str) -> dict[str, Any]:
+    """`workload.*` of a workload where nothing is typed."""
+    if group != "workload":
+        return {}
+    values = untyped(registry.load_workload(name).Options)
+    return {item.name: values[item.name] for key, item in workload_keys(name).items() if key.startswith("workload.")}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, fields
+from dataclasses import Field
 from typing import Any
 
 from suite.common import registry
 from suite.common.paths import data_root, env_root, log_root
 from suite.common.study import load_study, study_names
-from suite.config.options import SuiteConfig, known_fields, subgroup
-from suite.config.overrides import GROUPS, group_choices
-from workloads.api import OPTION_GROUPS, option_keys
+from suite.config.keys import GROUPS, group_choices, suite_keys, workload_keys
+from workloads.api import OPTION_GROUPS, not_allowed
+from workloads.api.rules import shown
 
 HEAD = """Train workloads to a quality target and log it.
 
@@ -24,7 +24,7 @@ HEAD = """Train workloads to a quality target and log it.
 """
 
 
-def help_text(words: Mapping[str, Sequence[Any]]) -> str:
+def help_text(words: Mapping[str, Sequence[str]]) -> str:
     """What can be chosen, then what can be set. `words`: key to the values that stand on the command line beside `--help`."""
     lines = [HEAD, "Choose (default in brackets):"]
     defaults = {
@@ -39,18 +39,19 @@ def help_text(words: Mapping[str, Sequence[Any]]) -> str:
         lines.append(f"  {group}=".ljust(28) + ", ".join(group_choices(group)) + default)
     lines += ["", "Studies (study=NAME; study.size=ci: a small version; suite report FOLDER makes table and figure):"]
     lines += [f"  {name}".ljust(28) + load_study(name).sentence for name in study_names()]
-    lines += ["", "Set (default in brackets):", *_keys("", SuiteConfig), "", *_shared_keys()]
+    own = [_line(key, item) for key, item in suite_keys().items() if not key.endswith(".name")]
+    lines += ["", "Set (default in brackets):", *own, "", *_shared_keys()]
     for name in words.get("workload", ()):
-        if str(name) in registry.names(registry.WORKLOADS):
-            profiles = [str(value) for value in words.get("profile", ("reference",))]
-            lines += ["", *_workload_keys(str(name), profiles[0])]
+        if name in registry.names(registry.WORKLOADS):
+            profile = words.get("profile", ("reference",))[0]
+            lines += ["", *_workload_keys(name, profile, words.get("workload.hyperparameter_set", ("",))[0])]
     if "workload" not in words:
         lines += ["", "The keys workload.* of a workload: workload=NAME --help"]
     return "\n".join([*lines, "", *_variables()])
 
 
-def _workload_keys(name: str, profile: str) -> list[str]:
-    """`workload.*` of one workload, with the values that a profile gives them, and its frameworks.
+def _workload_keys(name: str, profile: str, typed_set: str) -> list[str]:
+    """`workload.*` of one workload, with the values that a profile, or the typed set, gives them, its frameworks and sets.
 
     No framework has keys of its own: `framework=NAME` is all that there is of `framework.*`.
     """
@@ -59,21 +60,29 @@ def _workload_keys(name: str, profile: str) -> list[str]:
         defaults = kind.defaults(profile, kind.default_rules, {})
     except ValueError as error:
         return [f"workload={name}: {error}"]
-    chosen = kind.hyperparameter_sets().get(defaults.hyperparameter_set, {})
-    values = {key: item.value for key, item in chosen.items()}
+    sets = kind.named_sets()
+    chosen_name = typed_set or defaults.hyperparameter_set
+    if chosen_name not in sets and chosen_name:
+        return [str(not_allowed("workload.hyperparameter_set", chosen_name, sets))]
+    chosen = sets.get(chosen_name)
+    values = {key: item.value for key, item in chosen.items()} if chosen is not None else {}
     targets = ", ".join(f"{metric} {value:g}" for metric, value in defaults.targets.items())
-    values |= {"dataset": defaults.dataset, "hyperparameter_set": defaults.hyperparameter_set, "target": targets}
-    values["hyperparameter_set"] = f"{defaults.hyperparameter_set}; others: {', '.join(kind.hyperparameter_sets())}"
+    values |= {"dataset": defaults.dataset, "hyperparameter_set": chosen_name, "target": targets}
     lines = [f"Of workload={name}, with the values of profile={profile}:"]
-    for item in fields(kind.Options):
-        key = item.metadata.get("key") or f"workload.{item.name}"
+    for key, item in workload_keys(name).items():
         if key.startswith("workload.") and key != "workload.name":
             lines.append(_line(key, item, default=values.get(item.name)))
     batch, unit = values.get("batch_size_global"), kind.batch_unit
     lines += ["  batch=".ljust(36) + f"global batch size in {unit} [{batch}]"] if batch is not None else []
     frameworks = registry.frameworks_of(name)
     offered = [f"{framework} ({', '.join(kind.precisions.get(framework, ('fp32',)))})" for framework in frameworks]
-    return [*lines, "  framework=".ljust(36) + f"{', '.join(offered)}; precisions in brackets"]
+    lines += ["  framework=".ljust(36) + f"{', '.join(offered)}; precisions in brackets"]
+    if chosen is not None:
+        lines += ["", f"Hyperparameter set {chosen_name}, with sources:"]
+        lines += [f"  {key} {shown(item.value)}".ljust(36) + item.source for key, item in chosen.items()]
+        lines += ["", f"Sets of workload={name} (workload.hyperparameter_set=NAME; your own: docs/hyperparameters.md):"]
+        lines += [f"  {each}".ljust(36) + sets[each].sentence for each in sets]
+    return lines
 
 
 def _variables() -> list[str]:
@@ -93,7 +102,7 @@ def _shared_keys() -> list[str]:
     owners: dict[str, list[str]] = {}
     found: dict[str, Field[Any]] = {}
     for name in registry.names(registry.WORKLOADS):
-        for key, item in option_keys(registry.load_workload(name).Options).items():
+        for key, item in workload_keys(name).items():
             if key.partition(".")[0] in OPTION_GROUPS:
                 owners.setdefault(key, []).append(name)
                 found[key] = item
@@ -108,14 +117,3 @@ def _line(key: str, item: Field[Any], after: str = "", default: object = None) -
     shown = "" if value == "" else f" [{value}]"
     text = f"{item.metadata.get('text', '')}{f' ({allowed})' if allowed else ''}{shown}"
     return f"  {key}=".ljust(36) + text + after
-
-
-def _keys(prefix: str, kind: Any) -> list[str]:
-    lines = []
-    for name, item in known_fields(kind).items():
-        below = subgroup(item)
-        if below is not None:
-            lines += [line for line in _keys(f"{prefix}{name}.", below) if ".name=" not in line]
-        elif prefix or name not in (*GROUPS, *OPTION_GROUPS):
-            lines.append(_line(f"{prefix}{name}", item))
-    return lines

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
 
@@ -215,49 +213,13 @@ class SuiteConfig:
     plugins: Any = option(
         [], "packages from outside: folders, wheels or installed distributions, [PATH,NAME]; one list for a whole sweep"
     )
+    dry_run: bool = option(False, "say what would run and what is in the way, and start nothing; also --dry-run")
     output: str | None = option(None, "folder for this command's runs; unset: a time stamp below the log folder")
 
 
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-
-
-def check_value(key: str, kind: str, metadata: Mapping[str, Any], value: object) -> None:
-    """Raise ValueError with one line if `value` is not allowed for a field of the annotated type `kind`."""
-    if value is None and ("None" in kind or kind == "Any"):
-        return
-    names = {"int": int, "float": float, "bool": bool, "str": str}
-    wanted = next((names[part.strip()] for part in kind.split("|") if part.strip() in names), None)
-    minimum, pattern, choices = metadata.get("minimum"), metadata.get("pattern"), metadata.get("choices")
-    example = f", for example {key}={metadata['example']}" if metadata.get("example") else ""
-    if choices and str(value) not in choices:
-        from suite.common.registry import not_allowed
-
-        raise not_allowed(key, value, choices)
-    if pattern and not re.fullmatch(pattern, str(value)):
-        forms = pattern.replace(r"[1-9]\d*", "N").replace("|", " | ")
-        raise ValueError(f"{key}={value}: allowed: {forms} with N a whole number of at least 1{example}")
-    if wanted is not None and not _fits(value, wanted):
-        least = f" of at least {minimum:g}" if minimum is not None else ""
-        what = "a finite number" if wanted is float and isinstance(value, float) else _WORDS[wanted]
-        raise ValueError(f"{key}={value}: {what}{least} is needed{example}")
-    if minimum is not None and isinstance(value, (int, float)) and value < minimum:
-        raise ValueError(f"{key}={value}: at least {minimum:g} is needed{example}")
-    maximum = metadata.get("maximum")
-    if maximum is not None and isinstance(value, (int, float)) and value > maximum:
-        raise ValueError(f"{key}={value}: at most {maximum:g} is allowed{example}")
-
-
-def _fits(value: object, wanted: type) -> bool:
-    if wanted is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
-    if wanted is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, wanted) or (wanted is str and isinstance(value, (int, float)))
-
-
 def known_fields(kind: Any) -> dict[str, Field[Any]]:
-    """Name to field of a configuration dataclass."""
-    return {item.name: item for item in fields(kind)}
+    """Name to field of a configuration dataclass, of those that a user can type."""
+    return {item.name: item for item in fields(kind) if not item.metadata.get("internal")}
 
 
 def subgroup(item: Field[Any]) -> Callable[[], Any] | None:

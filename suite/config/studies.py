@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from suite.common import registry
 from suite.common.study import Cell, Point, Study, load_study
 from suite.config import overrides
-from workloads.api import OPTION_GROUPS, option_keys
+from suite.config.keys import workload_keys
+from workloads.api import OPTION_GROUPS
 
 KEYS = ("study", "study.size")
 _WHOLE = ("plugins", "output", "resume")
@@ -42,9 +43,7 @@ def cells(arguments: Sequence[str]) -> list[CellWords]:
     study = load_study(own["study"], own.get("study.size", "full"))
     if study.refused:
         raise ValueError(f"study={study.name}: {study.refused}")
-    typed = {
-        text.partition("=")[0]: overrides.value_texts(text) for text in arguments if text.partition("=")[0] not in KEYS
-    }
+    typed = {text.partition("=")[0]: overrides.texts(text) for text in arguments if text.partition("=")[0] not in KEYS}
     study = _shortened(_fitting(study, typed), typed)
     fixed = {key: values[0] for key, values in typed.items() if key not in study.keys}
     settings = {key: value for key, value in study.settings.items() if key not in study.keys} | fixed
@@ -92,7 +91,7 @@ def _fitting(study: Study, typed: Mapping[str, Sequence[str]]) -> Study:
     workloads = [name for name in typed.get("workload", ()) if name in registry.names(registry.WORKLOADS)]
     if not workloads or list(workloads) == [study.settings.get("workload")]:
         return study
-    known = [option_keys(registry.load_workload(name).Options) for name in workloads]
+    known = [workload_keys(name) for name in workloads]
 
     def fits(key: str) -> bool:
         group = key.partition(".")[0]

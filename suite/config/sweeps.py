@@ -1,34 +1,32 @@
-"""What `-m` without `gpus=` runs: a reference sweep the default of conf/config.yaml, a demo what this machine has."""
+"""What `-m` runs where no key has several values: reference runs on 1, 4 and 8 devices, demos on what this machine has."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omegaconf import OmegaConf
-
-from suite.config.overrides import CONF
 from suite.machine import devices
 
+REFERENCE = (1, 4, 8)
+"""Devices of a reference sweep: those of the DGX-1 scaling article."""
 MOST_OF_A_DEMO = 8
 """Devices up to which a demo is swept: the batch of the smallest demo still divides by it."""
-_SWEEPER = "hydra.sweeper.params"
 
 
-def default_gpus(words: Mapping[str, Sequence[Any]]) -> tuple[str, str]:
-    """(the override to add, what is said about it), both empty where the user chose the devices.
+def default_gpus(words: Mapping[str, Sequence[str]]) -> tuple[list[str], str]:
+    """(the word to add, what is said about it), both empty where the user chose the devices or sweeps over another key.
 
-    `words`: key to the values that the command line gives it.
+    words: key to the values that the command line gives it. Raises ValueError where a sweep is resumed without its devices:
+    another machine would have others, and resuming never adds runs.
     """
-    if "gpus" in words or any(key.startswith(_SWEEPER) for key in words):
-        return "", ""
-    only_demos = {str(value) for value in words.get("profile", ())} == {"demo"}
-    if only_demos and True not in words.get("oversubscribe", ()):
-        counts = ",".join(map(str, counts_up_to(_most(words))))
-        return f"gpus={counts}", f"-m without gpus: gpus={counts}, what this machine has; type gpus=… for others"
-    shipped = OmegaConf.select(OmegaConf.load(CONF / "config.yaml"), f"{_SWEEPER}.gpus")
-    said = f"-m without gpus: gpus={shipped}, the default of conf/config.yaml; type gpus=… for others"
-    return ("", said) if shipped is not None else ("", "")
+    if "gpus" in words or any(len(values) > 1 for values in words.values()):
+        return [], ""
+    demo = list(words.get("profile", ())) == ["demo"] and "true" not in words.get("oversubscribe", ())
+    counts = ",".join(map(str, counts_up_to(_most(words)) if demo else REFERENCE))
+    if "true" in words.get("resume", ()):
+        raise ValueError(f"resume=true: -m over which devices? type those that the sweep began with, gpus={counts}")
+    why = "what this machine has" if demo else "as the reference sweep"
+    return [f"gpus={counts}"], f"-m without a list of values: gpus={counts}, {why}; type gpus=… for others"
 
 
 def counts_up_to(most: int) -> list[int]:
@@ -49,8 +47,8 @@ def left_out(configs: Sequence[Mapping[str, Any]]) -> str:
     return f"left out, since gpus must divide by nodes: {', '.join(pairs)}" if pairs else ""
 
 
-def _most(words: Mapping[str, Sequence[Any]]) -> int:
+def _most(words: Mapping[str, Sequence[str]]) -> int:
     """Devices that this machine has for the command: GPUs, else cores in groups of what makes a device."""
     gpus = [] if "cpu" in words.get("device", ()) else devices.gpus()
-    each = max([int(value) for value in words.get("cpu.cores_per_device", ()) if str(value).isdecimal()], default=1)
+    each = max([int(value) for value in words.get("cpu.cores_per_device", ()) if value.isdecimal()], default=1)
     return len(gpus) or len(devices.cpu_cores()) // max(1, each)

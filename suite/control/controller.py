@@ -7,8 +7,7 @@ import datetime
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,22 +17,25 @@ from suite.common.job_name import named
 from suite.common.output_lock import claimed
 from suite.common.paths import PROJECT, data_root, log_root
 from suite.common.registry import WORKLOADS, load_dataset, names
+from suite.common.study import Cell
 from suite.common.typed import as_typed
 from suite.config.compose import Composed, Request, compose
-from suite.control import caches
-from suite.control.cells import Cells
+from suite.control import caches, dry_run
+from suite.control.cells import impossible, write_study
 from suite.control.interrupts import WholeLines, held, listen, resuming_command
 from suite.control.machines.choose import Elsewhere, fleet_of, submits
 from suite.control.machines.fleet import Fleet
-from suite.control.machines.submit import submitted
+from suite.control.machines.submit import needs_gpus, submit
 from suite.control.messages import said_once
 from suite.control.progress import Progress
 from suite.control.supervise import Supervisor
 from suite.control.watch import Status
 from suite.environments import environment
-from suite.launch.hosts import Node
-from suite.plan.jobs import Job, JobDraft, check_trainers, choose, make_job
+from suite.plan.capacity import TooLarge
+from suite.plan.jobs import Job, Plan, check_trainers, plan
 from suite.plan.resume import finished_status, set_aside
+from suite.plan.settings import Impossible, Missing
+from suite.plan.shown import settings_text
 from suite.preflight import doctor
 from suite.preflight.obstacles import explained
 
@@ -66,20 +68,29 @@ def main(arguments: Sequence[str]) -> int:
         request = compose(arguments)
         if not request.jobs:
             return 0
+        if request.shown is not None:
+            print("---\n".join(settings_text(composed.config, request.shown) for composed in request.jobs), end="")
+            return 0
         for note in request.notes:
             console.print(escape(note), soft_wrap=True)
-        output = _output(request.jobs[0])
-        configs = [composed.config for composed in request.jobs]
+        first, configs = request.jobs[0].config, [composed.config for composed in request.jobs]
+        arguments, output = request.arguments, _output(request.jobs[0])
         if submits(configs):
-            for line in submitted(arguments, configs, output):
+            if first["dry_run"]:
+                return _dry_run(request, output, console, None, submitted=True)
+            if (error := refused(request, plans_for_slurm(request, output), here=False)) is not None:
+                raise error
+            for line in submit(arguments, configs, output):
                 console.print(escape(line), soft_wrap=True)
             return 0
-        cells = Cells()
         with _opened(fleet_of(configs)) as fleet:
-            jobs = _planned(request, output, console, cells, fleet)
+            if first["dry_run"]:
+                return _dry_run(request, output, console, fleet)
+            jobs, cells = checked_jobs(request, output, console, fleet)
             with claimed(output):
-                check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
-                cells.write(output)
+                check_folders(jobs, resume=bool(first["resume"]))
+                if cells:
+                    write_study(output, cells)
                 code = 0 if run_jobs(jobs, console, ended, fleet) else 1
     except Elsewhere:
         return 0
@@ -117,48 +128,95 @@ def _opened(fleet: Fleet | None) -> Iterator[Fleet | None]:
                 fleet.close()
 
 
-def _planned(request: Request, output: Path, console: Console, cells: Cells, fleet: Fleet | None) -> list[Job]:
-    """`plan`; raises ValueError with everything that is missing at once, in several lines if it is much."""
-    try:
-        with said_once(environment.__name__):
-            jobs = plan(request, output, console, cells, fleet.nodes if fleet is not None else ())
-    except ValueError as error:
-        raise (explained(error, request) if fleet is None else error) from None
-    if fleet is not None:
-        fleet.check(jobs)
-    return jobs
-
-
-def plan(request: Request, output: Path, console: Console, cells: Cells, nodes: Sequence[Node] = ()) -> list[Job]:
-    """All jobs of the command, every one checked before the first starts; prepares demo data sets that are missing.
-
-    `nodes`: the machines of the command, if it is not this one. What cannot run in a study goes into `cells`; if that is
-    everything, ValueError is raised.
-    """
-    first = request.jobs[0].config
+def planned(request: Request, output: Path, fleet: Fleet | None) -> list[Plan]:
+    """A plan for each job of the command, for the machines of `fleet`, or this one."""
+    first, nodes = request.jobs[0].config, fleet.nodes if fleet is not None else ()
     if first["resume"] and first["output"] is None:
         raise ValueError("resume=true: which sweep? type output=FOLDER with the folder of the sweep to finish")
-    choices: list[tuple[Composed, JobDraft]] = []
-    for composed in request.jobs:
-        draft = cells.attempt(composed, job_name(composed), partial(choose, composed.config, request.plugins, nodes))
-        choices += [(composed, draft)] if draft is not None else []
-    check_trainers([draft for _, draft in choices], request.plugins)
-    for dataset in sorted({draft.settings.dataset for _, draft in choices if draft.settings.profile == "demo"}):
-        recipe, folder = load_dataset(dataset), data_root() / dataset
-        if recipe.generated and not recipe.is_prepared(folder):
-            for line in recipe.make_demo(folder):
-                console.print(escape(line), soft_wrap=True)
-    jobs = []
-    for composed, draft in choices:
-        name = job_name(composed)
-        job = cells.attempt(composed, name, partial(make_job, draft, composed.config, name, output, composed.cell))
-        jobs += [job] if job is not None else []
-    if not jobs:
-        raise cells.reason
-    for line in cells.lines:
-        console.print(escape(line), soft_wrap=True)
+    with said_once(environment.__name__):
+        return [plan(one.config, job_name(one), output, request.plugins, nodes, one.cell) for one in request.jobs]
+
+
+def plans_for_slurm(request: Request, output: Path) -> list[Plan]:
+    """Plans on a login node: what the machine itself lacks in devices and memory is in nobody's way."""
+    jobs = [
+        replace(one, config={**one.config, "device": "cuda"}) if needs_gpus(one.config) else one for one in request.jobs
+    ]
+    plans = planned(replace(request, jobs=tuple(jobs)), output, None)
+    elsewhere = (Missing, TooLarge)
+    return [one._replace(findings=tuple(e for e in one.findings if not isinstance(e, elsewhere))) for one in plans]
+
+
+def _dry_run(request: Request, output: Path, console: Console, fleet: Fleet | None, submitted: bool = False) -> int:
+    """Say what would run. Raises ValueError with what is in the way."""
+    plans = plans_for_slurm(request, output) if submitted else planned(request, output, fleet)
+    error = refused(request, plans, here=fleet is None and not submitted)
+    said = plans if error is None else [one._replace(findings=()) for one in plans]  # the error says them all
+    names = [job_name(one) for one in request.jobs]
+    for line in dry_run.lines(list(zip(names, said, strict=True)), output, submitted):
+        console.print(escape(as_typed(line)), soft_wrap=True)
+    if error is not None:
+        raise error
+    jobs = [one.job for one in plans if one.job is not None]
     _refuse_equal(jobs)
-    return jobs
+    check_folders(jobs, resume=bool(request.jobs[0].config["resume"]))
+    largest = max(jobs, key=lambda job: job.template.settings.devices, default=None)
+    for line in _preflight(largest, fleet) if largest and not submitted else ():
+        console.print(f"[yellow]warning[/]: {escape(as_typed(line))}", soft_wrap=True)
+    return 0
+
+
+def _preflight(job: Job, fleet: Fleet | None) -> list[str]:
+    """Warnings before a job, one line each."""
+    return doctor.preflight(doctor.need_of(job)) if fleet is None else doctor.preflight_of_logs(job.folder)
+
+
+def refused(request: Request, plans: Sequence[Plan], here: bool) -> ValueError | None:
+    """Why the command cannot run, with all that is in its way; None where it can. A study runs where one of its cells can.
+
+    `here`: on this machine, of which it is then said what would run on it.
+    """
+    pairs = list(zip(request.jobs, plans, strict=True))
+    wrong = [pair for pair in pairs if pair[1].findings and impossible(pair[1], pair[0].cell) is None]
+    if not wrong and all(one.findings for one in plans):
+        return plans[0].findings[0]
+    return explained([composed for composed, _ in wrong], [one for _, one in wrong], here) if wrong else None
+
+
+def checked_jobs(
+    request: Request, output: Path, console: Console, fleet: Fleet | None
+) -> tuple[list[Job], list[tuple[str, Cell, Impossible | None]]]:
+    """(all jobs of the command, every one checked before the first starts; the cells of a study).
+
+    Prepares demo data sets that are missing. Raises ValueError with everything that is in the way, in several lines if it is
+    much.
+    """
+    plans = planned(request, output, fleet)
+    if (error := refused(request, plans, fleet is None)) is not None:
+        raise error
+    drafts = [one.draft for one in plans if one.draft is not None and not one.findings]
+    check_trainers(drafts, request.plugins)
+    missing = sorted({draft.generates for draft in drafts} - {""})
+    for dataset in missing:
+        for line in load_dataset(dataset).make_demo(data_root() / dataset):
+            console.print(escape(line), soft_wrap=True)
+    if missing:
+        plans = planned(request, output, fleet)
+        if (error := refused(request, plans, fleet is None)) is not None:
+            raise error
+    cells = [
+        (job_name(one), one.cell, impossible(made, one.cell))
+        for one, made in zip(request.jobs, plans, strict=True)
+        if one.cell is not None
+    ]
+    for name, _, reason in cells:
+        if reason is not None:
+            console.print(escape(f"{name}: {reason.shown}: {reason}"), soft_wrap=True)
+    jobs = [one.job for one in plans if one.job is not None]
+    _refuse_equal(jobs)
+    if fleet is not None:
+        fleet.check(jobs)
+    return jobs, cells
 
 
 def _refuse_equal(jobs: Sequence[Job]) -> None:
@@ -215,8 +273,7 @@ def run_jobs(jobs: Sequence[Job], console: Console, ended: list[Ended], fleet: F
     console.print(escape(f"{count} run(s) into {jobs[0].folder.parent}{marked}"), soft_wrap=True)
     warned: set[str] = set()
     for job in jobs:
-        of_job = doctor.preflight(doctor.need_of(job)) if fleet is None else doctor.preflight_of_logs(job.folder)
-        for line in of_job:
+        for line in _preflight(job, fleet):
             if line not in warned:
                 console.print(f"[yellow]warning[/]: {escape(as_typed(line))}", soft_wrap=True)
             warned.add(line)

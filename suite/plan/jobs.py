@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from suite import __version__
 from suite.common import registry
@@ -57,30 +58,84 @@ class Job:
 
 
 @dataclass(frozen=True)
-class JobDraft:
+class Draft:
     """A job as far as it is known without its data set."""
 
     workload: type[Workload]
     framework: Framework
     settings: Settings
-    environment: Environment
-    plugins: tuple[str, ...] = ()
+    """Where the machine lacks devices: with those that it has."""
+    plugins: tuple[str, ...]
     """Distributions from outside."""
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[Node, ...]
     """The machines of its runs; empty: this one, without an agent."""
+    environment: Environment | None = None
+    """None: it is not there."""
+
+    @property
+    def generates(self) -> str:
+        """The data set that is made when the command starts; empty: it is there, or is not made by the suite."""
+        settings = self.settings
+        if settings.profile != "demo" or not settings.data_dir:
+            return ""
+        recipe = registry.load_dataset(settings.dataset)
+        return settings.dataset if recipe.generated and not recipe.is_prepared(Path(settings.data_dir)) else ""
 
 
-def choose(config: Config, plugins: Sequence[Plugin] = (), nodes: Sequence[Node] = ()) -> JobDraft:
-    """Check names, devices, settings and environment. Raises ValueError with one line: what is wrong and what to type.
+class Plan(NamedTuple):
+    """What one configuration comes to."""
 
-    `nodes`: the machines of the command, of which a job takes the first ones.
+    job: Job | None
+    """None where something is in the way, or a demo's data set has to be generated first."""
+    findings: tuple[ValueError, ...]
+    """All that is in the way, in the order in which it is to be removed: what was given, what is allowed, what to type."""
+    draft: Draft | None
+    """None where not even the settings are known."""
+
+
+class _Findings(list[ValueError]):
+    """Collects the ValueErrors of `with` blocks."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, ValueError):
+            self.append(error)
+        return isinstance(error, ValueError)
+
+
+def plan(
+    config: Config,
+    name: str = "",
+    output: Path | None = None,
+    plugins: Sequence[Plugin] = (),
+    nodes: Sequence[Node] = (),
+    cell: Cell | None = None,
+) -> Plan:
+    """Everything about one job that can be known before a process starts, and everything that is in its way.
+
+    `output`: where its runs would go; None: no job is wanted, only what is in the way of one. `nodes`: the machines of the
+    command, of which a job takes the first ones. `cell`: of a study.
     """
-    workload, framework = kinds(config)
-    taken = tuple(nodes[: config["nodes"]])
-    settings = workload.resolve(resolve_settings(config, workload, framework, taken))
-    env = environment.resolve(config["environment"], framework.environments[settings.device], settings.device)
-    names = tuple(plugin.name for plugin in plugins)
-    return JobDraft(workload, framework, settings, equip(env, plugins), names, taken)
+    found, draft, facts, job = _Findings(), None, None, None
+    with found:
+        workload, framework = kinds(config)
+        taken = tuple(nodes[: config["nodes"]])
+        settings = resolve_settings(config, workload, framework, taken, found.append)
+        draft = Draft(workload, framework, settings, tuple(plugin.name for plugin in plugins), taken)
+        with found:
+            env = environment.resolve(config["environment"], framework.environments[settings.device], settings.device)
+            draft = replace(draft, environment=equip(env, plugins))
+        with found:
+            draft = replace(draft, settings=workload.resolve(settings))
+        with found:
+            facts = None if draft.generates else workload.read_facts(draft.settings)
+        with found:
+            check_memory(workload, draft.settings, draft.nodes)
+            if facts is not None and output is not None and not found:
+                job = make_job(draft, facts, config, name, output, cell)
+    return Plan(job, tuple(found), draft)
 
 
 def kinds(config: Config) -> tuple[type[Workload], Framework]:
@@ -93,31 +148,23 @@ def kinds(config: Config) -> tuple[type[Workload], Framework]:
     return workload, framework
 
 
-def check_trainers(drafts: Sequence[JobDraft], plugins: Sequence[Plugin]) -> None:
+def check_trainers(drafts: Sequence[Draft], plugins: Sequence[Plugin]) -> None:
     """Import the plugins' trainers that a sweep uses, each once, where they are going to run."""
-    used = {(draft.environment.name, draft.workload.name, draft.framework.name): draft.environment for draft in drafts}
+    used = {(env.name, one.workload.name, one.framework.name): env for one in drafts if (env := one.environment)}
     for (_, workload, framework), env in used.items():
         check_trainer(env, workload, framework, plugins)
 
 
-def make_job(draft: JobDraft, config: Config, name: str, output: Path, cell: Cell | None = None) -> Job:
-    """Everything about one job, of a study where it is one of its cells.
-
-    Raises ValueError if the data set is missing or damaged; `Impossible` if it does not fit the memory.
-    """
+def make_job(draft: Draft, facts: Facts, config: Config, name: str, output: Path, cell: Cell | None = None) -> Job:
+    """The job of a draft whose environment is there. Raises ValueError for what cannot be meant with these data."""
     workload, framework, settings, env = draft.workload, draft.framework, draft.settings, draft.environment
-    facts = workload.read_facts(settings)
-    check_memory(workload, settings, draft.nodes)
+    assert env is not None
     of_run = workload(settings, facts)
     check_workload(of_run)
     check_inputs(of_run, draft.nodes)
     fixed_labels, cores = _labels(settings, facts, draft.nodes)
     seed_source = "system" if config["seed"] is None else "user"
-    deviations = (
-        *workload.deviations(settings),
-        *workload.deviations(settings, seed_source=seed_source),
-        *facts.notes,
-    )
+    deviations = (*workload.deviations(settings), *workload.deviations(settings, seed_source=seed_source), *facts.notes)
     packages = (*framework.packages, *draft.plugins, "numpy", "mlperf-logging")
     found = environment.installed_versions(env, packages)
     versions = {"suite": __version__, **{name: version for name, version in found.items() if version is not None}}

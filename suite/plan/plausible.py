@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import warnings
-from typing import Any
-
-import numpy as np
-
 from workloads.api import Workload
 
 STEPS_PER_EPOCH = 10
@@ -20,7 +14,6 @@ def check_workload(workload: Workload) -> None:
     evaluates = settings.mode == "train" and settings.profile != "synthetic" and bool(settings.targets)
     if evaluates:
         _check_written(workload)
-        _check_metrics(workload)
     if settings.stop == "target":
         _check_limit(workload)
         _check_batch(workload)
@@ -40,18 +33,6 @@ def _check_written(workload: Workload) -> None:
         )
 
 
-def _check_metrics(workload: Workload) -> None:
-    """Raise ValueError if `score` gives metrics of other names than the targets'."""
-    kind, targets = type(workload), workload.settings.targets
-    given = [] if kind.__module__.partition(".")[0] == "workloads" else metric_names(workload)
-    missing = [name for name in targets if name not in given]
-    if given and missing:
-        raise ValueError(
-            f"workload={workload.name}: its targets are for {', '.join(targets)}, {kind.__name__}.score gives "
-            f"{', '.join(given)}; give both one name"
-        )
-
-
 def _check_length(workload: Workload) -> None:
     """Raise ValueError for a length in samples where batches are counted in another unit: steps differ in their samples."""
     stop, unit = workload.settings.stop, workload.batch_unit
@@ -60,21 +41,6 @@ def _check_length(workload: Workload) -> None:
             f"stop={stop}: a batch of {workload.name} is counted in {unit}, so the steps of so many samples are not known; "
             f"type stop=steps:50 or stop=epochs:1"
         )
-
-
-class _Ones(dict[str, Any]):
-    """Results of eight samples under whatever name is asked for."""
-
-    def __missing__(self, name: str) -> Any:
-        return np.ones(8)
-
-
-def metric_names(workload: Workload) -> list[str]:
-    """The metrics that `score` gives, from results that are all 1; empty where it wants other results than such."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"), contextlib.suppress(Exception):
-        warnings.simplefilter("ignore")
-        return [str(name) for name in workload.score(_Ones())]
-    return []
 
 
 def _check_limit(workload: Workload) -> None:

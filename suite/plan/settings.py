@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -14,7 +14,7 @@ from suite.environments import environment
 from suite.launch.base import Framework
 from suite.launch.hosts import Node
 from suite.machine import devices
-from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, option_keys
+from workloads.api import NOT_OPTIONS, OPTION_GROUPS, Defaults, Json, Settings, Workload, of_sets, option_keys, untyped
 
 Config = Mapping[str, Any]
 """The composed Hydra configuration as plain dicts and lists."""
@@ -47,21 +47,30 @@ class Missing(Impossible):
         self.instead = instead
 
 
+Lacks = Callable[[Impossible], None]
+"""Is told what the machines lack, and returns where planning is to go on with what they have."""
+
+
+def refuse(error: Impossible) -> None:
+    """Do not go on."""
+    raise error
+
+
 def resolve_settings(
-    config: Config, workload: type[Workload], framework: Framework, nodes: Sequence[Node] = ()
+    config: Config, workload: type[Workload], framework: Framework, nodes: Sequence[Node] = (), lacks: Lacks = refuse
 ) -> Settings:
-    """The settings of a run (seed 0) from the configuration. Raises ValueError; `Missing` for what this machine lacks.
+    """The settings of a run (seed 0) from the configuration. Raises ValueError; what the machines lack goes to `lacks`.
 
     `nodes`: the machines that the run may take; without any, this one.
     """
-    _check_nodes(config, nodes)
+    _check_nodes(config, nodes, lacks)
     profile = config["profile"]["name"]
     rules = workload.default_rules if config["rules"]["name"] == "auto" else config["rules"]["name"]
     clock = rules if config["rules"]["clock"] == "auto" else config["rules"]["clock"]
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
-    device = _device(config, profile, framework, nodes)
-    cores_per_device = _cores_per_device(config, device, nodes)
+    device, config = choose_device(config, profile, framework, nodes, lacks)
+    cores, config = cores_per_device(config, device, nodes, lacks)
     precision = _precision(config, workload, framework, device)
     _check_link(config["link"], device, framework)
     values = _values(config, workload, defaults, options)
@@ -71,6 +80,7 @@ def resolve_settings(
     targets = _targets(workload, defaults, options)
     if config["update"]["kind"] == "async":
         _check_asynchronous(config, workload, framework, precision)
+    elsewhere = {*NOT_OPTIONS, *of_sets(workload.Options), *values.hyperparameters}
     decided = {
         "workload": workload.name,
         "framework": framework.name,
@@ -78,8 +88,8 @@ def resolve_settings(
         "rules": rules,
         "clock": clock,
         "device": device,
-        "cores_per_device": cores_per_device,
-        "threads_per_device": _threads_per_device(config, device, cores_per_device),
+        "cores_per_device": cores,
+        "threads_per_device": _threads_per_device(config, device, cores),
         "precision": precision,
         "linear": _linear(config, workload, framework, device, precision),
         "batch_size_global": values.batch_size,
@@ -94,9 +104,7 @@ def resolve_settings(
         "hyperparameter_set": values.set_name,
         "hyperparameters": values.hyperparameters,
         "hyperparameter_sources": values.sources,
-        "options": {
-            name: value for name, value in options.items() if name not in (*NOT_OPTIONS, *values.hyperparameters)
-        },
+        "options": {name: value for name, value in options.items() if name not in elsewhere},
     }
     return Settings(**{**_as_typed(config, decided), **decided})
 
@@ -113,12 +121,12 @@ def _as_typed(config: Config, decided: Mapping[str, Json]) -> dict[str, Json]:
 
 def typed_options(config: Config, workload: type[Workload]) -> dict[str, Json]:
     """The workload's `Options` by field name, wherever each is typed. Raises ValueError for a key that it does not have."""
-    keys = option_keys(workload.Options)
+    keys, defaults = option_keys(workload.Options), untyped(workload.Options)
     options: dict[str, Json] = {}
     for key, item in keys.items():
         group, _, name = key.partition(".")
         value = config[group].get(name)
-        options[item.name] = getattr(workload.Options(), item.name) if value is None else value
+        options[item.name] = defaults[item.name] if value is None else value
     for key, value in ((f"{group}.{name}", value) for group in OPTION_GROUPS for name, value in config[group].items()):
         if value is not None and key not in keys:
             allowed = ", ".join(sorted(name for name in keys if not name.startswith("workload.")))
@@ -130,8 +138,8 @@ def typed_options(config: Config, workload: type[Workload]) -> dict[str, Json]:
 
 def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[str, Json]:
     """The options that differ from their defaults."""
-    untouched = workload.Options()
-    return {name: value for name, value in options.items() if value != getattr(untouched, name)}
+    untouched = untyped(workload.Options)
+    return {name: value for name, value in options.items() if value != untouched[name]}
 
 
 def _check_link(link: str, device: str, framework: Framework) -> None:
@@ -210,8 +218,8 @@ def _stop(config: Config, profile: str, targets: Mapping[str, float], length: st
     return stop
 
 
-def _check_nodes(config: Config, nodes: Sequence[Node]) -> None:
-    """Raise ValueError unless the devices divide among machines that are there."""
+def _check_nodes(config: Config, nodes: Sequence[Node], lacks: Lacks) -> None:
+    """Raise ValueError unless the devices divide among the machines, and tell `lacks` where those are not there."""
     count, machines = config["gpus"], config["nodes"]
     if count % machines:
         fitting = max(1, count // machines) * machines
@@ -220,9 +228,12 @@ def _check_nodes(config: Config, nodes: Sequence[Node]) -> None:
             f"type gpus={fitting} or another multiple of {machines}"
         )
     if machines > max(1, len(nodes)):
-        raise Impossible(
-            f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
-            f"(salloc -N{machines}), or leave nodes out for this machine alone"
+        lacks(
+            Missing(
+                f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
+                f"(salloc -N{machines}), or leave nodes out for this machine alone",
+                nodes=1,
+            )
         )
 
 
@@ -232,9 +243,11 @@ def _where(nodes: Sequence[Node]) -> str:
     return "this machine" if least is None else f"machine {least.name}"
 
 
-def _device(config: Config, profile: str, framework: Framework, nodes: Sequence[Node]) -> str:
-    """`cpu` or `cuda`; checks that there are enough of them on every machine. Raises Missing, and ValueError for a GPU
-    that does not answer."""
+def choose_device(
+    config: Config, profile: str, framework: Framework, nodes: Sequence[Node], lacks: Lacks
+) -> tuple[str, Config]:
+    """(`cpu` or `cuda`, the configuration with no more devices than there are). Raises ValueError for a GPU that does not
+    answer."""
     wanted, count = config["device"], config["gpus"]
     for node in nodes:
         if node.gpu_fault and wanted != "cpu":
@@ -245,22 +258,23 @@ def _device(config: Config, profile: str, framework: Framework, nodes: Sequence[
         visible = devices.gpus() if wanted != "cpu" else []
     machines = max(1, len(nodes))
     if wanted == "cuda" and not visible:
-        raise Missing(
-            "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu",
-            device="cpu",
-        )
+        line = "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu"
+        lacks(Missing(line, device="cpu"))
+        return "cuda", config  # whatever else is said is about GPUs too
     if wanted == "auto" and not visible and profile == "reference":
-        raise Missing(
+        line = (
             "profile=reference needs a GPU and none is visible here; to train on CPU cores type device=cpu, "
-            "for a small run without a data set type profile=demo",
-            device="cpu",
+            "for a small run without a data set type profile=demo"
         )
+        lacks(Missing(line, device="cpu"))
+        return "cpu", config
     use_cuda = bool(visible) and (wanted == "cuda" or _has_cuda_environment(config, profile, framework))
     if use_cuda and count > machines * len(visible):
         most = machines * len(visible)
         line = f"gpus={count}: {_where(nodes)} shows {len(visible)} GPU(s); type gpus={most} or less"
-        raise Missing(line, gpus=most)
-    return "cuda" if use_cuda else "cpu"
+        lacks(Missing(line, gpus=most))
+        config = {**config, "gpus": most}
+    return "cuda" if use_cuda else "cpu", config
 
 
 def _has_cuda_environment(config: Config, profile: str, framework: Framework) -> bool:
@@ -274,21 +288,23 @@ def _has_cuda_environment(config: Config, profile: str, framework: Framework) ->
     return True
 
 
-def _cores_per_device(config: Config, device: str, nodes: Sequence[Node]) -> int:
-    """CPU cores of one device; checks that every machine has enough for all of its own. Raises Missing."""
+def cores_per_device(config: Config, device: str, nodes: Sequence[Node], lacks: Lacks) -> tuple[int, Config]:
+    """(CPU cores of one device, the configuration with no more devices than every machine has cores for)."""
     cores = min((len(node.cores) for node in nodes), default=0) or len(devices.cpu_cores())
-    machines, asked = max(1, len(nodes)), config["cpu"]["cores_per_device"]
+    machines, asked = max(len(nodes), config["nodes"]), config["cpu"]["cores_per_device"]
     count = config["gpus"] // machines
     each = max(1, cores // count) if asked == "all" else int(asked)
     if device == "cpu" and each * count > cores and not config["oversubscribe"]:
         fitting = max(1, cores // each) * machines
-        raise Missing(
+        instead = {"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True}
+        line = (
             f"gpus={config['gpus']}: {count} CPU device(s) of {each} core(s) need {each * count} cores, {_where(nodes)} has "
             f"{cores}; type gpus={fitting}{', or cpu.cores_per_device=1' if each > 1 else ''}, "
-            f"or oversubscribe=true (labels the result)",
-            **({"gpus": fitting} if fitting < config["gpus"] else {"oversubscribe": True}),
+            f"or oversubscribe=true (labels the result)"
         )
-    return each
+        lacks(Missing(line, **instead))
+        config = {**config, **instead}
+    return each, config
 
 
 def _threads_per_device(config: Config, device: str, cores: int) -> str:
@@ -304,17 +320,16 @@ def _threads_per_device(config: Config, device: str, cores: int) -> str:
 
 def _values(config: Config, workload: type[Workload], defaults: Defaults, options: Mapping[str, Json]) -> Values:
     """The set with the user's own values on top, at the batch size that was asked for."""
-    name, sets = str(options.get("hyperparameter_set", "auto")), workload.hyperparameter_sets()
+    name, sets = str(options.get("hyperparameter_set", "auto")), workload.named_sets()
     name = defaults.hyperparameter_set if name == "auto" else name
     if name not in sets and (name or sets):
         raise not_allowed("workload.hyperparameter_set", name, sets)
-    chosen = sets.get(name, {})
+    chosen = sets[name] if name else {}
     values = {key: hyperparameter.value for key, hyperparameter in chosen.items()}
     sources = {key: hyperparameter.source for key, hyperparameter in chosen.items()}
-    for item in fields(workload.Options):
-        given = options.get(item.name)
-        if item.name in values and given is not None:
-            values[item.name], sources[item.name] = given, "user"
+    for key, given in options.items():
+        if given is not None and (key in values or key in of_sets(workload.Options)):
+            values[key], sources[key] = given, "user"
     set_batch, set_scaling = values.pop("batch_size_global", None), str(values.pop("lr_scaling", "none"))
     size = batch_size(config["batch"], config["gpus"], set_batch)
     scaling = set_scaling if config["lr_scaling"] == "set" else str(config["lr_scaling"])

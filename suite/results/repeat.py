@@ -14,7 +14,7 @@ from suite.results.identity import Row, label
 from suite.results.logs.record import RunRecord, RunSettings
 from suite.results.logs.recorded_telemetry import json_object
 from suite.results.text import clean
-from workloads.api import Json, LoggedSettings, option_keys
+from workloads.api import Json, LoggedSettings, option_keys, untyped
 
 BACKBONE = "backbone.weights"
 _OF_SETTINGS = ("hyperparameter_sources", "hyperparameters", "options")
@@ -97,8 +97,9 @@ def _plain(row: Row) -> tuple[dict[str, Any], dict[str, Any]]:
         defaults = workload.defaults(row.profile, row.rules, {})
     except ValueError:  # not installed here
         return plain, {}
-    chosen = {name: one.value for name, one in workload.hyperparameter_sets().get(row.hyperparameter_set, {}).items()}
-    options = {key: getattr(workload.Options(), item.name) for key, item in option_keys(workload.Options).items()}
+    chosen = {name: one.value for name, one in workload.named_sets().get(row.hyperparameter_set, {}).items()}
+    defaults_of = untyped(workload.Options)
+    options = {key: defaults_of[item.name] for key, item in option_keys(workload.Options).items()}
     plain |= options | _targets(defaults.targets) | {"rules": workload.default_rules, "rules.clock": row.rules}
     plain |= {"workload.dataset": defaults.dataset, "workload.hyperparameter_set": defaults.hyperparameter_set}
     plain["lr_scaling"] = chosen.get("lr_scaling", "none")

@@ -97,7 +97,7 @@ def expected(case):
     from tests.workloads.gnmt import gnmt_plain
 
     workload = synthetic_gnmt.workload(case, "pytorch")
-    weights, smoothing = synthetic_gnmt.weights(workload), workload.hyperparameters.label_smoothing
+    weights, smoothing = synthetic_gnmt.weights(workload), workload.options.label_smoothing
     batches = [synthetic_gnmt.batch(workload, step) for step in range(STEPS)]
     masks = [masks_of(workload, batch) for batch in batches]
     values = gnmt_plain.parameters(weights)
@@ -111,7 +111,7 @@ def expected(case):
             logits, _ = gnmt_plain.decode(values, gnmt_plain.encode(values, source), target)
             of_each.append(gnmt_plain.sentence_loss(logits, label, 0.0).item())
     rates = [workload.learning_rate(step) for step in range(STEPS)]
-    losses, state = gnmt_plain.followed(weights, batches, rates, smoothing, workload.hyperparameters.clip_norm, masks)
+    losses, state = gnmt_plain.followed(weights, batches, rates, smoothing, workload.options.clip_norm, masks)
     return {**said, "loss": of_each, "losses": losses, **under("gradient", gradients), **under("state", state)}
 
 
@@ -163,13 +163,13 @@ def masks_of(workload, batch):
 def untrained(folder):
     """`bleu` of the demo's network as it is drawn, in PyTorch, on the corpus in `folder`; cut at 30 words: it never ends."""
     from tests.workloads import synthetic
-    from workloads.gnmt.settings import DEMO_MODEL, SETS
+    from workloads.gnmt.settings import DEMO_MODEL
     from workloads.gnmt.workload import GNMT
 
     settings = synthetic.settings(
         "gnmt", batch_size_global=32, dataset="translation-demo", data_dir=folder,
         model={**DEMO_MODEL, "longest_translation": 30},
-        targets={"bleu": 0.5}, hyperparameters=synthetic.hyperparameters(SETS["demo"]),
+        targets={"bleu": 0.5}, hyperparameters=synthetic.hyperparameters(GNMT.named_sets()["demo"]),
         options={"validation_loss": False},
     )  # fmt: skip
     workload, place = GNMT(settings, GNMT.read_facts(settings)), place_here(1)

@@ -116,7 +116,7 @@ class Reference(nn.Module):
     def proposals(self, batch, logits, deltas, training):
         """Of each image, in plain NumPy."""
         late, model = 0 if training else 1, self.model
-        most = self.workload.hyperparameters.num_image_candidates if training else model["proposals_test"]
+        most = self.workload.options.num_image_candidates if training else model["proposals_test"]
         every = [np.float64(one) for one in anchors.level_anchors(model, *batch.arrays["image"].shape[1:3])]
         limits = model["proposals_before_nms"][late], model["proposals_after_nms"][late], most, training
         found = logits.detach().numpy(), deltas.detach().numpy()

@@ -262,9 +262,7 @@ def made():
         "transformer": (transformer_workload.Transformer, transformer.TransformerTrainer, of_transformer, text),
     }
     for name, (workload, trainer, module, sizes) in cases.items():
-        values = {key: item.value for key, item in module.SETS["demo"].items()}
-        for key in ("batch_size_global", "lr_scaling"):
-            values.pop(key)
+        values = workload.named_sets()["demo"].plain
         batch_size = 1_024 if name == "transformer" else 4  # tokens; or samples
         settings = Settings(
             workload=name, framework="mxnet", profile="demo", rules="v0.7", device="cpu", devices=2, nodes=1,

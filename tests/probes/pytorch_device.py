@@ -20,7 +20,7 @@ from workloads.api import Facts, ParameterRule, Place
 from workloads.frameworks.pytorch.optimizers import LossScaler, build_optimizer, clip
 from workloads.maskrcnn.regions import pytorch as on_gpu
 from workloads.maskrcnn.regions.rules import Rules
-from workloads.ncf.settings import DEMO_MODEL, SETS
+from workloads.ncf.settings import DEMO_MODEL
 from workloads.ncf.workload import NCF
 
 ALONE = Place(0, 1, range(1), 1, ("cpu",))
@@ -146,9 +146,7 @@ def constructor(name, workload, weights):
 
 def constructors():
     """By workload: values in the largest tensor that the trainer's constructor makes, on the CPU and on CUDA, and its setup."""
-    values = {
-        name: found.value for name, found in SETS["demo"].items() if name not in ("batch_size_global", "lr_scaling")
-    }
+    values = NCF.named_sets()["demo"].plain
     settings = dataclasses.replace(synthetic_ncf.settings(""), devices=1, model=DEMO_MODEL, hyperparameters=values)
     users_and_items = {"users": synthetic_ncf.USERS, "items": synthetic_ncf.ITEMS, "min_ratings": 2}
     ncf = NCF(settings, Facts(20_000, synthetic_ncf.USERS, users_and_items, "synthetic"))

@@ -11,7 +11,7 @@ from suite.common.registry import load_trainer
 from tests.probes.image_trainers import SYNTHETIC, place_here
 from tests.workloads.ncf import synthetic_ncf
 from workloads.api import Facts
-from workloads.ncf.settings import DEMO_MODEL, SETS
+from workloads.ncf.settings import DEMO_MODEL
 from workloads.ncf.workload import NCF
 
 
@@ -19,8 +19,7 @@ def workload_of(name):
     """A small case of the workload."""
     if name in SYNTHETIC:
         return importlib.import_module(SYNTHETIC[name]).workload("uneven", "tensorflow")
-    names = [field.name for field in dataclasses.fields(NCF.Hyperparameters)]
-    values = {field: SETS["demo"][field].value for field in names}
+    values = NCF.named_sets()["demo"].plain
     settings = dataclasses.replace(
         synthetic_ncf.settings(""), framework="tensorflow", devices=1, model=DEMO_MODEL, hyperparameters=values
     )

@@ -67,7 +67,7 @@ def expected(case):
     from tests.workloads.transformer import transformer_plain
 
     workload = synthetic_transformer.workload(case, "pytorch")
-    weights, values = synthetic_transformer.weights(workload), workload.hyperparameters
+    weights, values = synthetic_transformer.weights(workload), workload.options
     heads = workload.network.heads
     form = (heads, values.label_smoothing, values.smoothed_over)
     batches = [synthetic_transformer.batch(workload, step) for step in range(STEPS)]
@@ -177,7 +177,7 @@ def library():
     labels = torch.from_numpy(batch.arrays["label"]).long()
     loss = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1), labels.flatten(), ignore_index=0, reduction="sum",
-        label_smoothing=workload.hyperparameters.label_smoothing,
+        label_smoothing=workload.options.label_smoothing,
     ) / batch.weight_global  # fmt: skip
     loss.backward()
     ours, own_labels, _ = trainer.logits(trainer.model, batch, None)

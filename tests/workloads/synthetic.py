@@ -25,8 +25,7 @@ def settings(workload: str, **changes: object) -> Settings:
 
 def hyperparameters(chosen: HyperparameterSet, **changes: object) -> dict[str, object]:
     """The values of a set, without those that are settings of a run; some changed."""
-    values = {name: found.value for name, found in chosen.items() if name not in ("batch_size_global", "lr_scaling")}
-    return {**values, **changes}
+    return {**chosen.plain, **changes}
 
 
 def compiled(framework: str, compile: str) -> str:

@@ -19,8 +19,6 @@ from workloads.api import (
     Data,
     Defaults,
     Facts,
-    Hyperparameter,
-    HyperparameterSet,
     Json,
     Place,
     Settings,
@@ -48,14 +46,6 @@ class AllReduceOptions:
 
     name: str = "allreduce"
     hyperparameter_set: str = option("auto", "named set; auto: the only one")
-
-
-SETS: Mapping[str, HyperparameterSet] = {
-    "sizes": {
-        "batch_size_global": Hyperparameter(LARGEST, "presumed: past this size bandwidth no longer grows"),
-        "lr_scaling": Hyperparameter("none", "nothing is trained"),
-    }
-}
 
 
 def sizes(largest: int) -> list[int]:
@@ -98,11 +88,6 @@ class AllReduce(Workload):
                 f"profile={profile}: allreduce trains nothing and reads no data; type profile=synthetic, or study=allreduce"
             )
         return Defaults("", "sizes", stop="epochs:1")
-
-    @classmethod
-    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """The largest buffer, as a batch in bytes."""
-        return SETS
 
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:

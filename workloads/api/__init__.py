@@ -7,22 +7,24 @@ a *replica* is one device that holds a copy of the model; `Place` says which rep
 from workloads.api.data import ArraySpec, Batch, Data, Dataset, Facts, check_each_once
 from workloads.api.epochs import Epochs, steps_of
 from workloads.api.exchange import Channel, Exchange, count_update, tail_size
-from workloads.api.place import Place
-from workloads.api.rules import Round, Rule
-from workloads.api.settings import (
+from workloads.api.options import (
     NOT_OPTIONS,
     OPTION_GROUPS,
-    Defaults,
-    Hyperparameter,
-    HyperparameterSet,
-    LoggedSettings,
-    Settings,
-    field_names,
+    WorkloadOptions,
+    check_value,
+    hyperparameter,
+    nearest,
+    not_allowed,
+    of_sets,
     option,
     option_keys,
     options_as,
-    setting,
+    untyped,
 )
+from workloads.api.place import Place
+from workloads.api.rules import Round, Rule
+from workloads.api.sets import Hyperparameter, HyperparameterSet
+from workloads.api.settings import Defaults, LoggedSettings, Settings, field_names, setting
 from workloads.api.trainer import Diverged, GradientTraffic, Trainer, TrainStats
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
@@ -58,13 +60,20 @@ __all__ = [
     "TrainStats",
     "Trainer",
     "Workload",
+    "WorkloadOptions",
     "check_each_once",
+    "check_value",
     "count_update",
     "field_names",
+    "hyperparameter",
+    "nearest",
+    "not_allowed",
+    "of_sets",
     "option",
     "option_keys",
     "options_as",
     "setting",
     "steps_of",
     "tail_size",
+    "untyped",
 ]

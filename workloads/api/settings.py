@@ -1,4 +1,4 @@
-"""What decides what a run computes: hyperparameters with their sources, defaults of a profile, and the settings of a run.
+"""What decides what a run computes: defaults of a profile, and the settings of a run.
 
 A setting is written once, as a field here: its metadata say how it is typed, whether it is logged, whether runs that differ in
 it are other experiments, whether a resumed sweep must agree on it. Log writer, log reader, tables, comparisons, resuming and
@@ -8,56 +8,10 @@ packaging derive their lists from these fields.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from workloads.api.values import Json
-
-Kind = TypeVar("Kind")
-
-OPTION_GROUPS = ("data", "backbone")
-"""Where options of workloads may be typed beside `workload`: `data.decode`, `backbone.weights`."""
-NOT_OPTIONS = ("name", "dataset", "hyperparameter_set", "target")
-"""Fields of a workload's `Options` that become settings of their own."""
-
-
-def option(
-    default: Any,
-    text: str,
-    *,
-    choices: tuple[str, ...] = (),
-    minimum: float | None = None,
-    maximum: float | None = None,
-    pattern: str = "",
-    example: str = "",
-    key: str = "",
-) -> Any:
-    """A dataclass field that a user can type, with its description and what is allowed.
-
-    `pattern` is matched against the whole value. `key`: where it is typed, if that is not the place of the dataclass: an option
-    of a workload is typed as `workload.NAME`, one with `key="data.decode"` as `data.decode`.
-    """
-    metadata = {
-        **{"text": text, "choices": choices, "minimum": minimum, "pattern": pattern, "example": example},
-        **{"key": key, "maximum": maximum},
-    }
-    if isinstance(default, (list, dict)):
-        return field(default_factory=lambda: type(default)(default), metadata=metadata)
-    if callable(default):
-        return field(default_factory=default, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def options_as(kind: type[Kind], settings: Settings) -> Kind:
-    """The options of a run that `kind`, a dataclass of some of them, has; defaults where the settings say nothing."""
-    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in settings.options.items() if name in known})
-
-
-def option_keys(kind: Any) -> dict[str, Field[Any]]:
-    """What a user can type for a workload's `Options`: key (`workload.learning_rate`, `data.decode`) to the field."""
-    typed = (item for item in fields(kind) if not item.metadata.get("internal"))
-    return {item.metadata.get("key") or f"workload.{item.name}": item for item in typed}
 
 
 def setting(
@@ -92,18 +46,6 @@ def field_names(kind: Any, **flags: bool) -> tuple[str, ...]:
         for item in fields(kind)
         if all(item.metadata.get(flag, True) is wanted for flag, wanted in flags.items())
     )
-
-
-@dataclass(frozen=True)
-class Hyperparameter:
-    """One value of a hyperparameter set with the place that it comes from."""
-
-    value: Json
-    source: str
-    """`published: …`, `derived: …`, `presumed: …` or `user`."""
-
-
-HyperparameterSet = Mapping[str, Hyperparameter]
 
 
 @dataclass(frozen=True)

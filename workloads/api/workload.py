@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from types import SimpleNamespace
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from workloads.api.data import ArraySpec, Batch, Data, Facts
 from workloads.api.epochs import Epochs, steps_of
+from workloads.api.options import NOT_OPTIONS, of_sets, options_as
 from workloads.api.place import Place
 from workloads.api.rules import Round, deviations
-from workloads.api.settings import NOT_OPTIONS, Defaults, HyperparameterSet, Settings
+from workloads.api.sets import Hyperparameter, SetFiles
+from workloads.api.settings import Defaults, Settings
 from workloads.api.updates import LossScaling, OptimizerSettings, ParameterRule
 from workloads.api.values import Array, Arrays, Json
 
@@ -50,33 +51,24 @@ class Workload(ABC):
     asynchronous: ClassVar[tuple[str, ...]] = ()
     """Frameworks whose trainer offers `update=async`."""
     Options: ClassVar[type]
-    """Dataclass of the keys below `workload.` on the command line; fields named like a hyperparameter override it.
+    """Dataclass of what a set gives (`workloads.api.hyperparameter`) and of what else can be typed (`workloads.api.option`).
 
-    A field with `key="data.decode"` in its metadata (`workloads.api.option`) is typed as that instead.
+    Both are typed as `workload.NAME`, but for a field with `key="data.decode"` in its metadata.
     """
-    Hyperparameters: ClassVar[Callable[..., Any]] = SimpleNamespace
-    """Dataclass of a set's values, without `batch_size_global` and `lr_scaling`."""
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         self.settings = settings
         self.facts = facts
         self.options: Any = self.options_of(settings)
-        """`Options` with the run's values; those that override hyperparameters keep their defaults."""
-        self.hyperparameters: Any = self.hyperparameters_of(settings)
-        """`Hyperparameters` with the run's values."""
+        """`Options` with the run's values."""
         self.epochs = Epochs(self.steps_in_epoch)
 
     # -- before a run exists: what the controller asks ------------------------------------------------------------
 
     @classmethod
     def options_of(cls, settings: Settings) -> Any:
-        """The settings' options as `Options`."""
-        return cls.Options(**settings.options)
-
-    @classmethod
-    def hyperparameters_of(cls, settings: Settings) -> Any:
-        """The settings' hyperparameters as `Hyperparameters`."""
-        return cls.Hyperparameters(**settings.hyperparameters)
+        """The settings' hyperparameters and options as `Options`."""
+        return options_as(cls.Options, settings)
 
     @classmethod
     @abstractmethod
@@ -87,10 +79,16 @@ class Workload(ABC):
         """
 
     @classmethod
-    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """Named sets; each holds at least `batch_size_global`, `learning_rate` and `lr_scaling`, and `max_epochs` where there
-        are targets. By default there are none: the workload trains with no learning rate of its own, or measures throughput."""
+    def hyperparameter_sets(cls) -> Mapping[str, Mapping[str, Hyperparameter]]:
+        """Sets that are no files; each holds at least `batch_size_global`, `learning_rate` and `lr_scaling`, and `max_epochs`
+        where there are targets. By default there are none."""
         return {}
+
+    @final
+    @classmethod
+    def named_sets(cls) -> SetFiles:
+        """All named sets, files are read when they are asked for (`workloads.api.sets`). Raises ValueError for a bad one."""
+        return SetFiles(cls.name, cls.Options, cls.hyperparameter_sets())
 
     @classmethod
     @abstractmethod
@@ -119,17 +117,20 @@ class Workload(ABC):
         if settings.rules not in cls.rules:
             return [] if circumstances else [f"rules {settings.rules}, whose round has no {cls.name}"]
         values = {**cls.decisive(settings), **circumstances}
-        return deviations(cls.rules[settings.rules].rows, values, circumstances or values)
+        found = deviations(cls.rules[settings.rules].rows, values, circumstances or values)
+        name = settings.hyperparameter_set
+        own = not circumstances and cls.named_sets().is_own(name)
+        return [*([f"hyperparameter set {name}, a file of the user's"] if own else []), *found]
 
     @classmethod
     def decisive(cls, settings: Settings) -> dict[str, Json]:
         """Everything that decides what a run computes, by name: settings, then hyperparameters and options as they act."""
         split = ("hyperparameters", "hyperparameter_sources", "options")
         of_run = {item.name: getattr(settings, item.name) for item in fields(settings) if item.name not in split}
-        hyperparameters = vars(cls.hyperparameters_of(settings))
-        options = vars(cls.options_of(settings)).items()
-        elsewhere = {*of_run, *hyperparameters, *NOT_OPTIONS}
-        return {**of_run, **hyperparameters, **{name: value for name, value in options if name not in elsewhere}}
+        acting = vars(cls.options_of(settings))
+        of_set = {**{name: acting[name] for name in of_sets(cls.Options)}, **settings.hyperparameters}
+        elsewhere = {*of_run, *of_set, *NOT_OPTIONS}
+        return {**of_run, **of_set, **{name: value for name, value in acting.items() if name not in elsewhere}}
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workloads.api import option
+from workloads.api import WorkloadOptions, option
 
 
-@dataclass(frozen=True)
-class DataThreadsOptions:
+@dataclass(frozen=True, kw_only=True)
+class DataThreadsOptions(WorkloadOptions):
     """Of every workload whose batches are made by threads."""
 
     data_threads: int = option(

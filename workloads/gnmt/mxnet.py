@@ -252,7 +252,7 @@ class GNMTTrainer(ModelTrainer):
 
     def build_model(self, half: bool, on_cpu: bool) -> Translator:
         """The workload's network, in fp32."""
-        return Translator(self.workload.network, self.workload.hyperparameters.label_smoothing)
+        return Translator(self.workload.network, self.workload.options.label_smoothing)
 
     def build(self) -> None:
         """The same, and the graphs of a beam search."""

@@ -209,7 +209,7 @@ class GNMTTrainer(ModelTrainer):
 
     def loss(self, batch: Batch) -> torch.Tensor:
         """This replica's part: sum over tokens of the smoothed cross-entropy, over the sentences of the global batch."""
-        return self._entropy(batch, self.called, self.workload.hyperparameters.label_smoothing) / batch.weight_global
+        return self._entropy(batch, self.called, self.workload.options.label_smoothing) / batch.weight_global
 
     def _entropy(self, batch: Batch, model: Any, smoothing: float) -> torch.Tensor:
         source, lengths, target, label = (

@@ -190,7 +190,7 @@ class GNMTTrainer(ModelTrainer):
         """Sum over tokens of the cross-entropy with smoothed labels."""
         source, lengths, target, label, *masks = inputs
         logits = self.model(source, lengths, target, masks or None)
-        words, smoothing = self.workload.network.vocabulary, self.workload.hyperparameters.label_smoothing
+        words, smoothing = self.workload.network.vocabulary, self.workload.options.label_smoothing
         labels = tf.transpose(label)
         wanted = tf.one_hot(labels, words, 1 - smoothing + smoothing / words, smoothing / words)
         terms = tf.nn.softmax_cross_entropy_with_logits(wanted, logits)

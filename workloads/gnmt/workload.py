@@ -12,7 +12,6 @@ from workloads.api import (
     Batch,
     Defaults,
     Facts,
-    HyperparameterSet,
     Json,
     LossScaling,
     OptimizerSettings,
@@ -24,7 +23,7 @@ from workloads.common.text.vocabulary import PAD
 from workloads.common.text.workload import POINTS, POINTS_RULES, TranslationWorkload
 from workloads.gnmt import network
 from workloads.gnmt.rules import ROUNDS
-from workloads.gnmt.settings import REFERENCE_MODEL, SETS, GNMTHyperparameters, GNMTOptions, profile_defaults
+from workloads.gnmt.settings import REFERENCE_MODEL, GNMTOptions, profile_defaults
 
 REFERENCE_PARAMETERS = 160_671_297
 """With 32,320 words (logged by the published runs)."""
@@ -52,13 +51,11 @@ class GNMT(TranslationWorkload):
     fp16_scaling = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)
     """reference fp_optimizers.py, train.py."""
     Options = GNMTOptions
-    Hyperparameters = GNMTHyperparameters
     options: GNMTOptions
-    hyperparameters: GNMTHyperparameters
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
-        self.network = network.build(settings.model, self.vocabulary_size, self.hyperparameters.dropout)
+        self.network = network.build(settings.model, self.vocabulary_size, self.options.dropout)
         if _has_reference_sizes(settings) and self.network.vocabulary == REFERENCE_VOCABULARY:
             count = sum(network.parameter_counts(self.network).values())
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
@@ -69,14 +66,9 @@ class GNMT(TranslationWorkload):
         return profile_defaults(profile, rules, options, _unit(rules))
 
     @classmethod
-    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """The published sets, and the demo's, with a source for every value."""
-        return SETS
-
-    @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
         """Of the longest pair: logits, each LSTM's gates, cells and outputs, the attention's sums; fp32 or half of it."""
-        model, longest = settings.model, cls.hyperparameters_of(settings).max_sequence_length
+        model, longest = settings.model, cls.options_of(settings).max_sequence_length
         hidden, lstms = int(model["hidden"]), 2 * int(model["layers"]) + 1
         words = REFERENCE_VOCABULARY if settings.profile != "demo" else 0
         values: int = longest * (words + lstms * (network.GATES + 2) * hidden) + longest * longest * hidden
@@ -86,7 +78,7 @@ class GNMT(TranslationWorkload):
 
     def learning_rate(self, step: int) -> float:
         """Exponential warm-up from a hundredth, then the rate, then halved up to four times (reference lr_scheduler.py)."""
-        values = self.hyperparameters
+        values = self.options
         base, warmup = values.learning_rate, values.warmup_steps
         warming = schedules.exponential_warm_up(step, warmup, base, WARMUP_START)
         if warming is not None:
@@ -96,7 +88,7 @@ class GNMT(TranslationWorkload):
     @property
     def remain_steps(self) -> int:
         """The step from which on the rate is lower, after the warm-up at the earliest; 0: it never is."""
-        values = self.hyperparameters
+        values = self.options
         found = values.remain_steps
         if 0 < found < 1:
             found *= values.max_epochs * self.steps_per_epoch
@@ -105,7 +97,7 @@ class GNMT(TranslationWorkload):
     @property
     def decay_interval(self) -> int:
         """Steps between two decays."""
-        values = self.hyperparameters
+        values = self.options
         rest = values.max_epochs * self.steps_per_epoch - self.remain_steps
         return values.decay_interval or max(rest // values.decay_steps, 1)
 
@@ -113,11 +105,11 @@ class GNMT(TranslationWorkload):
     def decay_boundaries(self) -> list[int]:
         """The steps at which the rate falls; none where it is constant."""
         first, interval = self.remain_steps, self.decay_interval
-        return [first + number * interval for number in range(self.hyperparameters.decay_steps)] if first else []
+        return [first + number * interval for number in range(self.options.decay_steps)] if first else []
 
     def optimizer(self) -> OptimizerSettings:
         """Adam without decay, clipped by the global norm."""
-        return replace(super().optimizer(), clip_norm=self.hyperparameters.clip_norm)
+        return replace(super().optimizer(), clip_norm=self.options.clip_norm)
 
     # -- weights, quality -----------------------------------------------------------------------------------------
 
@@ -139,7 +131,7 @@ class GNMT(TranslationWorkload):
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""
-        values = self.hyperparameters
+        values = self.options
         return {
             **super().log_keys(),
             "opt_learning_rate_alt_decay_func": bool(self.decay_boundaries),

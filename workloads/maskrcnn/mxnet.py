@@ -211,7 +211,7 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def __init__(self, workload: MaskRCNN, place: Place) -> None:
         super().__init__(workload, place)
-        self.rules = Rules.of(self.settings.model, workload.hyperparameters.num_image_candidates)
+        self.rules = Rules.of(self.settings.model, workload.options.num_image_candidates)
 
     def build_model(self, half: bool, on_cpu: bool) -> Detector:
         """The workload's trunk, pyramid and heads."""

@@ -189,7 +189,7 @@ class MaskRCNNTrainer(ImageTrainer):
 
     def __init__(self, workload: MaskRCNN, place: Place) -> None:
         super().__init__(workload, place)
-        self.rules = Rules.of(self.settings.model, workload.hyperparameters.num_image_candidates)
+        self.rules = Rules.of(self.settings.model, workload.options.num_image_candidates)
         self.anchors: dict[tuple[int, ...], list[torch.Tensor]] = {}
         """Padded shape to the anchors of its levels on the device; on a CPU none."""
 

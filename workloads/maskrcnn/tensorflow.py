@@ -192,7 +192,7 @@ class MaskRCNNTrainer(ImageTrainer):
         super().__init__(workload, place)
         self.parts_compiled, self.compiled = self.compiled, False  # XLA takes no function that calls the host
         assert self.updates.accumulation_steps == 1, "the host decides on whole batches"
-        self.rules = Rules.of(self.settings.model, workload.hyperparameters.num_image_candidates)
+        self.rules = Rules.of(self.settings.model, workload.options.num_image_candidates)
         self.arrays: Arrays = {}
         """Of the batch that is computed."""
 

@@ -17,7 +17,6 @@ from workloads.api import (
     Data,
     Defaults,
     Facts,
-    HyperparameterSet,
     Json,
     LossScaling,
     OptimizerSettings,
@@ -30,7 +29,7 @@ from workloads.common.images.workload import ImageWorkload
 from workloads.common.networks import backbones
 from workloads.maskrcnn import backbone, network
 from workloads.maskrcnn.rules import ROUNDS
-from workloads.maskrcnn.settings import SETS, MaskRCNNHyperparameters, MaskRCNNOptions, profile_defaults
+from workloads.maskrcnn.settings import MaskRCNNOptions, profile_defaults
 
 BOUNDARY_IMAGES = 16
 """Images of a step that `decay_boundaries` counts (rules of v0.7, opt_learning_rate_decay_steps)."""
@@ -54,9 +53,7 @@ class MaskRCNN(ImageWorkload):
     official_runs = 5
     measure_threads = 2
     Options = MaskRCNNOptions
-    Hyperparameters = MaskRCNNHyperparameters
     options: MaskRCNNOptions
-    hyperparameters: MaskRCNNHyperparameters
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
@@ -70,11 +67,6 @@ class MaskRCNN(ImageWorkload):
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """Both targets are the same under all rules; v0.5 has COCO 2014."""
         return profile_defaults(profile, rules, options)
-
-    @classmethod
-    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """The published sets, and the demo's, with a source for every value."""
-        return SETS
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
@@ -106,7 +98,7 @@ class MaskRCNN(ImageWorkload):
 
     def learning_rate(self, step: int) -> float:
         """Linear from a share of the rate; then steps, or half a cosine."""
-        values = self.hyperparameters
+        values = self.options
         base, warmup_steps = values.learning_rate, values.warmup_steps
         if step < warmup_steps:
             return base - (warmup_steps - step) * self.warmup_slope
@@ -118,30 +110,30 @@ class MaskRCNN(ImageWorkload):
     @property
     def warmup_slope(self) -> float:
         """By how much the rate rises with each step of the warm-up: the rules' warm-up factor, rate / (steps · 2^k)."""
-        values = self.hyperparameters
+        values = self.options
         return values.learning_rate * (1 - values.warmup_start) / max(values.warmup_steps, 1)
 
     @property
     def decay_steps(self) -> list[int]:
         """The steps from which on the rate is lower."""
         batch = self.settings.batch_size_global
-        return [int(boundary) * BOUNDARY_IMAGES // batch for boundary in self.hyperparameters.decay_boundaries]
+        return [int(boundary) * BOUNDARY_IMAGES // batch for boundary in self.options.decay_boundaries]
 
     def evaluation_steps(self) -> Iterator[int]:
         """After every epoch, or every so many as the set says."""
         epoch = 0
         while True:
-            epoch += self.hyperparameters.evaluation_interval_epochs
+            epoch += self.options.evaluation_interval_epochs
             yield epoch * self.steps_per_epoch
 
     def optimizer(self) -> OptimizerSettings:
         """SGD with momentum."""
-        values = self.hyperparameters
+        values = self.options
         return OptimizerSettings(values.optimizer, momentum=values.momentum, loss_scaling=self.loss_scaling)
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """Biases at twice the rate without decay; what the reference freezes is frozen."""
-        return network.parameter_rule(self.network, parameter, self.hyperparameters.weight_decay)
+        return network.parameter_rule(self.network, parameter, self.options.weight_decay)
 
     # -- shapes ---------------------------------------------------------------------------------------------------
 
@@ -212,7 +204,7 @@ class MaskRCNN(ImageWorkload):
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""
-        values, model = self.hyperparameters, self.settings.model
+        values, model = self.options, self.settings.model
         found = {
             "opt_name": values.optimizer,
             "opt_base_learning_rate": values.learning_rate,

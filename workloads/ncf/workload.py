@@ -16,7 +16,6 @@ from workloads.api import (
     Data,
     Defaults,
     Facts,
-    HyperparameterSet,
     Json,
     OptimizerSettings,
     Place,
@@ -27,7 +26,7 @@ from workloads.ncf import sampling, weights
 from workloads.ncf.data import NCFData, SyntheticNCFData, evaluation_users_per_batch, published_facts, read_facts
 from workloads.ncf.metrics import hit_rate, hits
 from workloads.ncf.rules import ROUNDS
-from workloads.ncf.settings import PROFILES, SETS, NCFHyperparameters, NCFOptions
+from workloads.ncf.settings import PROFILES, NCFOptions
 from workloads.ncf.sharding import SAMPLES_PER_POSITIVE
 
 REFERENCE_PARAMETERS = 31_832_577
@@ -50,9 +49,7 @@ class NCF(Workload):
     rules = ROUNDS
     official_runs = 100
     Options = NCFOptions
-    Hyperparameters = NCFHyperparameters
     options: NCFOptions
-    hyperparameters: NCFHyperparameters
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
@@ -67,11 +64,6 @@ class NCF(Workload):
         if profile not in PROFILES:
             raise ValueError(f"profile={profile}: ncf has {', '.join(PROFILES)}")
         return PROFILES[profile]
-
-    @classmethod
-    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """The published sets, and the demo's, with a source for every value."""
-        return SETS
 
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:
@@ -95,11 +87,11 @@ class NCF(Workload):
 
     def learning_rate(self, step: int) -> float:
         """Constant: no warm-up, no decay (reference and every submission)."""
-        return self.hyperparameters.learning_rate
+        return self.options.learning_rate
 
     def optimizer(self) -> OptimizerSettings:
         """Adam without decay."""
-        values = self.hyperparameters
+        values = self.options
         return OptimizerSettings("adam", beta1=values.beta1, beta2=values.beta2, epsilon=values.epsilon)
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
@@ -140,7 +132,7 @@ class NCF(Workload):
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the v0.5 rules want, under the names of the later mllog form."""
-        values = self.hyperparameters
+        values = self.options
         return {
             "opt_name": "adam",
             "opt_base_learning_rate": values.learning_rate,

@@ -51,5 +51,5 @@ class ResNetTrainer(ImageTrainer):
 
     def build_model(self, half: bool, on_cpu: bool) -> ResNet:
         """With the set's label smoothing."""
-        smoothing = self.workload.hyperparameters.label_smoothing
+        smoothing = self.workload.options.label_smoothing
         return ResNet(self.workload.network, smoothing, half, on_cpu)

@@ -50,7 +50,7 @@ class ResNetTrainer(ImageTrainer):
         images, labels = self.to_device(batch.arrays["image"]), self.to_device(batch.arrays["label"]).long()
         with self.autocast():
             logits = self.called(images)
-        smoothing = self.workload.hyperparameters.label_smoothing
+        smoothing = self.workload.options.label_smoothing
         return F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing) / batch.weight_global
 
     def outputs(self, batch: Batch) -> Mapping[str, torch.Tensor]:

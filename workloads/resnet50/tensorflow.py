@@ -44,7 +44,7 @@ class ResNetTrainer(ImageTrainer):
     def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
         """Cross-entropy with smoothed labels (B,), summed over the images."""
         images, labels = inputs
-        logits, smoothing = self.model(images, training=True), self.workload.hyperparameters.label_smoothing
+        logits, smoothing = self.model(images, training=True), self.workload.options.label_smoothing
         uniform = smoothing / logits.shape[1]
         wanted = tf.one_hot(labels, logits.shape[1], 1 - smoothing + uniform, uniform)
         return tf.reduce_sum(tf.nn.softmax_cross_entropy_with_logits(wanted, logits))

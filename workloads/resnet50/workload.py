@@ -11,7 +11,6 @@ from workloads.api import (
     Data,
     Defaults,
     Facts,
-    HyperparameterSet,
     Json,
     OptimizerSettings,
     ParameterRule,
@@ -22,7 +21,7 @@ from workloads.common import schedules
 from workloads.common.images.batches.classifier import ClassifierWorkload
 from workloads.resnet50 import network
 from workloads.resnet50.rules import ROUNDS
-from workloads.resnet50.settings import SETS, ResNet50Hyperparameters, ResNet50Options, profile_defaults
+from workloads.resnet50.settings import ResNet50Options, profile_defaults
 
 REFERENCE_PARAMETERS = 25_557_032
 """With 1,000 classes (reference resnet_model.py)."""
@@ -37,9 +36,7 @@ class ResNet50(ClassifierWorkload):
     rules = ROUNDS
     official_runs = 5
     Options = ResNet50Options
-    Hyperparameters = ResNet50Hyperparameters
     options: ResNet50Options
-    hyperparameters: ResNet50Hyperparameters
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
@@ -52,11 +49,6 @@ class ResNet50(ClassifierWorkload):
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target follows the rules: 0.749 under v0.5, 0.759 later."""
         return profile_defaults(profile, rules)
-
-    @classmethod
-    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """The published sets, and the demo's, with a source for every value."""
-        return SETS
 
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:
@@ -78,7 +70,7 @@ class ResNet50(ClassifierWorkload):
 
     def learning_rate(self, step: int) -> float:
         """Linear warm-up, then steps or a polynomial."""
-        values, per_epoch = self.hyperparameters, self.steps_per_epoch
+        values, per_epoch = self.options, self.steps_per_epoch
         base, warmup_steps = values.learning_rate, values.warmup_epochs * per_epoch
         warming = schedules.warm_up(step, warmup_steps, base)
         if warming is not None:
@@ -92,18 +84,18 @@ class ResNet50(ClassifierWorkload):
     @property
     def decay_steps(self) -> int:
         """Steps of the polynomial, after the warm-up."""
-        values = self.hyperparameters
+        values = self.options
         return (values.horizon_epochs - values.warmup_epochs) * self.steps_per_epoch
 
     def evaluation_steps(self) -> Iterator[int]:
         """After epoch `offset`, and every `interval` epochs from there on."""
-        values = self.hyperparameters
+        values = self.options
         first, interval = values.evaluation_offset_epochs, values.evaluation_interval_epochs
         return itertools.count(first * self.steps_per_epoch, interval * self.steps_per_epoch)
 
     def optimizer(self) -> OptimizerSettings:
         """SGD with momentum or LARS, as the hyperparameter set says."""
-        values = self.hyperparameters
+        values = self.options
         return OptimizerSettings(
             values.optimizer,
             momentum=values.momentum,
@@ -118,7 +110,7 @@ class ResNet50(ClassifierWorkload):
         Batch norm's scale and shift are never decayed. The classifier's bias is decayed by SGD, as in the reference, and
         left out by LARS with everything else that is no matrix, as in the reference's; NVIDIA's LARS decays it.
         """
-        decay, lars = self.hyperparameters.weight_decay, self.uses_lars
+        decay, lars = self.options.weight_decay, self.uses_lars
         if parameter == "fc.bias":
             return ParameterRule(0.0 if lars else decay)
         if network.is_norm(parameter, self.network):
@@ -128,13 +120,13 @@ class ResNet50(ClassifierWorkload):
     @property
     def uses_lars(self) -> bool:
         """True for LARS, False for SGD with momentum."""
-        return self.hyperparameters.optimizer == "lars"
+        return self.options.optimizer == "lars"
 
     # -- weights, data, quality -----------------------------------------------------------------------------------
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
         """Of every layer, drawn by hash as the set's `initialisation` has it; the same bytes in every framework."""
-        return network.initial_weights(self.network, self.hyperparameters.initialisation, seed)
+        return network.initial_weights(self.network, self.options.initialisation, seed)
 
     def open_data(self, place: Place, seed: int) -> Data:
         """Open the index; images are read, decoded and cropped by threads while training consumes them."""
@@ -145,7 +137,7 @@ class ResNet50(ClassifierWorkload):
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""
-        values = self.hyperparameters
+        values = self.options
         common = {
             "opt_name": values.optimizer,
             "model_bn_span": self.images_per_replica,

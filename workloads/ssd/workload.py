@@ -16,7 +16,6 @@ from workloads.api import (
     Data,
     Defaults,
     Facts,
-    HyperparameterSet,
     Json,
     OptimizerSettings,
     ParameterRule,
@@ -37,8 +36,6 @@ from workloads.ssd.rules import ROUNDS
 from workloads.ssd.settings import (
     EVALUATION_EPOCHS,
     EVALUATION_INTERVAL_EPOCHS,
-    SETS,
-    SSDHyperparameters,
     SSDOptions,
     profile_defaults,
 )
@@ -57,9 +54,7 @@ class SSD(ImageWorkload):
     official_runs = 5
     measure_threads = 1
     Options = SSDOptions
-    Hyperparameters = SSDHyperparameters
     options: SSDOptions
-    hyperparameters: SSDHyperparameters
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
@@ -76,11 +71,6 @@ class SSD(ImageWorkload):
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target follows the rules: 0.212 under v0.5, 0.230 later."""
         return profile_defaults(profile, rules)
-
-    @classmethod
-    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """The published sets, and the demo's, with a source for every value."""
-        return SETS
 
     @classmethod
     def resolve(cls, settings: Settings) -> Settings:
@@ -105,7 +95,7 @@ class SSD(ImageWorkload):
 
     def learning_rate(self, step: int) -> float:
         """The workload's own warm-up, then steps or half a cosine."""
-        values = self.hyperparameters
+        values = self.options
         base, warmup_steps = values.learning_rate, values.warmup_steps
         if values.plateau == "last_warm_up_rate" and warmup_steps and step < self.decay_steps[0]:
             step = min(step, warmup_steps - 1)
@@ -120,7 +110,7 @@ class SSD(ImageWorkload):
     @property
     def decay_steps(self) -> list[int]:
         """The steps from which on the rate is lower."""
-        values = self.hyperparameters
+        values = self.options
         if values.decay_unit == "epochs":
             return [int(epoch) * self.steps_per_epoch for epoch in values.decay_boundaries]
         return [int(count) * 32 // self.settings.batch_size_global for count in values.decay_boundaries]
@@ -128,14 +118,14 @@ class SSD(ImageWorkload):
     @property
     def decay_epochs(self) -> list[float]:
         """The same in epochs, for the log."""
-        values = self.hyperparameters
+        values = self.options
         if values.decay_unit == "epochs":
             return list(values.decay_boundaries)
         return [round(step / self.steps_per_epoch, 2) for step in self.decay_steps]
 
     def evaluation_steps(self) -> Iterator[int]:
         """After the epochs that the rules name and every fifth from there on, or every so many as the set says."""
-        interval = self.hyperparameters.evaluation_interval_epochs
+        interval = self.options.evaluation_interval_epochs
         epoch = 0
         if not interval:
             for epoch in EVALUATION_EPOCHS.get(self.settings.rules, EVALUATION_EPOCHS["v0.7"]):
@@ -146,12 +136,12 @@ class SSD(ImageWorkload):
 
     def optimizer(self) -> OptimizerSettings:
         """SGD with momentum."""
-        values = self.hyperparameters
+        values = self.options
         return OptimizerSettings(values.optimizer, momentum=values.momentum, loss_scaling=self.loss_scaling)
 
     def parameter_rule(self, parameter: str) -> ParameterRule:
         """SGD decays every parameter, batch norm and biases included (reference train.py)."""
-        return ParameterRule(self.hyperparameters.weight_decay)
+        return ParameterRule(self.options.weight_decay)
 
     # -- weights, quality -----------------------------------------------------------------------------------------
 
@@ -212,7 +202,7 @@ class SSD(ImageWorkload):
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""
-        values = self.hyperparameters
+        values = self.options
         found = {
             "opt_name": values.optimizer,
             "opt_base_learning_rate": values.learning_rate,

@@ -10,7 +10,6 @@ from workloads.api import (
     Batch,
     Defaults,
     Facts,
-    HyperparameterSet,
     Json,
     LossScaling,
     Settings,
@@ -26,9 +25,7 @@ from workloads.transformer import network
 from workloads.transformer.rules import ROUNDS
 from workloads.transformer.settings import (
     REFERENCE_MODEL,
-    SETS,
     SIZES,
-    TransformerHyperparameters,
     TransformerOptions,
     profile_defaults,
 )
@@ -64,13 +61,11 @@ class Transformer(TranslationWorkload):
     weigh_tokens = True
     data = WMT17
     Options = TransformerOptions
-    Hyperparameters = TransformerHyperparameters
     options: TransformerOptions
-    hyperparameters: TransformerHyperparameters
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
-        self.network = network.build(settings.model, self.vocabulary_size, self.hyperparameters.dropout)
+        self.network = network.build(settings.model, self.vocabulary_size, self.options.dropout)
         if _has_reference_sizes(settings) and self.network.vocabulary == REFERENCE_VOCABULARY:
             count = sum(network.parameter_counts(self.network).values())
             assert count == REFERENCE_PARAMETERS, f"{count} parameters, not the reference's {REFERENCE_PARAMETERS}"
@@ -79,11 +74,6 @@ class Transformer(TranslationWorkload):
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The target is 25 points; under rules v0.7 it is a fraction, 0.25."""
         return profile_defaults(profile, options, 1.0 if rules in POINTS_RULES else 1 / POINTS)
-
-    @classmethod
-    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """The published sets, and the demo's, with a source for every value."""
-        return SETS
 
     @classmethod
     def activation_bytes(cls, settings: Settings) -> int:
@@ -97,7 +87,7 @@ class Transformer(TranslationWorkload):
 
     def buckets(self) -> tuple[Bucket, ...]:
         """Edges that grow by a factor; as many pairs as fit the batch's tokens (reference utils/dataset.py)."""
-        values = self.hyperparameters
+        values = self.options
         edges = growing_edges(
             values.bucket_first, values.bucket_growth, values.bucket_multiple, values.max_sequence_length
         )
@@ -105,7 +95,7 @@ class Transformer(TranslationWorkload):
 
     def learning_rate(self, step: int) -> float:
         """Linear from 0 (step 0) to the rate, then rate · √(warm-up / step) (reference transformer_main.py)."""
-        values = self.hyperparameters
+        values = self.options
         return schedules.inverse_root(step, values.warmup_steps, values.learning_rate)
 
     # -- loss -----------------------------------------------------------------------------------------------------
@@ -116,8 +106,8 @@ class Transformer(TranslationWorkload):
 
         `others`: each of the V - 1 other words gets ε / (V - 1) (reference metrics.py); `all`: each of V words ε / V (fairseq).
         """
-        smoothing, words = self.hyperparameters.label_smoothing, self.network.vocabulary
-        if self.hyperparameters.smoothed_over == "all":
+        smoothing, words = self.options.label_smoothing, self.network.vocabulary
+        if self.options.smoothed_over == "all":
             return 1 - smoothing, smoothing
         on_each = smoothing / (words - 1)
         return 1 - smoothing - on_each, on_each * words
@@ -125,8 +115,8 @@ class Transformer(TranslationWorkload):
     @property
     def least_loss(self) -> float:
         """Entropy of a smoothed label, which the reference takes off each token's loss (metrics.py); 0 with fairseq's loss."""
-        smoothing, words = self.hyperparameters.label_smoothing, self.network.vocabulary
-        if self.hyperparameters.smoothed_over == "all" or not smoothing:
+        smoothing, words = self.options.label_smoothing, self.network.vocabulary
+        if self.options.smoothed_over == "all" or not smoothing:
             return 0.0
         return -((1 - smoothing) * math.log(1 - smoothing) + smoothing * math.log(smoothing / (words - 1)))
 
@@ -141,7 +131,7 @@ class Transformer(TranslationWorkload):
         """Positions that training, validation or a translation can reach."""
         sizes = self.facts.sizes
         said = sizes["test_longest"] + 1 + int(self.settings.model["extra_length"])
-        return max(self.hyperparameters.max_sequence_length, sizes["dev_longest"] + 1, said)
+        return max(self.options.max_sequence_length, sizes["dev_longest"] + 1, said)
 
     @property
     def beam(self) -> Beam:

@@ -1,11 +1,11 @@
-"""The zoo's settings: what a user may type, sets of hyperparameters with a source per field, what a profile means."""
+"""The zoo's settings: what a user may type, what a profile means."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workloads.api import Defaults, Hyperparameter, HyperparameterSet, Json, option
+from workloads.api import Defaults, Json, hyperparameter, option
 from workloads.common.images.workload import ImageOptions
 from workloads.zoo.networks import KINDS, MODELS, PADDINGS
 
@@ -20,76 +20,9 @@ TARGETS_TOP1 = {"cifar10": 0.76, "cifar-demo": 0.75, "fashion-mnist": 0.90}
 (docs/zoo.md). fashion-mnist: trials on it (same page)."""
 
 
-def _set(source: str, other: Mapping[str, str], **values: Json) -> HyperparameterSet:
-    return {name: Hyperparameter(value, other.get(name, source)) for name, value in values.items()}
-
-
-_ARTICLE = "published: the DGX-1 scaling article with Keras"
-_RMSPROP = {"optimizer": "rmsprop", "momentum": 0.0, "rho": 0.9, "epsilon": 1e-7, "weight_decay": 0.0}
-_OF_KERAS = dict.fromkeys(("rho", "epsilon", "weight_decay"), "published: Keras 2.1's defaults, which the article kept")
-SETS: Mapping[str, HyperparameterSet] = {
-    "keras_article": _set(
-        _ARTICLE,
-        {**_OF_KERAS, "batch_size_global": f"{_ARTICLE}, figures 5 and 6: 128 a device"},
-        **_RMSPROP,
-        batch_size_global=128,
-        learning_rate=1e-4,
-        lr_scaling="none",
-        max_epochs=30,
-    ),
-    "rmsprop_demo": _set(
-        "presumed: trials on the generated data (docs/zoo.md)",
-        _OF_KERAS,
-        **_RMSPROP,
-        batch_size_global=32,
-        learning_rate=1e-3,
-        lr_scaling="none",
-        max_epochs=12,
-    ),
-    "rmsprop_fashion": _set(
-        "presumed: trials on Fashion-MNIST, where 1e-3 stays below 0.90 (docs/zoo.md)",
-        _OF_KERAS,
-        **_RMSPROP,
-        batch_size_global=32,
-        learning_rate=3e-4,
-        lr_scaling="none",
-        max_epochs=12,
-    ),
-    "sgd": _set(
-        "presumed: torchvision's recipe for networks without batch norm (references/classification)",
-        {"batch_size_global": "published: the article on four GPUs and four frameworks, 64 images a step"},
-        optimizer="sgd",
-        momentum=0.9,
-        rho=0.0,
-        epsilon=0.0,
-        weight_decay=1e-4,
-        batch_size_global=64,
-        learning_rate=0.01,
-        lr_scaling="linear",
-        max_epochs=90,
-    ),
-}
-"""The rate is the same in every step."""
-
-
-@dataclass(frozen=True)
-class ZooHyperparameters:
-    """What a set holds beside the batch size; 0 where its optimizer has no such value."""
-
-    optimizer: str
-    """`sgd` or `rmsprop`."""
-    learning_rate: float
-    momentum: float
-    rho: float
-    epsilon: float
-    weight_decay: float
-    """Of weights; biases, scales and shifts are not decayed."""
-    max_epochs: int
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ZooOptions(ImageOptions):
-    """`workload.*` on the command line. Fields named like a hyperparameter override the set's value."""
+    """`workload.*`. A set has 0 where its optimizer has no such value; the rate is the same in every step."""
 
     name: str = "zoo"
     model: str = option("littlecnn", "the network", choices=MODELS)
@@ -98,13 +31,13 @@ class ZooOptions(ImageOptions):
     implementation: str = option(
         "suite", "suite: the suite's list of layers; stock: the framework's own network", choices=IMPLEMENTATIONS
     )
-    dataset: str = option("auto", "prepared data set; auto: the profile's")
-    hyperparameter_set: str = option("auto", "named set; auto: the profile's")
-    learning_rate: float | None = option(None, "learning rate", minimum=0.0)
-    momentum: float | None = option(None, "momentum of SGD", minimum=0.0)
-    weight_decay: float | None = option(None, "L2 decay", minimum=0.0)
-    max_epochs: int | None = option(None, "give up after so many epochs", minimum=1)
-    target: float | None = option(None, "top-1 accuracy to reach", minimum=0.0)
+    optimizer: str = hyperparameter("update rule", choices=("sgd", "rmsprop"), typed=False)
+    learning_rate: float = hyperparameter("learning rate", minimum=0.0)
+    momentum: float = hyperparameter("momentum of SGD", minimum=0.0)
+    rho: float = hyperparameter("RMSprop's decay of the mean of squared gradients", minimum=0.0, typed=False)
+    epsilon: float = hyperparameter("RMSprop's epsilon", minimum=0.0, typed=False)
+    weight_decay: float = hyperparameter("L2 decay of weights; biases, scales and shifts have none", minimum=0.0)
+    target: float | None = option(None, "top-1 accuracy to reach; littlecnn alone has one", minimum=0.0)
 
 
 def profile_defaults(profile: str, options: Mapping[str, Json]) -> Defaults:

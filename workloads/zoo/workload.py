@@ -15,7 +15,6 @@ from workloads.api import (
     Data,
     Defaults,
     Facts,
-    HyperparameterSet,
     Json,
     OptimizerSettings,
     ParameterRule,
@@ -28,7 +27,7 @@ from workloads.common.images.counts import IMAGENET, ImageFacts
 from workloads.common.networks import layer_lists
 from workloads.common.networks.layer_lists import Network
 from workloads.zoo import networks, stock
-from workloads.zoo.settings import SETS, ZooHyperparameters, ZooOptions, profile_defaults
+from workloads.zoo.settings import ZooOptions, profile_defaults
 
 CIFAR10 = ImageFacts("an image", "cifar10", {"train": 50_000, "val": 10_000, "classes": 10})
 """Krizhevsky 2009."""
@@ -42,9 +41,7 @@ class Zoo(ClassifierWorkload):
     default_rules = "v0.7"
     asynchronous = ("pytorch", "tensorflow", "mxnet")
     Options = ZooOptions
-    Hyperparameters = ZooHyperparameters
     options: ZooOptions
-    hyperparameters: ZooHyperparameters
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
         super().__init__(settings, facts)
@@ -55,11 +52,6 @@ class Zoo(ClassifierWorkload):
     def defaults(cls, profile: str, rules: str, options: Mapping[str, Json]) -> Defaults:
         """The network and its images; LittleCNN has targets, the others measure throughput."""
         return profile_defaults(profile, options)
-
-    @classmethod
-    def hyperparameter_sets(cls) -> Mapping[str, HyperparameterSet]:
-        """RMSprop as in the scaling article, the demo's, SGD for the larger networks."""
-        return SETS
 
     @classmethod
     def read_facts(cls, settings: Settings) -> Facts:
@@ -89,11 +81,11 @@ class Zoo(ClassifierWorkload):
 
     def learning_rate(self, step: int) -> float:
         """Always the same."""
-        return self.hyperparameters.learning_rate
+        return self.options.learning_rate
 
     def optimizer(self) -> OptimizerSettings:
         """RMSprop or SGD with momentum, as the hyperparameter set says."""
-        values = self.hyperparameters
+        values = self.options
         return OptimizerSettings(
             values.optimizer,
             momentum=values.momentum,
@@ -106,7 +98,7 @@ class Zoo(ClassifierWorkload):
         """Weights are decayed; biases, scales and shifts are not."""
         owner, _, kind = parameter.rpartition(".")
         decays = kind == "weight" and owner not in self._norms
-        return ParameterRule(self.hyperparameters.weight_decay if decays else 0.0)
+        return ParameterRule(self.options.weight_decay if decays else 0.0)
 
     # -- weights and data -----------------------------------------------------------------------------------------
 
@@ -151,7 +143,7 @@ class Zoo(ClassifierWorkload):
 
     def log_keys(self) -> Mapping[str, Json]:
         """Network, sizes and the optimizer's values."""
-        values, model = self.hyperparameters, self.settings.model
+        values, model = self.options, self.settings.model
         is_stock = model["implementation"] == "stock"
         difference = stock.DIFFERENCES.get((self.settings.framework, model["name"])) if is_stock else None
         return {

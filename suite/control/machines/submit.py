@@ -15,12 +15,22 @@ from suite.common.paths import PROJECT
 Config = Mapping[str, Any]
 
 
-def submitted(arguments: Sequence[str], configs: Sequence[Config], output: Path) -> list[str]:
+def submit(arguments: Sequence[str], configs: Sequence[Config], output: Path) -> list[str]:
     """Submit; returns what to print: the job, and how to follow it. Raises ValueError with sbatch's own words.
 
     A job that SLURM starts again, after a preemption or a lost machine, goes on with what is missing in `output`.
     """
+    made = [folder for folder in (output, *output.parents) if not folder.exists()]
     output.mkdir(parents=True, exist_ok=True)
+    try:
+        return _submit(arguments, configs, output)
+    except ValueError:
+        for folder in made:
+            folder.rmdir()
+        raise
+
+
+def _submit(arguments: Sequence[str], configs: Sequence[Config], output: Path) -> list[str]:
     log = output / "slurm-%j.log"
     words = ["sbatch", "--parsable", *_asked_for(configs), f"--output={log}", *map(str, configs[0]["launch"]["sbatch"])]
     try:
@@ -55,11 +65,12 @@ def _asked_for(configs: Sequence[Config]) -> list[str]:
         "--ntasks-per-node=1",
         "--job-name=time-to-target",
     ]
-    if any(config["device"] == "cuda" or _needs_gpus(config) for config in configs):
+    if any(config["device"] == "cuda" or needs_gpus(config) for config in configs):
         return [*words, f"--gpus-per-node={each}"]
     cores = [config["cpu"]["cores_per_device"] for config in configs]
     return [*words, "--exclusive" if "all" in cores else f"--cpus-per-task={each * max(map(int, cores))}"]
 
 
-def _needs_gpus(config: Config) -> bool:
+def needs_gpus(config: Config) -> bool:
+    """Whether `device=auto` means GPUs, wherever it runs."""
     return bool(config["device"] == "auto" and config["profile"]["name"] == "reference")

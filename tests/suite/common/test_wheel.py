@@ -1,6 +1,7 @@
 """The package as `pip install .` leaves it: outside the checkout it has all that it needs, and writes where it is called."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -65,6 +66,11 @@ def test_locks_published_figures_and_rules_are_there(call, installed, tmp_path):
     assert call("check", PROJECT / "tests/data/logs/ncf_demo.txt", "--rules", "ncf_demo").startswith("PASS")
     assert f"[{tmp_path / 'logs'}]" in call("run", "--help")
     assert not list(tmp_path.iterdir())  # looking makes nothing
+
+
+def test_hyperparameter_sets_are_there(call):
+    text = call("run", "workload=ncf", "workload.hyperparameter_set=nvidia_v0.5", "--help")
+    assert re.search(r"^  batch_size_global 1048576 +published: NVIDIA v0\.5", text, re.MULTILINE)
 
 
 @pytest.mark.framework

@@ -3,13 +3,15 @@
 import re
 
 import pytest
+import yaml
 
-from suite.common import registry, study
+from suite.common import conf, registry, study
 from suite.common.study import load_study, read_study, study_names
 from suite.config.compose import compose
-from suite.config.overrides import value_texts
+from suite.config.overrides import texts
 from suite.config.studies import cells
 from suite.results.views.study_columns import COLUMNS
+from tests.helpers import run_suite_here
 
 SENTENCE = {"sentence": "One."}
 SPECIFIED = (
@@ -38,7 +40,7 @@ def values(*typed):
 
 
 def test_every_study_of_the_articles_is_there():
-    assert set(study_names()) >= set(SPECIFIED) == {path.stem for path in study.FOLDER.glob("*.yaml")}
+    assert set(study_names()) >= set(SPECIFIED) == set(conf.files("study"))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_points_are_chosen_by_what_they_have():
 
 def test_the_18_points_have_the_article_s_own_sets():
     for one in values("study=dgx1_article"):
-        sets = registry.load_workload(one["workload"]).hyperparameter_sets()
+        sets = registry.load_workload(one["workload"]).named_sets()
         assert one["workload.hyperparameter_set"] in sets
 
 
@@ -123,7 +125,7 @@ def test_the_small_size_is_another_set_of_points():
         (["study=frameworks", "study.size=small"], r"study\.size=small: allowed: ci, full"),
         (["study=image_size", "workload=ncf"], r"is over workload\.image_size, which this workload does not have"),
         (["study=dgx1_article", "gpus=3"], r"no such point; its points have gpus=1,4,8"),
-        (["study=frameworks", "batsh=1"], r"batsh: there is no such key"),
+        (["study=frameworks", "batsh=1"], r"batsh=1: there is no such key; did you mean batch=1\?"),
         (["study=frameworks", "resume=true,false"], r"one value for the whole study"),
     ],
 )
@@ -152,8 +154,8 @@ def test_a_description_of_another_form_is_refused(described, expected):
 def test_values_of_a_file_are_typed_as_on_the_command_line():
     found = read_study("own", "full", {**SENTENCE, "set": {"oversubscribe": True, "gpus": 2}})
     assert found.settings == {"oversubscribe": "true", "gpus": "2"}
-    assert value_texts("batch=per_device:8,per_device:16") == ["per_device:8", "per_device:16"]
-    assert value_texts("plugins=['/a','/b']") == ["['/a','/b']"]
+    assert texts("batch=per_device:8,per_device:16") == ["per_device:8", "per_device:16"]
+    assert texts("plugins=['/a','/b']") == ["['/a','/b']"]
 
 
 def test_help_lists_the_studies(capsys):
@@ -162,11 +164,10 @@ def test_help_lists_the_studies(capsys):
     assert all(f"  {name}".ljust(28) + load_study(name).sentence in printed for name in SPECIFIED)
 
 
-def test_cfg_prints_each_job_and_runs_none(capsys):
-    assert compose(["study=scaling_weak", "workload=ncf", "gpus=1,2", "--cfg", "job"]).jobs == ()
-    printed = capsys.readouterr().out
-    assert "gpus: 1\n" in printed
-    assert "gpus: 2\n" in printed
+def test_cfg_prints_each_job_and_runs_none(tmp_path):
+    done = run_suite_here(tmp_path, "study=scaling_weak", "workload=ncf", "gpus=1,2", "--cfg", "job")
+    assert [one["gpus"] for one in yaml.safe_load_all(done.stdout)] == [1, 2]
+    assert not (tmp_path / "logs").exists()
 
 
 def test_timing_steps_and_update_async_are_short_for_the_whole_keys():

@@ -6,13 +6,12 @@ from types import SimpleNamespace
 import pytest
 
 from suite.common.study import Cell, Study
-from suite.config.compose import Composed
 from suite.control import supervise
-from suite.control.cells import Cells
+from suite.control.cells import impossible, write_study
 from suite.launch.hosts import Node
 from suite.plan import capacity
 from suite.plan.capacity import TooLarge, check_memory
-from suite.plan.jobs import kinds
+from suite.plan.jobs import Plan, kinds
 from suite.plan.settings import Impossible, Missing, resolve_settings
 from tests import helpers
 from tests.helpers import run_suite_here, suite_here
@@ -20,21 +19,12 @@ from tests.helpers import run_suite_here, suite_here
 OWN = Study("own", "One.", "full", axes={"gpus": ("1", "2")})
 
 
-def composed(gpus):
-    return Composed({}, (), Cell(OWN, {"gpus": gpus}))
-
-
-def refuse(error):
-    raise error
-
-
 def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
-    cells = Cells()
-    assert cells.attempt(composed("1"), "one", lambda: 5) == 5
-    assert cells.attempt(composed("2"), "two", lambda: refuse(Missing("gpus=2: there is one", gpus=1))) is None
-    assert cells.lines == ["two: –: gpus=2: there is one"]
-    assert str(cells.reason) == "gpus=2: there is one"
-    cells.write(tmp_path)
+    cells = [Cell(OWN, {"gpus": "1"}), Cell(OWN, {"gpus": "2"})]
+    lacking = Plan(None, (Missing("gpus=2: there is one", gpus=1), ValueError("no data")), None)
+    assert impossible(Plan(None, (), None), cells[0]) is None
+    error = impossible(lacking, cells[1])
+    write_study(tmp_path, [("one", cells[0], None), ("two", cells[1], error)])
     written = json.loads((tmp_path / "study-own.json").read_text())
     assert written["cells"] == [
         {"job": "one", "values": {"gpus": "1"}},
@@ -42,18 +32,9 @@ def test_a_cell_that_cannot_run_is_kept_with_its_reason(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("cell", [None, Cell(OWN, {})])
-def test_a_mistake_stays_one_everywhere(cell):
-    with pytest.raises(ValueError, match="mistyped"):
-        Cells().attempt(Composed({}, (), cell), "one", lambda: refuse(ValueError("mistyped")))
-
-
-def test_outside_of_studies_nothing_is_caught_and_nothing_written(tmp_path):
-    cells = Cells()
-    with pytest.raises(Impossible):
-        cells.attempt(Composed({}, ()), "one", lambda: refuse(Impossible("no")))
-    cells.write(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+def test_a_mistake_stays_one_in_a_study_and_every_obstacle_outside():
+    assert impossible(Plan(None, (ValueError("mistyped"), Impossible("no")), None), Cell(OWN, {})) is None
+    assert impossible(Plan(None, (Impossible("no"),), None), None) is None
 
 
 class Large:

@@ -15,7 +15,7 @@ from suite.common import registry
 from suite.common.git_state import git_state
 from suite.common.run_folder import safe_name
 from suite.common.runspec import RunSpec
-from suite.packaging.choose import choose
+from suite.packaging.choose import _command_for_missing_runs, choose
 from suite.packaging.description import FIELDS
 from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
 from suite.packaging.recorded_machine import description_fields
@@ -411,7 +411,7 @@ def test_the_code_that_ran_is_in_the_package(ours):
     for path in (
         "workloads/ncf/workload.py",
         "suite/worker/loop.py",
-        "conf/workload/ncf.yaml",
+        "conf/hyperparameters/ncf/reference.yaml",
         "environments/torch.txt",
     ):
         committed = subprocess.run(
@@ -626,6 +626,9 @@ def recorded(folder, settings):
         ("workload=resnet50", "data.decode=scaled", "data.skip_bad=true", "data.threads=5", "workload.compile=on"),
         ("workload=resnet50", "workload.evaluation_batch_size=9", "workload.learning_rate=0.25", "rules=v0.5"),
         ("workload=ssd", "data.skip_bad=true", "workload.evaluator=faster-coco-eval", "cpu.cores_per_device=2"),
+        ("workload=maskrcnn", "workload.target.BBOX=0.3"),
+        ("workload=gnmt", "workload.target=20"),
+        ("workload=transformer", "profile=demo"),
     ],
 )
 def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
@@ -643,6 +646,9 @@ def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
     assert "environment=torch" in words
     assert words[-1] == "$@"
     assert resolved(*words[:-1]) == settings
+    missing = shlex.split(_command_for_missing_runs(record))
+    assert missing[:3] == ["type", "python", "run_suite.py"]
+    assert resolved(*missing[3:]) == settings
 
 
 def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_path):

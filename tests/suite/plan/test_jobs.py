@@ -6,7 +6,7 @@ import pytest
 
 from suite.common import registry
 from suite.config.compose import compose
-from suite.plan.jobs import choose, make_job
+from suite.plan.jobs import plan
 from tests.helpers import TOY, TOY_RUN, run_suite_here
 from workloads.ncf.data import published_facts
 from workloads.ncf.workload import NCF
@@ -20,7 +20,7 @@ def job(monkeypatch, tmp_path):
     def made(*overrides):
         words = ("workload=ncf", "device=cpu", "profile=reference", "environment=current", *overrides)
         config = compose(words).jobs[0].config
-        return make_job(choose(config), config, "job", tmp_path)
+        return plan(config, "job", tmp_path).job
 
     return made
 
@@ -79,4 +79,4 @@ def test_what_the_refusal_says_to_type_is_accepted(late, monkeypatch, tmp_path, 
     monkeypatch.setenv("SUITE_DATA_DIR", str(tmp_path))
     registry.load_dataset("toy-demo").make_demo(tmp_path / "toy-demo")
     config = compose((*TOY_RUN, "device=cpu", *words)).jobs[0].config
-    assert make_job(choose(config), config, "job", tmp_path).run_count == 1
+    assert plan(config, "job", tmp_path).job.run_count == 1

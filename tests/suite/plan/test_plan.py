@@ -10,7 +10,6 @@ from suite.machine import devices
 from suite.plan.settings import resolve_settings
 from tests.helpers import composed
 from workloads.ncf.data import evaluation_users_per_batch
-from workloads.ncf.settings import SETS
 from workloads.ncf.workload import NCF
 
 
@@ -50,7 +49,7 @@ def test_users_of_an_evaluation_batch_are_a_key():
 
 
 def test_every_hyperparameter_has_a_source():
-    for values in SETS.values():
+    for values in NCF.named_sets().values():
         for setting in values.values():
             assert setting.source.partition(":")[0] in ("published", "derived", "presumed")
 

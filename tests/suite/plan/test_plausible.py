@@ -2,7 +2,6 @@
 
 import pytest
 
-from suite.plan.plausible import metric_names
 from tests.helpers import TOY, TOY_RUN, run_suite_here
 
 
@@ -44,11 +43,6 @@ def test_a_plugin_without_max_epochs(tmp_path, toy, monkeypatch):
     assert "its hyperparameter set demo names no max_epochs" in refused(tmp_path, *TOY_RUN)
 
 
-def test_a_metric_of_another_name(tmp_path, toy, monkeypatch):
-    monkeypatch.setattr(toy, "score", lambda self, results: {"error": float(results["error"].mean())})
-    assert "its targets are for fit, Toy.score gives error; give both one name" in refused(tmp_path, *TOY_RUN)
-
-
 def test_a_length_in_another_unit_than_the_batch(tmp_path, toy, monkeypatch):
     monkeypatch.setattr(toy, "batch_unit", "tokens")
     line = refused(tmp_path, *TOY_RUN, "stop=samples:640")
@@ -57,8 +51,3 @@ def test_a_length_in_another_unit_than_the_batch(tmp_path, toy, monkeypatch):
     )
     assert line.endswith("type stop=steps:50 or stop=epochs:1")
     assert run_suite_here(tmp_path, *TOY_RUN, "stop=epochs:1", toy=True).returncode == 0
-
-
-def test_a_score_that_wants_other_results_is_not_judged(monkeypatch, toy):
-    monkeypatch.setattr(toy, "score", lambda self, results: {"error": results["boxes"].reshape(7, 4).mean()})
-    assert metric_names(toy.__new__(toy)) == []

@@ -12,7 +12,7 @@ from suite.launch.hosts import Node
 from suite.plan.jobs import _labels
 from suite.plan.settings import Impossible, batch_size, resolve_settings
 from tests.helpers import composed
-from workloads.api import Defaults, Facts, Settings, field_names, option, option_keys
+from workloads.api import Defaults, Facts, Settings, WorkloadOptions, field_names, option, option_keys
 from workloads.common.images.workload import ImageOptions
 from workloads.ncf.settings import NCFOptions
 from workloads.ncf.workload import NCF
@@ -34,7 +34,7 @@ class Detector(NCF):
 
 
 class Throughput(NCF):
-    hyperparameter_sets = classmethod(lambda cls: {})
+    name = "throughput"  # of which there are no sets
 
     @classmethod
     def defaults(cls, profile, rules, options):
@@ -70,9 +70,9 @@ def test_each_of_several_targets_is_settable():
 )
 def test_targets_are_checked_before_hydra(monkeypatch, key, message):
     monkeypatch.setattr(registry, "load_workload", lambda name: Detector)
-    overrides.check(["workload=ncf", "workload.target.segm=0.25"], multirun=False)
+    overrides.check(["workload=ncf", "workload.target.segm=0.25"], ["ncf"], multirun=False)
     with pytest.raises(ValueError, match=message):
-        overrides.check(["workload=ncf", key], multirun=False)
+        overrides.check(["workload=ncf", key], ["ncf"], multirun=False)
 
 
 def test_defaults_see_what_the_user_chose():
@@ -165,13 +165,17 @@ def test_rows_of_synchronous_and_asynchronous_runs_are_never_one_and_give_no_spe
 
 def test_options_of_images_belong_to_the_workloads_that_have_them():
     keys = option_keys(ImageOptions)
-    assert set(keys) == {
+    assert set(keys) - set(option_keys(WorkloadOptions)) == {
         *("data.decode", "data.threads", "data.skip_bad"),
         *("workload.compile", "workload.evaluation_batch_size"),
     }
-    with pytest.raises(ValueError, match=r"^data\.decode=scaled: workload=ncf has no such key; allowed: data\.threads"):
+    with pytest.raises(
+        ValueError, match=r"^data\.decode=scaled: there is no such key of [^;]+; there are data\.threads"
+    ):
         compose(("workload=ncf", "profile=demo", "data.decode=scaled"))
-    with pytest.raises(ValueError, match=r"^backbone\.weights=a: workload=ncf has no such key; allowed: data\.threads"):
+    with pytest.raises(
+        ValueError, match=r"^backbone\.weights=a: there is no such key of [^;]+; type workload=ncf --help"
+    ):
         compose(("workload=ncf", "profile=demo", "backbone.weights=a"))
     (job,) = compose(("workload=ssd", "profile=demo", "data.decode=scaled", "data.threads=3")).jobs
     settings = resolve_settings(job.config, registry.load_workload("ssd"), registry.load_framework("pytorch"))
@@ -179,13 +183,13 @@ def test_options_of_images_belong_to_the_workloads_that_have_them():
 
 
 def test_planning_leaves_the_configuration_and_the_sets_as_they_are():
-    before = {name: dict(values) for name, values in NCF.hyperparameter_sets().items()}
+    before = {name: dict(values) for name, values in NCF.named_sets().items()}
     config = composed("workload=ncf", "device=cpu", "profile=demo", "batch=global:4096")
     copy = {key: dict(value) if isinstance(value, dict) else value for key, value in config.items()}
     first, second = (resolve_settings(config, NCF, registry.load_framework("pytorch")) for _ in range(2))
     assert first == second
     assert config == copy
-    assert {name: dict(values) for name, values in NCF.hyperparameter_sets().items()} == before
+    assert {name: dict(values) for name, values in NCF.named_sets().items()} == before
 
 
 def test_batch_sizes():

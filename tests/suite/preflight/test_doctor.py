@@ -265,6 +265,6 @@ def test_suite_doctor_refuses_more_devices_than_there_are(tmp_path, monkeypatch)
     done = suite_here(tmp_path, "doctor", "--device", "cpu", "--gpus", "8")
     assert done.returncode == 1
     first = done.stdout.splitlines()[0]
-    assert first.startswith("impossible  devices: --gpus 8: 8 CPU device(s) of one core need 8 cores")
-    assert "this machine has 2; type --gpus 2" in first
+    assert first.startswith("impossible  devices: gpus=8: 8 CPU device(s) of 1 core(s) need 8 cores")
+    assert "this machine has 2; type gpus=2" in first
     assert suite_here(tmp_path, "doctor", "--device", "cpu", "--gpus", "2").returncode == 0

@@ -2,12 +2,13 @@
 
 import pytest
 
-from suite.config.compose import Composed, Request
+from suite.config.compose import Composed
 from suite.environments import environment
 from suite.environments.environment import Environment
 from suite.machine import devices
 from suite.plan import capacity
-from suite.preflight.obstacles import explained, look
+from suite.plan.jobs import plan
+from suite.preflight.obstacles import explained
 from tests.helpers import TOY_RUN, composed, run_suite_here
 
 GIB = 1 << 30
@@ -87,32 +88,48 @@ def test_two_obstacles_have_a_line_each(tmp_path, monkeypatch, two_cores):
     assert runs == "this would run now: python run_suite.py workload=ncf profile=demo gpus=1"
 
 
+def said(*words):
+    config = composed(*words)
+    return str(explained([Composed(config, words)], [plan(config)]))
+
+
 def test_devices_alone_are_answered_with_the_users_own_command(monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
-    words = ("workload=ncf", "profile=demo", "device=cuda", "gpus=4", "seed=3")
-    config = composed(*words)
-    first = look(config).lines[0]
-    said = str(explained(ValueError(first), Request((Composed(config, words),), False)))
-    assert said.startswith(f"2 things are in the way here:\n  1. {first}\n  2. gpus=4: ")
-    assert said.endswith("python run_suite.py workload=ncf profile=demo seed=3 device=cpu gpus=2")
+    config = composed("workload=ncf", "profile=reference", "gpus=4", "seed=3")
+    monkeypatch.setattr("suite.plan.jobs.check_memory", lambda *_: None)
+    lacking = plan(config)._replace(findings=plan(config).findings[:2])
+    text = str(explained([Composed(config, ("workload=ncf", "gpus=4", "seed=3"))], [lacking]))
+    first, second = lacking.findings
+    assert text.startswith(f"2 things are in the way here:\n  1. {first}\n  2. {second}\n")
+    assert str(second).startswith("gpus=4: ")
+    assert text.endswith("python run_suite.py workload=ncf seed=3 device=cpu gpus=2")
+
+
+def test_without_a_gpu_only_what_concerns_gpus_is_said(monkeypatch, two_cores):
+    """Not the cores that device=cpu would lack, nor that a precision is of GPUs alone."""
+    only_environment(monkeypatch, "torch")
+    words = ("workload=ncf", "profile=demo", "device=cuda", "gpus=8", "precision=tf32")
+    assert said(*words) == (
+        "device=cuda: no NVIDIA device is visible here (driver, CUDA_VISIBLE_DEVICES?); type device=cpu"
+    )
+
+
+def test_unknown_machines_keep_nothing_else_from_being_checked(monkeypatch, two_cores):
+    only_environment(monkeypatch)
+    lines = said("workload=ncf", "profile=demo", "device=cpu", "nodes=2", "gpus=8").splitlines()
+    assert [line[5:10] for line in lines[1:4]] == ["nodes", "gpus=", "envir"]
+    assert "4 CPU device(s) of 1 core(s) need 4 cores, this machine has 2; type gpus=4" in lines[2]
 
 
 def test_the_command_can_be_typed_into_a_shell(monkeypatch, two_cores):
     only_environment(monkeypatch, "torch")
-    words = ("workload=ncf", "profile=demo", "device=cuda", "gpus=4", "environment.options=[--privileged]")
-    config = composed(*words)
-    request = Request((Composed(config, words),), False)
-    said = str(explained(ValueError(look(config).lines[0]), request))
-    assert said.endswith(" profile=demo 'environment.options=[--privileged]' device=cpu gpus=2")
+    words = ("workload=ncf", "profile=demo", "device=cpu", "gpus=8", "nodes=2", "environment.options=[--privileged]")
+    assert said(*words).endswith(" profile=demo device=cpu 'environment.options=[--privileged]' nodes=1 gpus=4")
 
 
-def test_one_obstacle_and_mistakes_stay_as_they_are(tmp_path, monkeypatch, two_cores):
-    only_environment(monkeypatch, "torch", "current")
-    config = composed("workload=ncf", "profile=demo")
-    mistake = ValueError("two jobs of this sweep have the same settings")
-    assert explained(mistake, Request((Composed(config, ()),), False)) is mistake
-    done = run_suite_here(tmp_path, *TOY_RUN, "gpus=8", toy=True)
-    assert done.stderr.startswith("run_suite.py: gpus=8: 8 CPU device(s)")
+def test_one_obstacle_is_one_line(tmp_path):
+    done = run_suite_here(tmp_path, *TOY_RUN, "gpus=800", toy=True)
+    assert done.stderr.startswith("run_suite.py: gpus=800: 800 CPU device(s)")
     assert done.stderr.endswith("or oversubscribe=true (labels the result)\n")
 
 

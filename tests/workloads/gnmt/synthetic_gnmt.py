@@ -11,7 +11,7 @@ from workloads.api import Batch, Facts
 from workloads.common.dropout import keys
 from workloads.common.randomness import bits, integers, stream
 from workloads.common.text.vocabulary import BOS, EOS
-from workloads.gnmt.settings import DEMO_MODEL, SETS
+from workloads.gnmt.settings import DEMO_MODEL
 from workloads.gnmt.workload import GNMT
 
 MODEL = {**DEMO_MODEL, "hidden": 16, "layers": 4, "initial": 0.9, "initial_embedding": 0.9, "longest_translation": 12}
@@ -28,7 +28,12 @@ PAIRS = 600
 def workload(case: str, framework: str, devices: int = 1, **changes: object) -> GNMT:
     """The workload of a case, at a high rate without warm-up."""
     values = synthetic.hyperparameters(
-        SETS["reference"], learning_rate=0.01, warmup_steps=0, dropout=CASES[case], buckets=2, max_sequence_length=14
+        GNMT.named_sets()["reference"],
+        learning_rate=0.01,
+        warmup_steps=0,
+        dropout=CASES[case],
+        buckets=2,
+        max_sequence_length=14,
     )
     settings = synthetic.settings(
         "gnmt", framework=framework, devices=devices, batch_size_global=SENTENCES, dataset="translation-demo",

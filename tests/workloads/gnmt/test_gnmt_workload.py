@@ -11,8 +11,10 @@ from tests.helpers import PROJECT
 from tests.workloads.gnmt import synthetic_gnmt
 from workloads.api import Batch, Facts, LossScaling, Settings
 from workloads.common.text.beam import Candidates
-from workloads.gnmt.settings import REFERENCE_MODEL, SETS
+from workloads.gnmt.settings import REFERENCE_MODEL
 from workloads.gnmt.workload import GNMT
+
+SETS = GNMT.named_sets()
 
 DATA = PROJECT / "tests" / "data" / "logs"
 SIZES = {"vocabulary": 32_317, "dev": 5_168, "dev_longest": 123, "test_longest": 148, "pairs": 400_000}

@@ -10,7 +10,7 @@ from tests.workloads import synthetic
 from workloads.api import Batch, Facts
 from workloads.common.randomness import bits, integers, stream, uniform
 from workloads.maskrcnn import anchors, boxes, network
-from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
+from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.maskrcnn.workload import MaskRCNN
 
 NARROW = {
@@ -57,7 +57,11 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     """The workload of a case, without warm-up, at one rate."""
     chosen = CASES[case]
     values = synthetic.hyperparameters(
-        SETS["demo"], learning_rate=RATE, weight_decay=DECAY, warmup_steps=0, num_image_candidates=chosen["candidates"]
+        MaskRCNN.named_sets()["demo"],
+        learning_rate=RATE,
+        weight_decay=DECAY,
+        warmup_steps=0,
+        num_image_candidates=chosen["candidates"],
     )
     settings = synthetic.settings(
         "maskrcnn", framework=framework, devices=devices, batch_size_global=chosen["batch"] * devices, seed=5,

@@ -6,8 +6,10 @@ import pytest
 
 from tests.workloads.closed_logs import changed, disagreements, varied
 from tests.workloads.maskrcnn.test_maskrcnn_workload import COCO, demo, made
-from workloads.maskrcnn.settings import REFERENCE_MODEL, SETS, TARGETS, with_shapes
+from workloads.maskrcnn.settings import REFERENCE_MODEL, TARGETS, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN
+
+SETS = MaskRCNN.named_sets()
 
 DEVICES = {"reference": 1, "dgx1_article_1gpu": 1, "dgx1_article_4gpu": 4}
 """Of the sets; the others have 8."""

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from workloads.api import Facts, LossScaling, ParameterRule, Settings
-from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, SETS, TARGETS, with_shapes
+from workloads.maskrcnn.settings import DEMO_MODEL, DEMO_TARGETS, REFERENCE_MODEL, TARGETS, with_shapes
 from workloads.maskrcnn.workload import MaskRCNN
+
+SETS = MaskRCNN.named_sets()
 
 LOGS = Path(__file__).resolve().parents[2] / "data" / "logs"
 COCO = Facts(117_266, 5_000, {"classes": 80, "objects_per_image_most": 63}, "published")

@@ -11,7 +11,7 @@ import pytest
 from suite.common import registry
 from suite.config.compose import compose
 from suite.launch.base import place_of
-from suite.plan.jobs import choose, make_job
+from suite.plan.jobs import plan
 from tests.frameworks_probe import begin_chosen, probe, probe_together
 from tests.workloads.ncf import neumf_numpy
 
@@ -29,7 +29,7 @@ def make_run(framework, folder, devices=1):
     # Without scaling: a large learning rate turns rounding of fp32 into different ReLU masks within ten steps.
     arguments += (f"batch=global:{BATCH}", "lr_scaling=none", "oversubscribe=true")
     config = compose(arguments).jobs[0].config
-    run = make_job(choose(config), config, "job", folder).run(0, False)
+    run = plan(config, "job", folder).job.run(0, False)
     path = folder / f"{framework}-{devices}.json"
     run.write(path)
     return run, str(path)

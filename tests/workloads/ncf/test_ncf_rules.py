@@ -7,8 +7,10 @@ import pytest
 from tests.workloads.closed_logs import changed, disagreements, varied
 from workloads.api import Settings
 from workloads.ncf.data import published_facts
-from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
+from workloads.ncf.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ncf.workload import NCF
+
+SETS = NCF.named_sets()
 
 
 def settings(set_name, **changes):

@@ -10,7 +10,7 @@ from tests.workloads import synthetic
 from workloads.api import Batch, Facts
 from workloads.common.randomness import bits, integers, stream
 from workloads.resnet50 import network
-from workloads.resnet50.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
+from workloads.resnet50.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.resnet50.workload import ResNet50
 
 _WIDE = {**DEMO_MODEL, "widths": REFERENCE_MODEL["widths"]}
@@ -31,7 +31,7 @@ def workload(case: str, framework: str, devices: int = 1, compile: str = "", **c
     chosen = CASES[case]
     rate = 0.1 if case == "lars" else 0.002
     changed = {"learning_rate": rate, "warmup_epochs": 0, "initialisation": INITIALISATION}
-    values = synthetic.hyperparameters(SETS[chosen["set"]], **changed)
+    values = synthetic.hyperparameters(ResNet50.named_sets()[chosen["set"]], **changed)
     settings = synthetic.settings(
         "resnet50", framework=framework, devices=devices, batch_size_global=chosen["batch"], dataset="imagenet-demo",
         model=chosen["model"], targets={"top1": 0.8}, hyperparameter_set=chosen["set"], hyperparameters=values,

@@ -6,7 +6,6 @@ import pytest
 
 from tests.workloads.closed_logs import changed, disagreements, varied
 from tests.workloads.resnet50.test_resnet_workload import IMAGENET, made
-from workloads.resnet50.settings import SETS
 from workloads.resnet50.workload import ResNet50
 
 
@@ -124,7 +123,7 @@ EDGES = {
 
 def test_the_stock_checker_agrees_on_settings_around_the_edges(tmp_path):
     of_lars = {"lars_coefficient": [0.002], **EDGES}
-    cases = [*varied(LARS, of_lars), *varied(SGD, EDGES), *(settings(name) for name in SETS)]
+    cases = [*varied(LARS, of_lars), *varied(SGD, EDGES), *(settings(name) for name in ResNet50.named_sets())]
     cases += [changed(LARS, momentum=0.95, batch_size_global=32_768), changed(SGD, warmup_epochs=2.5)]
     found, needed, counts = disagreements(tmp_path, (ResNet50(case, IMAGENET) for case in cases), LAXER)
     assert found == []

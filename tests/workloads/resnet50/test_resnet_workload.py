@@ -7,8 +7,10 @@ import pytest
 
 from tests.workloads.resnet50 import synthetic_resnet
 from workloads.api import Batch, Facts, ParameterRule, Settings
-from workloads.resnet50.settings import REFERENCE_MODEL, SETS
+from workloads.resnet50.settings import REFERENCE_MODEL
 from workloads.resnet50.workload import ResNet50
+
+SETS = ResNet50.named_sets()
 
 IMAGENET = Facts(1_281_167, 50_000, {"classes": 1000}, "published")
 

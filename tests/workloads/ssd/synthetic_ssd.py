@@ -11,7 +11,7 @@ from workloads.api import Batch, Facts
 from workloads.common.randomness import bits, integers, normal, stream
 from workloads.ssd import network
 from workloads.ssd.priors import shapes_per_cell
-from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
+from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ssd.workload import SSD
 
 CASES = {
@@ -31,7 +31,9 @@ POSITIVES = 12
 def workload(case: str, framework: str, devices: int = 1, compile: str = "", **changes: object) -> SSD:
     """The workload of a case, without warm-up, at one rate."""
     chosen = CASES[case]
-    values = synthetic.hyperparameters(SETS["reference"], learning_rate=RATE, weight_decay=DECAY, warmup_steps=0)
+    values = synthetic.hyperparameters(
+        SSD.named_sets()["reference"], learning_rate=RATE, weight_decay=DECAY, warmup_steps=0
+    )
     settings = synthetic.settings(
         "ssd", framework=framework, devices=devices, batch_size_global=chosen["batch"], dataset="coco-demo",
         model=chosen["model"], targets={"map": 0.23}, hyperparameter_set="reference", hyperparameters=values,

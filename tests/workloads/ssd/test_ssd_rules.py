@@ -6,7 +6,6 @@ import pytest
 
 from tests.workloads.closed_logs import changed, disagreements, varied
 from tests.workloads.ssd.test_ssd_workload import COCO, demo, made
-from workloads.ssd.settings import SETS
 from workloads.ssd.workload import SSD
 
 
@@ -100,7 +99,7 @@ EDGES = {
 
 
 def test_the_stock_checker_agrees_on_settings_around_the_edges(tmp_path):
-    cases = [*varied(V07, EDGES), *(settings(name) for name in SETS if name != "demo")]
+    cases = [*varied(V07, EDGES), *(settings(name) for name in SSD.named_sets() if name != "demo")]
     iterations = [f * 117_266 // 32 for f in (40, 50)]
     cases.append(changed(V07, decay_unit="iterations_of_32", decay_boundaries=iterations))
     found, needed, counts = disagreements(tmp_path, (SSD(case, COCO) for case in cases), LAXER)

@@ -10,8 +10,10 @@ import pytest
 
 from suite.worker.evaluation import measured, merge
 from workloads.api import Batch, Facts, ParameterRule, Settings
-from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
+from workloads.ssd.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.ssd.workload import SSD
+
+SETS = SSD.named_sets()
 
 COCO = Facts(117_266, 4_952, {"classes": 80}, "published")
 
@@ -66,7 +68,7 @@ def test_every_rate_of_the_reference():
     """300 steps of 2.619685 epochs are 299 as it rounds, and the plateau stays a 299th below the base."""
     workload = made("reference")
     warm_up = int(2.619685 * 117_266 / 1_024)
-    assert workload.hyperparameters.warmup_steps == warm_up == 299
+    assert workload.options.warmup_steps == warm_up == 299
     expected = rates_of_the_reference(0.08, warm_up, 115, 52 * 115)
     assert [workload.learning_rate(step) for step in range(52 * 115)] == pytest.approx(expected, rel=1e-12)
     assert expected[300] == expected[4_599] == pytest.approx(0.08 * (1 - 1 / 299), rel=1e-12)

@@ -10,7 +10,6 @@ from tests.workloads import synthetic
 from workloads.api import Batch, Facts
 from workloads.common.dropout import keys
 from workloads.common.randomness import bits, integers, stream
-from workloads.transformer.settings import SETS
 from workloads.transformer.workload import Transformer
 
 MODEL = {"hidden": 16, "feed_forward": 24, "layers": 2, "heads": 4, "extra_length": 6}
@@ -28,7 +27,7 @@ def workload(case: str, framework: str, devices: int = 1, **changes: object) -> 
     """The workload of a case, at a high rate after one step of warm-up."""
     dropout, over = CASES[case]
     values = synthetic.hyperparameters(
-        SETS["reference"], learning_rate=0.01, warmup_steps=1, dropout=dropout, smoothed_over=over,
+        Transformer.named_sets()["reference"], learning_rate=0.01, warmup_steps=1, dropout=dropout, smoothed_over=over,
         bucket_first=EDGES[0], bucket_growth=1.6, max_sequence_length=EDGES[1],
     )  # fmt: skip
     settings = synthetic.settings(

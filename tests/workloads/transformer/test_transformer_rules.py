@@ -4,7 +4,7 @@ import pytest
 
 from tests.workloads.closed_logs import changed, disagreements, varied
 from tests.workloads.transformer.test_transformer_workload import WMT, made
-from workloads.transformer.settings import REFERENCE_MODEL, SETS
+from workloads.transformer.settings import REFERENCE_MODEL
 from workloads.transformer.workload import Transformer
 
 
@@ -14,7 +14,7 @@ def settings(set_name, rules="v0.7", **changes):
 
 V07 = settings("nvidia_v0.7_dgx1")
 V05 = settings("nvidia_v0.5_dgx1", "v0.5")
-PUBLISHED = [name for name in SETS if name != "demo"]
+PUBLISHED = [name for name in Transformer.named_sets() if name != "demo"]
 OF_V05 = [name for name in PUBLISHED if "v0.6" not in name and "v0.7" not in name]
 
 

@@ -12,8 +12,10 @@ from tests.helpers import PROJECT
 from tests.workloads.transformer import synthetic_transformer
 from workloads.api import Batch, Facts, LossScaling, Settings
 from workloads.common.text.beam import Candidates
-from workloads.transformer.settings import REFERENCE_MODEL, REFERENCE_RATE, SETS
+from workloads.transformer.settings import REFERENCE_MODEL
 from workloads.transformer.workload import Transformer
+
+SETS = Transformer.named_sets()
 
 DATA = PROJECT / "tests" / "data" / "logs"
 SIZES = {"vocabulary": 33_708, "dev": 3_000, "dev_longest": 150, "test_longest": 150, "pairs": 400_000, "end": 1}
@@ -109,7 +111,7 @@ def test_every_field_of_every_set_has_a_source():
         assert set(values) == fields, name
         for key, setting in values.items():
             assert setting.source.split(":")[0] in ("published", "derived", "presumed"), (name, key)
-    assert pytest.approx(4.94e-4, rel=1e-3) == REFERENCE_RATE
+    assert SETS["reference"]["learning_rate"].value == 2.0 * 1_024**-0.5 * 16_000**-0.5
 
 
 def test_adam_and_fp16():

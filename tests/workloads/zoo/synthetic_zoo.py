@@ -12,7 +12,7 @@ from workloads.common import dropout
 from workloads.common.networks import layer_lists
 from workloads.common.randomness import bits, integers, stream
 from workloads.zoo.networks import KINDS
-from workloads.zoo.settings import SETS, profile_defaults
+from workloads.zoo.settings import profile_defaults
 from workloads.zoo.workload import Zoo
 
 CLASSES = 10
@@ -69,7 +69,7 @@ def workload(model: str, framework: str, image_size: int = 0, chosen: str = "sgd
     settings = synthetic.settings(
         "zoo", framework=framework, profile="synthetic", batch_size_global=images(model) if image_size else 1,
         dataset="imagenet", model=defaults.model, variant=defaults.variant, hyperparameter_set=chosen,
-        hyperparameters=synthetic.hyperparameters(SETS[chosen], learning_rate=rate(model)),
+        hyperparameters=synthetic.hyperparameters(Zoo.named_sets()[chosen], learning_rate=rate(model)),
         options={"evaluation_batch_size": 1, "compile": synthetic.compiled(framework, ""), **options},
     )  # fmt: skip
     return Zoo(dataclasses.replace(settings), Facts(64, 16, {"classes": classes}, "synthetic"))

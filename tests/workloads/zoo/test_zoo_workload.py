@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 
 from tests.workloads.zoo import synthetic_zoo
-from workloads.api import ParameterRule
+from workloads.api import ParameterRule, of_sets
 from workloads.zoo.datasets import cifar_demo
-from workloads.zoo.settings import SETS, TARGETS_TOP1, ZooOptions, profile_defaults
+from workloads.zoo.settings import TARGETS_TOP1, ZooOptions, profile_defaults
 from workloads.zoo.stock import check
 from workloads.zoo.workload import Zoo
+
+SETS = Zoo.named_sets()
 
 
 @pytest.mark.parametrize(
@@ -32,8 +34,7 @@ def test_profiles(profile, options, dataset, size, chosen, variant):
 
 def test_sets_hold_every_hyperparameter_with_a_source():
     for values in SETS.values():
-        names = set(values) - {"batch_size_global", "lr_scaling"}
-        Zoo.Hyperparameters(**{name: values[name].value for name in names})
+        assert set(values.plain) == set(of_sets(ZooOptions))
         assert all(value.source.partition(":")[0] in ("published", "derived", "presumed") for value in values.values())
     article = {name: value.value for name, value in SETS["keras_article"].items()}
     assert (article["optimizer"], article["learning_rate"], article["rho"], article["epsilon"]) == (
@@ -91,16 +92,6 @@ def test_stock_networks_that_there_are_not(given, words):
     check("pytorch", "resnet50", 64, 224, "bf16")
     check("pytorch", "inception_v3", 107, 299, "fp32")
     check("mxnet", "inception_v3", 299, 299, "fp32")
-
-
-def test_options_are_the_keys_of_conf():
-    import yaml
-
-    from tests.helpers import PROJECT
-
-    keys = yaml.safe_load((PROJECT / "conf" / "workload" / "zoo.yaml").read_text())
-    elsewhere = {"decode", "skip_bad", "data_threads"}  # data.*
-    assert set(keys) == set(vars(ZooOptions())) - elsewhere
 
 
 @pytest.mark.slow

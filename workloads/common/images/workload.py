@@ -15,7 +15,7 @@ GREY = 128
 """Of the pixels of dummy batches."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImageOptions(DataThreadsOptions):
     """Options of every workload that reads images."""
 

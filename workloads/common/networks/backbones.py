@@ -31,7 +31,7 @@ Decode = Callable[[bytes], Mapping[str, Array]]
 """A file's content to its arrays by canonical name; raises ValueError, in one line without a file name, for a bad one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BackboneOptions:
     """Options of every workload that starts from a pretrained backbone."""
 

@@ -24,7 +24,9 @@ from workloads.api import (
     Place,
     Settings,
     Workload,
+    WorkloadOptions,
     check_each_once,
+    hyperparameter,
     option,
 )
 from workloads.common import manifest as manifests
@@ -51,19 +53,31 @@ NOTHING: Arrays = {
 """Results of no sentence: each evaluation batch is one of the two kinds."""
 
 
-@dataclass(frozen=True)
-class TranslationOptions:
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions(WorkloadOptions):
     """Options of every workload that translates."""
 
+    learning_rate: float = hyperparameter("rate after the warm-up", minimum=0.0)
+    warmup_steps: int = hyperparameter("steps of warm-up", minimum=0)
+    dropout: float = hyperparameter("share that is dropped", minimum=0.0)
+    max_sequence_length: int = hyperparameter(
+        "tokens of a side, special ones counted; longer pairs are left out", minimum=2
+    )
+    beta1: float = hyperparameter("Adam's decay of the mean of gradients", minimum=0.0, typed=False)
+    beta2: float = hyperparameter("Adam's decay of the mean of squared gradients", minimum=0.0, typed=False)
+    epsilon: float = hyperparameter("Adam's epsilon", minimum=0.0, typed=False)
+    label_smoothing: float = hyperparameter("share of the loss that is spread over other words", minimum=0.0)
     evaluation_batch_size: int = option(64, "sentences per device and evaluation step", minimum=1)
     evaluation_shapes: int = option(3, "padded lengths of evaluation sentences", minimum=1)
     validation_loss: bool = option(True, "also compute the loss on the validation set at each evaluation")
     beam_width: int = option(5, "hypotheses of the beam search", minimum=1)
+    target: float | None = option(
+        None, "BLEU to reach: a fraction under rules v0.7, points under others; null: the profile's", minimum=0.0
+    )
 
 
 class TranslationWorkload(Workload):
-    """Sentence pairs in, BLEU out. Hyperparameters have at least `max_sequence_length` (special ids counted), `buckets`,
-    Adam's, and those of the log."""
+    """Sentence pairs in, BLEU out. Where batches are of samples, sets give `buckets` too."""
 
     sample_unit = "sentence pairs"
     further_units = ("tokens",)
@@ -96,7 +110,7 @@ class TranslationWorkload(Workload):
                 f"type workload.dataset={facts.WMT16.name}"
             )
         lengths = facts.train_lengths(found)
-        most = cls.hyperparameters_of(settings).max_sequence_length - cls.framing.extra
+        most = cls.options_of(settings).max_sequence_length - cls.framing.extra
         short = int((np.maximum(lengths[0], lengths[1]) <= most).sum())
         found = replace(found, train_samples=short, sizes={**found.sizes, "pairs": lengths.shape[1]})
         cls(settings, found)  # what its batches refuse is refused before anything starts
@@ -116,8 +130,8 @@ class TranslationWorkload(Workload):
 
     def buckets(self) -> tuple[Bucket, ...]:
         """By samples, of equal widths; batches by tokens override this. Raises ValueError if devices cannot share a batch."""
-        values = self.hyperparameters
-        edges = batches.equal_edges(values.max_sequence_length, values.buckets)
+        count = int(self.settings.hyperparameters["buckets"])
+        edges = batches.equal_edges(self.options.max_sequence_length, count)
         return buckets_by_samples(edges, self.settings.batch_size_global, self.settings.devices)
 
     @cached_property
@@ -217,7 +231,7 @@ class TranslationWorkload(Workload):
 
     def optimizer(self) -> OptimizerSettings:
         """Adam without decay or clipping."""
-        values = self.hyperparameters
+        values = self.options
         return OptimizerSettings(
             "adam",
             beta1=values.beta1,
@@ -296,7 +310,7 @@ class TranslationWorkload(Workload):
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules want of every translation workload, and what the batches leave out; subclasses add theirs."""
-        counts, values = self.counts, self.hyperparameters
+        counts, values = self.counts, self.options
         return {
             "max_sequence_length": values.max_sequence_length,
             "input_vocabulary_size": self.vocabulary_size,

@@ -5,7 +5,17 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.api import ArraySpec, Batch, Dataset, Defaults, Facts, Hyperparameter, Workload
+from workloads.api import (
+    ArraySpec,
+    Batch,
+    Dataset,
+    Defaults,
+    Facts,
+    Hyperparameter,
+    Workload,
+    WorkloadOptions,
+    hyperparameter,
+)
 from workloads.common.randomness import Permutation, bits, normal, stream
 
 POINTS = 10_000
@@ -52,11 +62,18 @@ class Points:
         self.points = None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LinesOptions(WorkloadOptions):
+    """`workload.learning_rate`, and what every workload has."""
+
+    learning_rate: float = hyperparameter("step size", minimum=0.0)
+
+
 class Lines(Workload):
     name, log_name, sample_unit, default_rules = "lines", "lines", "points", "v0.7"
     precisions = {"pytorch": ("fp32",), "numpy": ("fp32",)}
     official_runs, samples_per_epoch = 5, POINTS
-    Options = dataclasses.make_dataclass("Options", [("learning_rate", float | None, None)])  # workload.learning_rate
+    Options = LinesOptions
 
     @classmethod
     def defaults(cls, profile, rules, options):
@@ -72,7 +89,7 @@ class Lines(Workload):
         return Facts(POINTS, POINTS, {}, "lines-demo 1")
 
     def learning_rate(self, step):
-        return self.settings.hyperparameters["learning_rate"]
+        return self.options.learning_rate
 
     def shapes(self):
         return [{name: ArraySpec((self.settings.batch_size_global,), "float32") for name in ("x", "y")}]

@@ -18,7 +18,7 @@ from workloads.common.images.resize import bounded_size
 from workloads.maskrcnn.input.data import SampleData
 from workloads.maskrcnn.input.facts import read_facts
 from workloads.maskrcnn.input.synthetic import SyntheticSampleData
-from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL, SETS
+from workloads.maskrcnn.settings import DEMO_MODEL, REFERENCE_MODEL
 from workloads.maskrcnn.workload import MaskRCNN
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning:pycocotools")
@@ -72,7 +72,7 @@ def prepare(source, folder):
 def settings(folder, batch=6, devices=1, model=MODEL, **options):
     chosen = common.settings(
         "maskrcnn", devices=devices, batch_size_global=batch, dataset="dummy", data_dir=str(folder), model=model,
-        targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=common.hyperparameters(SETS["demo"]), seed=4,
+        targets={"BBOX": 0.3, "SEGM": 0.3}, hyperparameters=common.hyperparameters(MaskRCNN.named_sets()["demo"]), seed=4,
         options={"data_threads": 2, **options},
     )  # fmt: skip
     return chosen, read_facts(chosen)

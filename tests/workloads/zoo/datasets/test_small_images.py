@@ -14,7 +14,7 @@ from workloads.common import dropout, manifest
 from workloads.zoo.datasets import cifar10, fashion_mnist
 from workloads.zoo.datasets.cifar10 import Cifar10
 from workloads.zoo.datasets.fashion_mnist import FashionMNIST
-from workloads.zoo.settings import SETS, profile_defaults
+from workloads.zoo.settings import profile_defaults
 from workloads.zoo.workload import Zoo
 
 COUNT = 6
@@ -138,7 +138,7 @@ def zoo(folder, dataset, batch=8, **options):
     defaults = profile_defaults("reference", {"dataset": dataset, **options})
     settings = synthetic.settings(
         "zoo", profile="reference", batch_size_global=batch, dataset=dataset, data_dir=str(folder), model=defaults.model,
-        hyperparameter_set="rmsprop_demo", hyperparameters=synthetic.hyperparameters(SETS["rmsprop_demo"]), options=options,
+        hyperparameter_set="rmsprop_demo", hyperparameters=Zoo.named_sets()["rmsprop_demo"].plain, options=options,
     )  # fmt: skip
     return Zoo(settings, Zoo.read_facts(settings))
 

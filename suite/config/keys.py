@@ -1,0 +1,95 @@
+"""Every key that can be typed, with its field: what checking, help and tab completion share."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import Field
+from typing import Any
+
+from suite.common import conf, registry
+from suite.common.study import SIZES, study_names
+from suite.config.options import SuiteConfig, known_fields, subgroup
+from workloads.api import OPTION_GROUPS, option_keys
+
+GROUPS = ("workload", "framework", "profile", "rules", "environment", "system", "experiment")
+"""Keys that choose a file below conf/ or in a folder of the user's own."""
+SHORT = {"timing": "timing.each", "launch": "launch.by", "update": "update.kind"}
+"""Groups that may be typed with the value of one of their keys."""
+ELSEWHERE = {
+    **dict.fromkeys(("lr", "rate", "base_lr"), "workload.learning_rate={}"),
+    **dict.fromkeys(("epochs", "epoch", "num_epochs"), "stop=epochs:{} workload.max_epochs={}"),
+    **dict.fromkeys(("batch_size", "batchsize", "bs", "batch_size_global"), "batch=global:{} batch=per_device:{}"),
+    **dict.fromkeys(("steps", "max_steps"), "stop=steps:{}"),
+    **dict.fromkeys(("devices", "n_gpus", "num_gpus"), "gpus={}"),
+    **dict.fromkeys(("dtype", "amp"), "precision={}"),
+}
+"""What other programs call a setting, to what is typed here."""
+SYNONYMS = {"gpu": "cuda", "nvidia": "cuda", "float32": "fp32", "half": "fp16", "float16": "fp16", "bfloat16": "bf16"}
+"""What other programs call a value."""
+
+
+def group_choices(group: str) -> list[str]:
+    """What `group=` may be: files, and what installed packages bring."""
+    if group == "study":
+        return study_names()
+    entry_points = {"workload": registry.WORKLOADS, "framework": registry.FRAMEWORKS}
+    return sorted({*conf.files(group), *(registry.names(entry_points[group]) if group in entry_points else ())})
+
+
+def suite_keys(kind: Any = SuiteConfig, prefix: str = "") -> dict[str, Field[Any]]:
+    """The keys that every workload has, but for those that choose a file: `gpus`, `cpu.cores_per_device`, …"""
+    found: dict[str, Field[Any]] = {}
+    for name, item in known_fields(kind).items():
+        below = subgroup(item)
+        if below is not None:
+            found |= suite_keys(below, f"{prefix}{name}.")
+        elif prefix or name not in ("workload", *OPTION_GROUPS):
+            found[prefix + name] = item
+    return found
+
+
+def workload_keys(workload: str) -> dict[str, Field[Any]]:
+    """`workload.learning_rate`, `data.decode`, … of one workload."""
+    return option_keys(registry.load_workload(workload).Options)
+
+
+def choices(key: str, item: Field[Any] | None, workload: str = "") -> list[str]:
+    """The values that a key may have, where they are a list: for tab completion and `glob(…)`."""
+    if key in (*GROUPS, "study"):
+        return group_choices(key)
+    if key == "study.size":
+        return list(SIZES)
+    if key == "workload.dataset":
+        return registry.names(registry.DATASETS)
+    if key == "workload.hyperparameter_set" and workload:
+        return sorted(registry.load_workload(workload).named_sets())
+    kind = str(item.type) if item is not None else ""
+    return list(item.metadata.get("choices") or (["true", "false"] if kind == "bool" else [])) if item else []
+
+
+def metrics(workload: str) -> list[str]:
+    """The metrics that a workload has targets for, in any profile."""
+    kind, found = registry.load_workload(workload), dict[str, None]()
+    for profile in ("reference", "demo", "synthetic"):
+        try:
+            found |= dict.fromkeys(kind.defaults(profile, kind.default_rules, {}).targets)
+        except ValueError:  # not a profile of this workload
+            continue
+    return list(found)
+
+
+def meant(key: str, value: object, known: Iterable[str]) -> str:
+    """`; did you mean workload.learning_rate=0.1?` for a key that there is not, or an empty text."""
+    known = [name for name in known if not name.endswith(".name")]
+    last = key.rpartition(".")[2].lower()
+    words = [word.format(value) for word in ELSEWHERE.get(last, "").split() if word.partition("=")[0] in known]
+    if not words:
+        group = f"{key.rpartition('.')[0]}."
+        near = {name.rpartition(".")[2]: name for name in reversed(known) if name.startswith(group) and group != "."}
+        all_names = {name.rpartition(".")[2]: name for name in reversed(known)}
+        same = [name for name in known if name.rpartition(".")[2] == last]
+        close = difflib.get_close_matches(last, near, n=1, cutoff=0.6)
+        far = difflib.get_close_matches(last, all_names, n=1, cutoff=0.7) if "." not in key else []
+        words = [f"{name}={value}" for name in same[:2] or [*(near[n] for n in close), *(all_names[n] for n in far)]]
+    return f"; did you mean {' or '.join(words)}?" if words else ""

@@ -1,0 +1,46 @@
+"""`--cfg job`: the settings of a job as YAML, with the values that the set, the profile and the rules give them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import yaml
+
+from suite.common.registry import not_allowed
+from suite.plan.jobs import plan
+from suite.plan.settings import Config
+from workloads.api import Settings, option_keys
+
+
+def settings_text(config: Config, package: str = "") -> str:
+    """YAML of the settings below the key `package` (empty: all). Raises ValueError for settings that cannot be."""
+    _, findings, draft = plan(config)
+    if draft is None:
+        raise findings[-1]
+    shown: Any = _resolved(config, draft.settings, option_keys(draft.workload.Options))
+    for part in package.split(".") if package else ():
+        if not isinstance(shown, Mapping) or part not in shown:
+            raise not_allowed("--package", package, shown if isinstance(shown, Mapping) else ())
+        shown = shown[part]
+    return yaml.safe_dump(shown, sort_keys=False, allow_unicode=True)
+
+
+def _resolved(config: Config, settings: Settings, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration with what was resolved in the place of null, `auto` and `set`."""
+    shown = copy.deepcopy(dict(config))
+    values = {item.metadata["typed"]: getattr(settings, item.name) for item in fields(Settings)}
+    given = {**settings.options, **settings.hyperparameters}
+    values |= {key: given[item.name] for key, item in options.items() if item.name in given}
+    targets = dict(settings.targets)
+    values["workload.target"] = next(iter(targets.values())) if len(targets) == 1 else targets or None
+    for key, value in values.items():
+        group, _, name = key.partition(".")
+        if isinstance(shown.get(group), dict):
+            if not name or name in shown[group]:
+                shown[group][name or "name"] = value
+        elif group in shown:
+            shown[group] = value
+    return shown

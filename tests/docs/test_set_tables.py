@@ -1,0 +1,23 @@
+"""Tables of named sets in docs/ say what the files say."""
+
+import re
+
+import pytest
+
+from suite.common import registry
+from tests.docs.set_tables import DOCS, MARKED, page
+
+PAGES = {name: DOCS / f"{name}.md" for name in registry.names(registry.WORKLOADS) if name != "allreduce"}
+
+
+@pytest.mark.parametrize("workload", PAGES)
+def test_a_page_has_the_sets_of_its_workload(workload):
+    text = PAGES[workload].read_text(encoding="utf-8")
+    assert [mark[1] for mark in MARKED.finditer(text)] == [workload]
+    assert text == page(text), "type: python -m tests.docs.set_tables"
+
+
+def test_a_value_changed_on_the_page_alone_is_seen():
+    text = PAGES["ncf"].read_text(encoding="utf-8")
+    wrong = re.sub(r"98,304", "98,305", text)
+    assert wrong not in (text, page(wrong))

@@ -1,0 +1,233 @@
+"""Hydra's habits: files in a folder of one's own, experiments, sweeps, and what the Tab key offers."""
+
+import shlex
+import subprocess
+
+import pytest
+import yaml
+
+from suite.common import conf
+from suite.config.complete import completions
+from suite.config.compose import compose
+from suite.config.keys import group_choices
+from suite.plan.jobs import plan
+from tests.helpers import PROJECT, run_suite_here
+
+NCF = ("workload=ncf", "profile=demo")
+
+
+@pytest.fixture(autouse=True)
+def no_folders_after_it():
+    yield
+    conf.search(())
+
+
+@pytest.fixture
+def own(tmp_path):
+    """A folder with a choice in every group."""
+    for path, text in {
+        "profile/quick.yaml": "defaults: [demo]\nsubmission_org: us\n",
+        "system/lab.yaml": "defaults: [local]\nname: lab\nprice_per_device_hour: 2.5\n",
+        "environment/mine.yaml": "name: custom\npython: /opt/python\n",
+        "workload/ncf_slow.yaml": "defaults: [ncf]\nlearning_rate: 0.001\n",
+        "rules/ours.yaml": "name: v0.5\nclock: v0.7\n",
+        "study/rates.yaml": "sentence: One.\nset: {workload: ncf, profile: demo}\naxes: {seed: [1, 2]}\n",
+        "experiment/night.yaml": "# @package _global_\ndefaults: [override /workload: ncf, override /system: lab]\nseed: 7\n",
+    }.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "how", ["--config-dir {}", "--config-dir={}", "hydra.searchpath=[file://{}]", "hydra.searchpath=[{}]"]
+)
+def test_choices_in_a_folder_of_ones_own(own, how):
+    words = ("profile=demo", "workload=ncf_slow", "system=lab", "environment=mine", "rules=ours")
+    (job,) = compose([*how.format(own).split(), *words]).jobs
+    config = job.config
+    assert (config["workload"]["name"], config["workload"]["learning_rate"]) == ("ncf", 0.001)
+    assert (config["system"]["name"], config["system"]["price_per_device_hour"]) == ("lab", 2.5)
+    assert (config["environment"]["python"], config["rules"]["clock"]) == ("/opt/python", "v0.7")
+    assert job.overrides == words
+    (job,) = compose([*how.format(own).split(), "workload=ncf", "profile=quick"]).jobs
+    assert config["profile"]["name"] == job.config["profile"]["name"] == "demo"
+
+
+def test_studies_and_experiments_in_a_folder_of_ones_own(own):
+    found = compose(["--config-dir", str(own), "study=rates"]).jobs
+    assert [job.config["seed"] for job in found] == [1, 2]
+    (job,) = compose(["--config-dir", str(own), "+experiment=night", "seed=8"]).jobs
+    assert (job.config["workload"]["name"], job.config["system"]["name"], job.config["seed"]) == ("ncf", "lab", 8)
+
+
+def test_another_command_does_not_know_them(own):
+    compose(["--config-dir", str(own), *NCF])
+    with pytest.raises(ValueError, match=r"^profile=quick: allowed: demo, reference, synthetic"):
+        compose(["workload=ncf", "profile=quick"])
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        (
+            "system/lab.yaml",
+            "price_per_device_hour: -1\n",
+            r"^system\.price_per_device_hour=-1\.0: at least 0 is needed$",
+        ),
+        ("system/lab.yaml", "prize: 1\n", r"Key 'prize' not in 'SystemConfig'"),
+        (
+            "experiment/night.yaml",
+            "# @package _global_\nworkload: {nme: 1}\n",
+            "workload.nme|Key 'nme' is not in struct",
+        ),
+    ],
+)
+def test_a_mistake_in_a_file_is_one_line(own, path, text, said):
+    (own / path).write_text(text)
+    words = ["+experiment=night"] if "experiment" in path else ["system=lab"]
+    with pytest.raises(ValueError, match=rf"(?s){said}") as error:
+        compose(["--config-dir", str(own), *NCF, *words])
+    assert "\n" not in str(error.value)
+
+
+def test_what_would_run_now_keeps_the_folder(own):
+    done = run_suite_here(
+        own, "--config-dir", str(own), "workload=ncf_slow", "gpus=800", "environment=current", "device=cpu"
+    )
+    assert done.returncode == 2
+    words = shlex.split(done.stderr.splitlines()[-1].partition("run_suite.py ")[2])
+    assert {"workload=ncf_slow", "profile=demo"} <= set(words)
+    (job,) = compose(words).jobs
+    assert job.config["workload"]["learning_rate"] == 0.001
+
+
+def test_a_folder_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(ValueError, match=r"^--config-dir [^\n]*/none: no such folder"):
+        compose(["--config-dir", str(tmp_path / "none"), *NCF])
+    with pytest.raises(ValueError, match=r"^hydra\.searchpath=pkg://nope/conf: there is no such package$"):
+        compose(["hydra.searchpath=[pkg://nope/conf]", *NCF])
+
+
+@pytest.mark.parametrize("name", sorted(conf.files("experiment")))
+def test_a_shipped_experiment_composes_and_plans(name):
+    with_plus, without = (compose([f"{plus}experiment={name}"]).jobs[0] for plus in ("+", ""))
+    assert with_plus == without
+    text = conf.files("experiment")[name].read_text()
+    assert text.startswith("# @package _global_\n")
+    described = yaml.safe_load(text)
+    config = with_plus.config
+    assert {key: config[key] for key in ("gpus", "batch", "stop", "seed", "device", "runs") if key in described} == {
+        key: described[key] for key in ("gpus", "batch", "stop", "seed", "device", "runs") if key in described
+    }
+    assert plan(config).draft is not None
+
+
+def test_there_are_three_experiments():
+    assert len(group_choices("experiment")) >= 3
+
+
+def gpus(*words):
+    return [job.config["gpus"] for job in compose(["-m", *words]).jobs]
+
+
+def test_a_sweep_keeps_the_default_of_what_is_not_typed():
+    request = compose(["-m", *NCF, "workload.learning_rate=0.004,0.008"])
+    assert [(job.config["gpus"], job.config["workload"]["learning_rate"]) for job in request.jobs] == [
+        (1, 0.004),
+        (1, 0.008),
+    ]
+    assert request.notes == ()
+    assert gpus("workload=ncf") == [1, 4, 8]
+    assert gpus("workload=ncf", "seed=3") == [1, 4, 8]
+    assert gpus("workload=ncf", "gpus=2") == [2]
+
+
+def test_resuming_never_adds_runs(tmp_path):
+    resumed = ("-m", "workload=ncf", f"output={tmp_path}", "resume=true")
+    with pytest.raises(ValueError, match=r"^resume=true: -m over which devices\? .* gpus=1,4,8$"):
+        compose(resumed)
+    assert len(compose([*resumed, "gpus=1,2"]).jobs) == 2
+    assert compose(["-m", "workload=ncf"]).arguments == ("-m", "workload=ncf", "gpus=1,4,8")  # what is typed to resume
+
+
+@pytest.mark.parametrize(
+    ("typed", "values"),
+    [
+        ("seed=1,2", [1, 2]),
+        ("seed=choice(3,1)", [3, 1]),
+        ("seed=range(1,4)", [1, 2, 3]),
+        ("seed=sort(3,1,2)", [1, 2, 3]),
+        ("profile=glob(*,exclude=ref*)", ["demo", "synthetic"]),
+        ("system.name='a b','c,d'", ["a b", "c,d"]),
+        ("launch.hosts=['a','b'],['c']", [["a", "b"], ["c"]]),
+        ("hydra.sweeper.params.seed=4,5", [4, 5]),
+    ],
+)
+def test_the_syntax_of_sweeps(typed, values):
+    def of(config):
+        key = typed.partition("=")[0].removeprefix("hydra.sweeper.params.")
+        group, _, name = key.partition(".")
+        value = config[group]
+        return value.get(name or "name") if isinstance(value, dict) else value
+
+    assert [of(job.config) for job in compose(["-m", "workload=ncf", "gpus=1", typed]).jobs] == values
+
+
+def test_sweeps_of_an_experiment_file(own):
+    lines = "# @package _global_\nhydra:\n  sweeper:\n    params:\n      seed: 1,2\n      gpus: 4\n"
+    (own / "experiment" / "night.yaml").write_text(lines)
+    jobs = compose(["-m", "--config-dir", str(own), *NCF, "experiment=night", "gpus=1"]).jobs
+    assert [(job.config["seed"], job.config["gpus"]) for job in jobs] == [(1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (
+            ("-m", *NCF, "seed=interval(1,4)"),
+            "seed=interval(1,4): an interval has no end of values to try; type a list",
+        ),
+        (("-m", *NCF, "hydra/sweeper=optuna"), "type -m with lists"),
+        (("-m", *NCF, "hydra/launcher=submitit_slurm"), "type launch=slurm"),
+        ((*NCF, "hydra.mode=MULTIRUN"), "hydra.mode=MULTIRUN: type -m for a sweep"),
+        (("-m", "workload=glob(x*)"), "nothing matches; there are allreduce"),
+        (("--config-name", "other", *NCF), "type --config-dir DIR"),
+    ],
+)
+def test_what_hydra_has_and_this_has_not_is_one_line(typed, said):
+    with pytest.raises(ValueError, match=r"^[^\n]+\Z") as error:
+        compose(typed)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("workload=", {"workload=ncf", "workload=maskrcnn", "workload=zoo"}),
+        ("workload=re", {"workload=resnet50"}),
+        ("workload=ncf workload.hyperparameter_set=", {"workload.hyperparameter_set=nvidia_v0.5"}),
+        ("workload=ssd workload.dataset=co", {"workload.dataset=coco2017"}),
+        ("workload=ncf workload.learn", {"workload.learning_rate="}),
+        ("device=c", {"device=cpu", "device=cuda"}),
+        ("study=batch_", {"study=batch_size", "study=batch_efficiency"}),
+        ("oversubscribe=", {"oversubscribe=true", "oversubscribe=false"}),
+        ("", {"workload=", "gpus=", "experiment="}),
+    ],
+)
+def test_the_tab_key(line, offered):
+    found = completions({"COMP_LINE": f"python run_suite.py {line}"})
+    assert offered <= set(found)
+    assert all(word.startswith(line.rpartition(" ")[2]) for word in found)
+
+
+def test_the_tab_key_in_bash(tmp_path):
+    """What is installed, called as bash calls it; no other program's words are touched."""
+    installed = run_suite_here(tmp_path, "-sc", "install=bash").stdout
+    script = 'COMP_LINE="$1"; COMP_POINT=${#1}; _suite; echo "${COMPREPLY[@]}"'
+    for line, offered in (("python run_suite.py workload=nc", "workload=ncf"), ("python other.py w", "")):
+        done = subprocess.run(
+            ["bash", "-c", f"{installed}\n{script}", "-", line], capture_output=True, text=True, cwd=PROJECT
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{offered}\n", "")
+    assert run_suite_here(tmp_path, "-sc", "install=fish").returncode == 2

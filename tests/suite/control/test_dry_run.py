@@ -1,0 +1,94 @@
+"""`dry_run=true`: all that can be known before the first process, and nothing started or written."""
+
+import json
+import re
+
+import pytest
+
+from suite.common import registry
+from tests.helpers import TOY_RUN, only, run_suite_here, suite_here, written
+
+NCF = ("workload=ncf", "profile=demo", "device=cpu", "environment=current")
+
+
+def facts(done):
+    """Topic to text, of the last job."""
+    return dict(re.findall(r"^  (\w[\w ]*?)\s{2,}(.*)$", done.stdout, re.MULTILINE))
+
+
+@pytest.mark.parametrize("flag", ["dry_run=true", "--dry-run"])
+def test_what_would_run_is_said_and_nothing_done(tmp_path, flag):
+    done = run_suite_here(tmp_path, *NCF, flag, SUITE_DATA_DIR=str(tmp_path / "data"))
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == []
+    said = facts(done)
+    assert said["devices"] == "1 CPU device(s) of 1 core(s) on this machine"
+    assert said["environment"].startswith("current: ")
+    assert said["data"] == "ml-demo is generated when the command starts"
+    assert said["batch"] == "8192 samples in all, precision fp32"
+    assert said["stop"] == "target: hr_at_10 0.635"
+    assert "learning_rate 0.006 (presumed: " in done.stdout
+    assert said["division"].startswith("open: profile demo, not reference; ")
+    assert said["run"].startswith(str(tmp_path / "logs"))
+    assert said["run"].endswith("/ncf-pytorch-demo-1dev-cpu-environment=current/run_0")
+
+
+def test_the_list_of_runs_and_the_time_of_an_earlier_one(tmp_path):
+    words = ("-m", *TOY_RUN, "gpus=1", "runs=2", "seed=1,2", "--dry-run")
+    assert run_suite_here(tmp_path, *TOY_RUN, "seed=9", toy=True).returncode == 0
+    run = only((tmp_path / "logs").glob("*/*/run_0"))
+    status = json.loads((run / "status.json").read_text())
+    before = written(tmp_path)
+    done = run_suite_here(tmp_path, *words, f"output={tmp_path / 'out'}", toy=True)
+    assert done.returncode == 0, done.stderr
+    assert written(tmp_path) == before
+    assert "4 run(s) would go into" in done.stdout
+    runs = [f"{tmp_path}/out/toy-plain-demo-1dev-seed={seed}/run_{index}" for seed in (1, 2) for index in (0, 1)]
+    assert re.findall(r"^  run +(\S+)$", done.stdout, re.MULTILINE) == runs
+    assert status["status"] == "success"
+    assert re.search(r"about \d+ s a run, as 1 earlier one\(s\)", facts(done)["time"])
+    other = run_suite_here(tmp_path, *TOY_RUN, "batch=global:32", "--dry-run", toy=True)
+    assert facts(other)["time"].startswith("not known: no finished run with these settings below ")
+
+
+def test_what_is_in_the_way_ends_it_with_2(tmp_path):
+    done = run_suite_here(tmp_path, *NCF, "gpus=4096", "--dry-run")
+    assert done.returncode == 2
+    assert done.stderr.startswith("run_suite.py: gpus=4096: ")
+    assert facts(done)["stop"] == "target: hr_at_10 0.635"
+
+
+def test_cells_of_a_study_that_would_not_run(tmp_path):
+    done = run_suite_here(tmp_path, "study=toy_endings", "--dry-run", toy=True, SUITE_DATA_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("  in the way   gpus=4096: ") == 2
+
+
+@pytest.mark.parametrize("words", [("--dry-run",), ()])
+def test_slurm_is_asked_nothing_before_the_command_is_right(tmp_path, words):
+    """On the login node, whose own devices do not count; nothing is left behind."""
+    slurm = ("workload=ncf", "device=cuda", "gpus=8", "nodes=2", "launch=slurm", "environment=current", *words)
+    done = run_suite_here(tmp_path, *slurm, SUITE_DATA_DIR=str(tmp_path / "data"), PATH="/nowhere")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("run_suite.py: no prepared data in ")
+    assert list(tmp_path.iterdir()) == []
+    if words:
+        assert facts(done)["devices"] == "8 GPU(s) on 2 machine(s) that SLURM gives, looked at when the job starts"
+
+
+def test_no_folder_is_left_where_sbatch_refuses(tmp_path):
+    toy = (*TOY_RUN, "launch=slurm", f"output={tmp_path / 'deep' / 'out'}")
+    data = tmp_path / "data"
+    registry.refresh()
+    done = run_suite_here(tmp_path, *toy, toy=True, PATH="/nowhere")
+    assert done.returncode == 2
+    assert "sbatch is not installed here" in done.stderr
+    assert not (tmp_path / "deep").exists()
+    assert not data.exists()
+
+
+def test_the_doctor_finds_what_planning_finds(tmp_path):
+    planned = run_suite_here(tmp_path, *NCF, "gpus=4096").stderr.strip().removeprefix("run_suite.py: ")
+    done = suite_here(tmp_path, "doctor", "--device", "cpu", "--gpus", "4096", "--environment", "current")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[0] == f"impossible  devices: {planned}"

@@ -1,0 +1,174 @@
+"""Hyperparameter sets as files: what is shipped, what a user adds, what is refused."""
+
+import subprocess
+import sys
+
+import pytest
+
+from suite.common import conf, registry
+from suite.plan.settings import resolve_settings
+from tests.helpers import composed
+from workloads.api import of_sets, option_keys, sets, untyped
+
+SHIPPED = [
+    (workload, name)
+    for workload in registry.names(registry.WORKLOADS)
+    for name in registry.load_workload(workload).named_sets()
+]
+OWN = "based_on: reference\nlearning_rate: 0.002\n"
+"""The least that a set of one's own says."""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Writes a set of NCF's into a folder of the user's."""
+    monkeypatch.setattr(sets, "_own", [])
+    monkeypatch.setattr(conf, "search", lambda folders: None)  # composing without --config-dir would forget the folder
+    folder = tmp_path / "hyperparameters" / "ncf"
+    folder.mkdir(parents=True)
+
+    def write(text, name="mine"):
+        (folder / f"{name}.yaml").write_text(text)
+        sets.search([tmp_path])
+        return registry.load_workload("ncf")
+
+    return write
+
+
+def settings_of(workload, *words):
+    return resolve_settings(
+        composed("workload=ncf", "device=cpu", *words), workload, registry.load_framework("pytorch")
+    )
+
+
+@pytest.mark.parametrize(("workload", "name"), SHIPPED)
+def test_a_shipped_set_says_what_it_is_and_where_every_value_comes_from(workload, name):
+    found = registry.load_workload(workload).named_sets()[name]
+    assert found.sentence
+    for key, item in found.items():
+        kind = item.source.partition(":")[0]
+        assert kind in ("published", "derived", "presumed") or (workload, key) == ("allreduce", "lr_scaling")
+
+
+@pytest.mark.parametrize("workload", registry.names(registry.WORKLOADS))
+def test_a_configuration_holds_the_keys_that_can_be_typed(workload):
+    options = registry.load_workload(workload).Options
+    found = composed(f"workload={workload}", "profile=synthetic")["workload"]
+    typed = {key.partition(".")[2] for key in option_keys(options) if key.startswith("workload.")}
+    assert set(found) == typed
+    assert all(found[key] is None for key in of_sets(options) if key in typed)
+    assert found == {**{key: untyped(options)[key] for key in typed}, "name": workload}
+
+
+def test_a_set_of_ones_own_is_chosen_like_a_shipped_one(own):
+    workload = own("sentence: A try\n" + OWN + 'beta1: {value: 0.8, source: "derived: by hand"}\n')
+    settings = settings_of(workload, "workload.hyperparameter_set=mine", "workload.beta2=0.9")
+    reference = workload.named_sets()["reference"]
+    assert settings.hyperparameters == {**reference.plain, "learning_rate": 0.002, "beta1": 0.8, "beta2": 0.9}
+    assert settings.hyperparameter_sources == {
+        **{name: item.source for name, item in reference.items()},
+        **{"learning_rate": "user: mine.yaml", "beta1": "derived: by hand", "beta2": "user"},
+    }
+    assert settings.batch_size_global == reference["batch_size_global"].value
+    assert workload.named_sets()["mine"].sentence == "A try"
+
+
+def test_a_set_of_ones_own_makes_a_run_open_and_says_so(own):
+    workload = own("based_on: reference\n")
+    shipped, mine = (settings_of(workload, f"workload.hyperparameter_set={name}") for name in ("reference", "mine"))
+    assert shipped.hyperparameters == mine.hyperparameters
+    assert workload.deviations(shipped) == []
+    assert workload.deviations(mine) == ["hyperparameter set mine, a file of the user's"]
+    assert workload.deviations(mine, seed_source="system") == []
+
+
+def test_what_a_set_is_based_on(own):
+    own('based_on: reference\nbased_on_source: "presumed: as there"\nepsilon: {source: "derived: so"}\n', "first")
+    workload = own('based_on: first\nsource: "published: elsewhere"\nmax_epochs: 3\n', "second")
+    found, reference = workload.named_sets()["second"], workload.named_sets()["reference"]
+    assert {name: item.value for name, item in found.items()} == {
+        **{name: item.value for name, item in reference.items()},
+        "max_epochs": 3,
+    }
+    assert {item.source for name, item in found.items() if name not in ("max_epochs", "epsilon")} == {
+        "presumed: as there"
+    }
+    assert (found["epsilon"].source, found["max_epochs"].source) == ("derived: so", "published: elsewhere")
+
+
+def test_a_power_of_ten_is_a_number_however_it_is_written(own):
+    found = own(OWN + "epsilon: 1e-7\nbeta1: 9E-1\n").named_sets()["mine"]
+    assert (found["epsilon"].value, found["beta1"].value) == (1e-7, 0.9)
+
+
+def test_lists_are_checked_value_by_value(own, tmp_path):
+    (tmp_path / "hyperparameters" / "resnet50").mkdir()
+    path = tmp_path / "hyperparameters" / "resnet50" / "mine.yaml"
+    own(OWN)
+    for text, said in (("[30, 60]", ""), ("30", "a list is needed"), ("[30, x]", "decay_epochs=x: a whole number")):
+        path.write_text(f"based_on: reference\ndecay_epochs: {text}\n")
+        found = registry.load_workload("resnet50").named_sets()
+        if said:
+            with pytest.raises(ValueError, match=rf"^{path}: .*{said}"):
+                found["mine"]
+        else:
+            assert found["mine"]["decay_epochs"].value == [30, 60]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "lines of the form KEY: VALUE are needed, found None"),
+        ("- 1\n", "lines of the form KEY: VALUE are needed"),
+        ("a: [\n", "not YAML that can be read: "),
+        ("a: !!python/object/apply:os.system [id]\n", "not YAML that can be read: "),
+        (OWN + "lerning_rate: 1\n", r"lerning_rate: there is no such key; allowed: .*\(did you mean 'learning_rate'\?\)"),
+        (OWN + "evaluation_users_per_batch: 8\n", "evaluation_users_per_batch: there is no such key"),
+        (OWN + "beta1: 0.1\nbeta1: 0.2\n", "beta1: stands there twice"),
+        (OWN + "beta1: fast\n", "beta1=fast: a number of at least 0 is needed"),
+        (OWN + "beta1: -1\n", "beta1=-1: at least 0 is needed"),
+        (OWN + "beta1: .nan\n", "beta1=nan: a finite number"),
+        (OWN + "beta1:\n", "beta1=None: a number"),
+        (OWN + "beta1: {value: 1, from: me}\n", "beta1: write a value, or {value: …, source: …}"),
+        (OWN + "beta1: {value: 1, source: 3}\n", "beta1: no source"),
+        (OWN + "batch_size_global: 0\n", "batch_size_global=0: at least 1"),
+        (OWN + "batch_size_global: 1.5\n", "batch_size_global=1.5: a whole number"),
+        (OWN + "lr_scaling: square\n", "lr_scaling=square: allowed: linear, none, sqrt"),
+        (OWN + "sentence: [a]\n", "sentence: a text is needed"),
+        ("based_on: referense\n", r"based_on: there is no set referense; allowed: .*\(did you mean 'reference'\?\)"),
+        ("based_on: mine\n", "based_on=mine: mine > mine never ends"),
+        ("learning_rate: 0.1\n", "batch_size_global: missing; write it, or based_on: NAME"),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_one_line_with_its_name_and_the_key(own, tmp_path, text, said):
+    workload = own(text)
+    with pytest.raises(ValueError, match=f"^{tmp_path}/hyperparameters/ncf/mine.yaml: {said}") as refusal:
+        settings_of(workload, "workload.hyperparameter_set=mine")
+    assert "\n" not in str(refusal.value)
+    settings_of(workload, "workload.hyperparameter_set=reference")  # is not in the way of others
+
+
+def test_a_file_does_not_replace_a_shipped_set(own):
+    workload = own(OWN, "reference")
+    with pytest.raises(ValueError, match=r"ncf/reference\.yaml: ncf has a set reference already .*; name the file"):
+        workload.named_sets()
+
+
+def test_an_unknown_name_gets_those_of_the_users_too(own):
+    workload = own(OWN)
+    with pytest.raises(ValueError, match=r"^workload\.hyperparameter_set=nine: allowed: .*mine.*did you mean 'mine'"):
+        settings_of(workload, "workload.hyperparameter_set=nine")
+
+
+def test_a_worker_needs_no_yaml():
+    """A workload of a finished `run.json` is built where PyYAML is not installed, as in the frameworks' environments."""
+    code = (
+        "import sys; sys.modules['yaml'] = None\n"
+        "import suite.worker.main\n"
+        "from suite.common import registry\n"
+        "from workloads.api import Settings\n"
+        "for name in registry.names(registry.WORKLOADS):\n"
+        "    kind = registry.load_workload(name)\n"
+        "    assert kind.options_of(Settings(workload=name, hyperparameters={'max_epochs': 7}))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
