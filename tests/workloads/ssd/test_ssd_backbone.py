@@ -222,9 +222,9 @@ REFUSED = {
     "synthetic": (("profile=synthetic", "backbone.weights={file}"), "profile=synthetic starts from random weights"),
     "another workload": (
         ("workload=ncf", "backbone.weights={file}"),
-        "workload=ncf has no such key; allowed: data.threads",
+        "there is no such key of workload=ncf; type workload=ncf --help",
     ),
-    "a key": (("backbone.weight={file}",), "(did you mean 'backbone.weights'?)"),
+    "a key": (("backbone.weight={file}",), "; did you mean backbone.weights="),
     "two files": (("-m", "backbone.weights=a.pth,b.pth"), "backbone.weights=a.pth,b.pth: No such file"),
 }
 
