@@ -1,7 +1,7 @@
 """The manifest of a prepared data set: what was made from what, and the digest of every file.
 
     {"schema": 1, "dataset": …, "source": {"name", "bytes", "sha256"}, "options": {…}, "counts": {…}, "notes": […],
-     "matches_published": true | false | null, "files": {name: {"bytes", "sha256"}}, "fingerprint": …}
+     "matches_published": true | false | null, "compared": …, "files": {name: {"bytes", "sha256"}}, "fingerprint": …}
 
 A folder with a manifest is a finished preparation; the manifest is always the last file to appear.
 """
@@ -36,7 +36,9 @@ class Manifest:
     notes: Sequence[str] = ()
     """What a reader of a result on this data must know."""
     matches_published: bool | None = None
-    """Whether the counts are those of the published data set; None: there is none."""
+    """Whether it is the published data set, as far as can be told; None: there is none."""
+    compared: str = ""
+    """What of the content, beside its counts, was found to be the published one's; empty: nothing."""
     files: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fingerprint: str = ""
     schema: int = SCHEMA
@@ -47,13 +49,29 @@ class Manifest:
         return (self.dataset, mine, dict(self.options)) == (other.dataset, theirs, dict(other.options))
 
 
-def sha256(path: Path) -> str:
-    """Hex digest of a file."""
-    digest = hashlib.sha256()
+def sha256(path: Path, algorithm: str = "sha256") -> str:
+    """Hex digest of a file; `algorithm`: as a publisher names it, `md5`."""
+    digest = hashlib.new(algorithm, usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def notes(manifest: Manifest) -> tuple[str, ...]:
+    """What a reader of a result must know; each keeps it open."""
+    old = bool(manifest.matches_published) and not manifest.compared
+    return (*manifest.notes, *([f"prepared before {manifest.dataset}'s content was compared"] if old else []))
+
+
+def unlike(dataset: str, counts: str, compared: str, how: str) -> list[str]:
+    """The note of a data set that is not known to be the published one, or none.
+
+    `counts`: how its counts differ. `compared`: what of its content is the published one's. `how`: what would tell.
+    """
+    if counts:
+        return [f"counts differ from the published {dataset}: {counts}"]
+    return [] if compared else [f"content not known to be the published {dataset}'s: {how}"]
 
 
 def fingerprint(files: Mapping[str, Mapping[str, Any]]) -> str:

@@ -144,6 +144,8 @@ class MovieLens(Dataset):
 
     published: ClassVar[dict[str, int] | None] = None
     """Counts of the published file."""
+    archive_md5: ClassVar[str] = ""
+    """Of the published zip, by its publisher: NAME.zip.md5."""
 
     def __init__(self) -> None:
         self.minimum_ratings: int | None = None
@@ -167,20 +169,23 @@ class MovieLens(Dataset):
         result = split(ratings, minimum, require_two=self.minimum_ratings is None)
         with manifests.workspace(destination) as folder:
             write(result, folder)
-            manifest = manifests.publish(folder, destination, self.manifest(ratings, result, minimum))
+            described = self.manifest(ratings, result, minimum, manifests.sha256(source, "md5"))
+            manifest = manifests.publish(folder, destination, described)
         return self.lines(manifest, destination)
 
-    def manifest(self, ratings: Ratings, result: Split, minimum: int) -> Manifest:
-        """The manifest, without the files."""
-        wrong = self.differences(result)
-        notes = [f"counts differ from the published {self.name}: {', '.join(wrong)}"] if wrong else []
+    def manifest(self, ratings: Ratings, result: Split, minimum: int, md5: str = "") -> Manifest:
+        """The manifest, without the files; `md5`: of what was read, the published zip or anything else."""
+        wrong, how = ", ".join(self.differences(result)), f"prepare it from {self.name}.zip, MD5 {self.archive_md5}"
+        compared = f"{self.name}.zip by MD5" if md5 == self.archive_md5 and md5 else ""
+        notes = [] if self.published is None else manifests.unlike(self.name, wrong, compared, how)
         return Manifest(
             dataset=self.name,
             source={"name": ratings.name, "bytes": ratings.bytes, "sha256": ratings.sha256},
             options={"minimum_ratings": minimum},
             counts=result.counts,
             notes=notes,
-            matches_published=None if self.published is None else not wrong,
+            matches_published=None if self.published is None else not notes,
+            compared=compared,
         )
 
     def differences(self, result: Split) -> list[str]:
@@ -217,9 +222,13 @@ class MovieLens(Dataset):
 
 
 class ML20M(MovieLens):
-    """MovieLens 20M (ml-20m.zip): what NCF's target of 0.635 is about. Counts: its README and the reference logs."""
+    """MovieLens 20M (ml-20m.zip): what NCF's target of 0.635 is about. Counts: its README and the reference logs.
+
+    The digest stands in the reference's verify_dataset.sh too.
+    """
 
     name = "ml-20m"
+    archive_md5 = "cd245b17a1ae2cc31bb14903e1204af3"
     published: ClassVar = {"ratings": 20_000_263, "users": 138_493, "items": 26_744}
 
 
@@ -227,6 +236,7 @@ class ML1M(MovieLens):
     """MovieLens 1M (ml-1m.zip). Counts: its README."""
 
     name = "ml-1m"
+    archive_md5 = "c4d9eecfca2ab87c1945afe126590906"
     published: ClassVar = {"ratings": 1_000_209, "users": 6_040, "items": 3_706}
 
 
@@ -234,4 +244,5 @@ class ML100K(MovieLens):
     """MovieLens 100K (ml-100k.zip). Counts: its README."""
 
     name = "ml-100k"
+    archive_md5 = "0e33842e24a9c977be4e0107933c0723"
     published: ClassVar = {"ratings": 100_000, "users": 943, "items": 1_682}

@@ -26,7 +26,7 @@ def read_facts(data_dir: str | Path) -> Facts:
         evaluation_samples=counts["users"],
         sizes={**sizes, "min_ratings": int(manifest.options.get("minimum_ratings", 20))},
         fingerprint=manifest.fingerprint,
-        notes=tuple(manifest.notes),
+        notes=manifests.notes(manifest),
     )
 
 

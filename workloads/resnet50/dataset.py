@@ -8,13 +8,13 @@ images, not over their content.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from workloads.common.images import index
 from workloads.common.images.counts import IMAGENET
-from workloads.common.images.dataset import ImageDataset
+from workloads.common.images.dataset import ImageDataset, fill
 from workloads.common.manifest import Manifest
 from workloads.resnet50.folders import Listing, classes_of, list_folders, list_validation
 
@@ -26,6 +26,8 @@ class ImageFolders(ImageDataset[Content]):
     """A data set in ImageNet's layout."""
 
     things = "files or folders"
+    archives: ClassVar[Mapping[str, int]] = {}
+    """Bytes of each split's published archive."""
 
     def look(self, source: Path) -> Content:
         """Classes and images of both splits, `subset` applied. Raises ValueError."""
@@ -83,8 +85,9 @@ class ImageFolders(ImageDataset[Content]):
                 raise ValueError(f"{source / split}: none of the images can be used; the first is {bad[0]}")
         (folder / "classes.txt").write_text("".join(f"{name}\n" for name in classes), encoding="utf-8")
         counts |= {**special, "left_out": len(bad)}
-        notes = self.notes(counts) + self._missing(counts, listings) + self.differences(counts, self.published or {})
-        complete = replace(manifest, counts=counts, notes=notes, matches_published=self.matches(counts))
+        same = self.archives and all(fill(size, listings[split].sizes) for split, size in self.archives.items())
+        missing = self._missing(counts, listings)
+        complete = self.complete(manifest, counts, self.published or {}, self.content if same else "", missing)
         return complete, [f"left out: {line}" for line in self.named(bad)]
 
     def _missing(self, counts: dict[str, int], listings: dict[str, Listing]) -> list[str]:
@@ -113,10 +116,13 @@ class ImageFolders(ImageDataset[Content]):
 
 
 class ImageNet(ImageFolders):
-    """ILSVRC2012: what ResNet-50's targets are about."""
+    """ILSVRC2012: what ResNet-50's targets are about. Its publisher names no digests of single images."""
 
     name = "imagenet"
     published: ClassVar = IMAGENET.published
+    archives: ClassVar = {"train": 147_897_477_120, "val": 6_744_924_160}
+    """ILSVRC2012_img_train.tar, ILSVRC2012_img_val.tar."""
+    content = "bytes of all images against ILSVRC2012_img_train.tar and _val.tar"
 
 
 def _spread(listing: Listing, count: int) -> Listing:

@@ -125,12 +125,28 @@ def test_prepare_writes_arrays_and_manifest(tmp_path):
     assert "counts differ from the published ml-1m" in facts.notes[0]
 
 
-def test_published_counts_give_no_notice(tmp_path, monkeypatch):
+def test_the_published_file_is_told_by_its_counts_and_its_digest(tmp_path, monkeypatch):
+    source = write_source(tmp_path)
     monkeypatch.setattr(ML100K, "published", {"ratings": 125, "users": 5, "items": 29})
-    lines = ML100K().prepare(write_source(tmp_path), tmp_path / "x")
-    assert len(lines) == 1
-    assert json.loads((tmp_path / "x" / "manifest.json").read_text())["matches_published"] is True
-    assert read_facts(tmp_path / "x").notes == ()
+    lines = ML100K().prepare(source, tmp_path / "invented")
+    assert lines[1:] == [
+        "notice: content not known to be the published ml-100k's: prepare it from ml-100k.zip, "
+        "MD5 0e33842e24a9c977be4e0107933c0723"
+    ]
+    assert len(read_facts(tmp_path / "invented").notes) == 1
+    monkeypatch.setattr(ML100K, "archive_md5", hashlib.md5(source.read_bytes()).hexdigest())
+    assert len(ML100K().prepare(source, tmp_path / "published")) == 1
+    manifest = json.loads((tmp_path / "published" / "manifest.json").read_text())
+    assert (manifest["matches_published"], manifest["compared"]) == (True, "ml-100k.zip by MD5")
+    assert read_facts(tmp_path / "published").notes == ()
+
+
+def test_what_was_prepared_before_contents_were_compared_is_open(tmp_path):
+    ML1M().prepare(write_source(tmp_path), tmp_path / "p")
+    manifest = json.loads((tmp_path / "p" / "manifest.json").read_text())
+    del manifest["compared"]
+    (tmp_path / "p" / "manifest.json").write_text(json.dumps({**manifest, "notes": [], "matches_published": True}))
+    assert read_facts(tmp_path / "p").notes == ("prepared before ml-1m's content was compared",)
 
 
 def test_published_counts():

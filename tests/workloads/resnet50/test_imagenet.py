@@ -118,6 +118,18 @@ def test_counts_that_are_not_imagenets_become_a_note(source, tmp_path):
     assert IMAGENET.published_facts().train_samples == 1_281_167
 
 
+@pytest.mark.parametrize(("share", "same"), [(1.02, True), (1.05, False), (0.95, False)])
+def test_imagenet_is_told_by_its_counts_and_the_bytes_of_its_images(source, tmp_path, monkeypatch, share, same):
+    files = {split: [path.stat().st_size for path in (source / split).rglob("*.JPEG")] for split in ("train", "val")}
+    monkeypatch.setattr(ImageNet, "published", {"train": 40, "val": 20, "classes": 5})
+    monkeypatch.setattr(ImageNet, "archives", {split: int(share * sum(sizes)) for split, sizes in files.items()})
+    ImageNet().prepare(source, tmp_path / "p")
+    assert manifests.read(tmp_path / "p").matches_published is same
+    assert [note.partition(":")[0] for note in IMAGENET.read(tmp_path / "p").notes] == (
+        [] if same else ["content not known to be the published imagenet's"]
+    )
+
+
 # -- a flat validation set --------------------------------------------------------------------------------------------
 
 

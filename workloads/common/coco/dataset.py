@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,7 +23,7 @@ from workloads.common.coco.annotations import Annotations
 from workloads.common.coco.facts import COCO2014, COCO2017, GROUND_TRUTH, PUBLISHED_IMAGES
 from workloads.common.coco.merging import merge
 from workloads.common.images import index
-from workloads.common.images.dataset import ImageDataset
+from workloads.common.images.dataset import ImageDataset, fill
 from workloads.common.images.jpeg import Header
 from workloads.common.manifest import Manifest
 from workloads.common.networks.backbones import RESNET34 as BACKBONE
@@ -45,6 +44,10 @@ class CocoFolders(ImageDataset[Content]):
     """Of each split, NAME of annotations/instances_NAME.json to the folder of its images."""
     published_images: ClassVar[dict[str, int]] = {}
     """All images of the published data set."""
+    annotations_sha256: ClassVar[tuple[str, ...]] = ()
+    """Of the published annotation files, in the order of `parts`."""
+    archives: ClassVar[Mapping[str, int]] = {}
+    """Bytes of each split's published archive of images."""
 
     def look(self, source: Path) -> Content:
         """The annotation files in the folder `source`. Raises ValueError."""
@@ -78,12 +81,12 @@ class CocoFolders(ImageDataset[Content]):
         if train.categories != val.categories:
             raise ValueError(f"{val.path}: other categories than {train.path}; both must be of one data set")
         bad, known = train.problems + val.problems, train.known + val.known
-        counts = {"classes": len(train.categories)}
+        counts, image_bytes = {"classes": len(train.categories)}, dict[str, int]()
         for split, annotated in annotations.items():
             counts |= {f"{split}_images": len(annotated.names)}
             chosen = annotated.take(self.chosen(annotated, split, train))
             usable, sizes, problems = self.checked(source, chosen)
-            bad += problems
+            bad, image_bytes[split] = bad + problems, sum(sizes)
             full = np.flatnonzero(usable.counts())
             kept = usable.take(full)
             empty = np.flatnonzero(usable.counts() == 0)
@@ -105,9 +108,15 @@ class CocoFolders(ImageDataset[Content]):
         (folder / "classes.txt").write_text(classes, encoding="utf-8")
         counts["left_out"] = len(bad)
         images = {f"{split}_images": number for split, number in self.published_images.items()}
-        notes = self.notes(counts) + self.differences(counts, {**(self.published or {}), **images})
-        complete = replace(manifest, counts=counts, notes=notes, matches_published=self.matches(counts))
+        compared = self.content if self._is_published(content, image_bytes) else ""
+        complete = self.complete(manifest, counts, {**(self.published or {}), **images}, compared)
         return complete, [f"left out: {line}" for line in [*known, *self.named(bad)]]
+
+    def _is_published(self, content: Content, image_bytes: Mapping[str, int]) -> bool:
+        """Whether the annotations have the known digests, and the images the bytes of the published archives."""
+        digests = [hashlib.sha256(data).hexdigest() for parts in content.values() for _, _, data in parts]
+        filled = (fill(size, [image_bytes[split]]) for split, size in self.archives.items())
+        return bool(self.annotations_sha256) and digests == list(self.annotations_sha256) and all(filled)
 
     def chosen(self, annotations: Annotations, split: str, train: Annotations) -> npt.NDArray[np.int64]:
         """Rows of the images to keep: all, or with `subset` some that have objects, spread evenly."""
@@ -161,6 +170,14 @@ class Coco2017(CocoFolders):
     name = "coco2017"
     published: ClassVar = COCO2017.published
     published_images: ClassVar = PUBLISHED_IMAGES
+    annotations_sha256 = (
+        "610fce4944abdeb15354cc765333805529359d12d88f2f711393ca586901d01d",
+        "e8c7f7908f1d7278341fae127d0da654f102f11bd7b21d8aeefa635b8c810b6f",
+    )
+    """Of annotations_trainval2017.zip; COCO names none. Several projects print the same."""
+    archives: ClassVar = {"train": 19_336_861_798, "val": 815_585_330}
+    """train2017.zip, val2017.zip."""
+    content = "annotations by SHA-256, images by width, height and the bytes of train2017.zip and val2017.zip"
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
         """What was found, and what a reference run needs beside it."""
@@ -175,6 +192,7 @@ class Coco2014(CocoFolders):
     """
 
     name = "coco2014"
+    content = "no digest of its annotations is known"
     parts: ClassVar = {
         "train": {"train2014": "train2014", "valminusminival2014": "val2014"},
         "val": {"minival2014": "val2014"},

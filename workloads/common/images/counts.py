@@ -48,7 +48,7 @@ class ImageFacts:
             evaluation_samples=counts["val"],
             sizes={"classes": counts["classes"]},
             fingerprint=manifest.fingerprint,
-            notes=tuple(manifest.notes),
+            notes=manifests.notes(manifest),
         )
 
     def published_facts(self) -> Facts:

@@ -163,6 +163,24 @@ def test_other_counts_than_cocos_become_a_note(source, tmp_path):
     assert (facts.train_samples, facts.evaluation_samples, facts.sizes) == (117_266, 4_952, {"classes": 80})
 
 
+@pytest.mark.parametrize("other", ["nothing", "an annotation", "an image"])
+def test_coco_is_told_by_its_annotations_and_the_bytes_of_its_images(source, tmp_path, monkeypatch, other):
+    files = [source / "annotations" / f"instances_{split}2017.json" for split in ("train", "val")]
+    folders = {split: list((source / f"{split}2017").iterdir()) for split in ("train", "val")}
+    archives = {split: sum(path.stat().st_size for path in paths) for split, paths in folders.items()}
+    monkeypatch.setattr(Coco2017, "annotations_sha256", tuple(manifests.sha256(path) for path in files))
+    monkeypatch.setattr(Coco2017, "archives", archives)
+    monkeypatch.setattr(Coco2017, "published", {"train": 10, "val": 7, "classes": 3})
+    monkeypatch.setattr(Coco2017, "published_images", {"train": 12, "val": 9})
+    if other == "an annotation":
+        files[1].write_bytes(files[1].read_bytes() + b"\n")
+    if other == "an image":
+        monkeypatch.setitem(archives, "train", archives["train"] // 2)
+    prepare(source, tmp_path / "p", Coco2017)
+    assert manifests.read(tmp_path / "p").matches_published is (other == "nothing")
+    assert bool(COCO2017.read(tmp_path / "p").notes) is (other != "nothing")
+
+
 def test_verify_finds_what_has_changed(source, tmp_path):
     prepare(source, tmp_path / "p")
     assert "sound, fingerprint" in Folders().verify(tmp_path / "p")[-1]
