@@ -20,9 +20,12 @@ MARKED = re.compile(r"<!-- sets: (\w+) ([\w ]+) -->\n.*?<!-- sets: end -->", re.
 def table(workload: str, keys: list[str]) -> str:
     """The sets of a workload, a row each."""
     sets = registry.load_workload(workload).named_sets()
-    rows = [["set", *(f"`{key}`" for key in keys)], ["---", *["---:"] * len(keys)]]
-    rows += [[name, *(cell(found, key) for key in keys)] for name, found in sets.items()]
-    return "\n".join([*(f"| {' | '.join(row)} |" for row in rows), "", LEGEND])
+    cells = [
+        ["set", *(f"`{key}`" for key in keys)],
+        *([name, *(cell(found, key) for key in keys)] for name, found in sets.items()),
+    ]
+    first, *rows = (f"| {' | '.join(row)} |" for row in cells)
+    return "\n".join([first, "|---|" + "---:|" * len(keys), *rows, "", LEGEND])
 
 
 def cell(found: HyperparameterSet, key: str) -> str:
