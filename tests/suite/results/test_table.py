@@ -43,14 +43,15 @@ def of_result(name):
 
 def columns_text():
     """The tables of columns in docs/notebook.md, as they must stand there; settings of one type share a row."""
-    settings, found = {}, ["| column | type | of a run | of a result |", "|---|---|---|---|"]
+    settings, found = {}, ["| column | of a run | of a result |", "|---|---|---|"]
     for name, column in COLUMNS.items():
         if column.shown and column.text.startswith("Setting "):
             settings.setdefault((column.kind, of_result(name)), []).append(f"`{name}`")
         elif column.shown:
-            found.append(f"| `{name}` | {column.kind} | {column.text} | {of_result(name)} |")
-    found += ["", "| settings of a run (docs/logs.md: suite_run) | type | of a result |", "|---|---|---|"]
-    found += [f"| {', '.join(names)} | {kind} | {result} |" for (kind, result), names in settings.items()]
+            kind = "" if column.kind == "number" else f" ({column.kind})"
+            found.append(f"| `{name}`{kind} | {column.text} | {of_result(name)} |")
+    found += ["", "| settings of a run (docs/logs.md: suite_run) | of a result |", "|---|---|"]
+    found += [f"| {', '.join(names)} ({kind}) | {result} |" for (kind, result), names in settings.items()]
     found += ["", "| column | of a result |", "|---|---|"]
     return "\n".join([*found, *(f"| `{name}` | {text} |" for name, text in SCORE_COLUMNS.items())])
 
