@@ -69,9 +69,8 @@ def of_workload(workload: type[Workload], laxer: dict[str, str]) -> list[str]:
     own = {name: tuple(row for row in found.rows if row not in SHARED) for name, found in workload.rules.items()}
     lines = [f"## {workload.name}", "", *table(own)]
     for name, found in workload.rules.items():
-        for optimizer, frameworks in found.listed_optimizers.items():
-            listed = ", ".join(sorted(frameworks))
-            lines += [f"Frameworks for which {name} lists an implementation of `{optimizer}`: {listed}.", ""]
+        listed = [f"`{one}` in {', '.join(sorted(frameworks))}" for one, frameworks in found.listed_optimizers.items()]
+        lines += [f"Implementations that {name} lists: {'; '.join(listed)}.", ""] if listed else []
     lines += ["Open, though the checker passes it:", ""]
     reasons: dict[str, list[str]] = {}
     for name, why in laxer.items():

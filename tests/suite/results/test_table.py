@@ -38,7 +38,7 @@ def of_result(name):
         return {"combined": "ratio of sums", "_mean_rates": "mean"}.get(combine.__name__, combine.__name__)
     if name in SCORE_COLUMNS:
         return "see below"
-    return "the same in all its runs" if name in FIELDS or name == "hyperparameters" else ""
+    return "shared" if name in FIELDS or name == "hyperparameters" else ""
 
 
 def columns_text():
