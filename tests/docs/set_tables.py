@@ -9,30 +9,31 @@ import re
 from pathlib import Path
 
 from suite.common import registry
-from workloads.api import Hyperparameter, HyperparameterSet, Json
+from workloads.api import HyperparameterSet, Json
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+MARKS = {"published": "", "derived": "ᵈ", "presumed": "ᵖ"}
+LEGEND = "ᵈ derived, ᵖ presumed, all others published; [sources](hyperparameters.md)."
 MARKED = re.compile(r"<!-- sets: (\w+) ([\w ]+) -->\n.*?<!-- sets: end -->", re.DOTALL)
 
 
 def table(workload: str, keys: list[str]) -> str:
     """The sets of a workload, a row each."""
     sets = registry.load_workload(workload).named_sets()
-    rows = [["set", *(f"`{key}`" for key in keys), "what it is"], ["---", *["---:"] * len(keys), "---"]]
-    rows += [[name, *(cell(found, key) for key in keys), found.sentence] for name, found in sets.items()]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    cells = [
+        ["set", *(f"`{key}`" for key in keys)],
+        *([name, *(cell(found, key) for key in keys)] for name, found in sets.items()),
+    ]
+    first, *rows = (f"| {' | '.join(row)} |" for row in cells)
+    return "\n".join([first, "|---|" + "---:|" * len(keys), *rows, "", LEGEND])
 
 
 def cell(found: HyperparameterSet, key: str) -> str:
-    """A value, and what its source says where that is less than the batch size's."""
+    """A value, and a mark where its source is not a published one."""
     if key not in found:
         return "–"
-    kind, of_set = (_kind(found[name]) for name in (key, "batch_size_global"))
-    return _shown(found[key].value) + (f" ({kind})" if kind != of_set else "")
-
-
-def _kind(item: Hyperparameter) -> str:
-    return item.source.partition(":")[0]
+    kind = found[key].source.partition(":")[0]
+    return _shown(found[key].value) + MARKS.get(kind, f" ({kind})")
 
 
 def _shown(value: Json) -> str:

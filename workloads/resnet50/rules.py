@@ -86,7 +86,7 @@ V05 = Round(
             Stretched((30, 60, 80, 90), least=0),
             f"{HYPERPARAMETERS_V05}: the schedule scaled in time by 1 + k/10",
         ),
-        Rule(("decay_epochs",), Stretched((30, 60, 80), least=0), f"the same; without the last step: {_NVIDIA_V05}"),
+        Rule(("decay_epochs",), Stretched((30, 60, 80), least=0), f"without the last step: {_NVIDIA_V05}"),
         Rule(_OF_POLYNOMIAL, Free(), UNUSED, when(decay="steps")),
         Rule(
             ("evaluation_interval_epochs",),

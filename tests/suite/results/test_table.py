@@ -38,14 +38,20 @@ def of_result(name):
         return {"combined": "ratio of sums", "_mean_rates": "mean"}.get(combine.__name__, combine.__name__)
     if name in SCORE_COLUMNS:
         return "see below"
-    return "the same in all its runs" if name in FIELDS or name == "hyperparameters" else ""
+    return "shared" if name in FIELDS or name == "hyperparameters" else ""
 
 
 def columns_text():
-    """The tables of columns of docs/notebook.md, as they must stand there."""
-    found = ["| column | type | of a run | of a result |", "|---|---|---|---|"]
+    """The tables of columns in docs/notebook.md, as they must stand there; settings of one type share a row."""
+    settings, found = {}, ["| column | of a run | of a result |", "|---|---|---|"]
     for name, column in COLUMNS.items():
-        found += [f"| `{name}` | {column.kind} | {column.text} | {of_result(name)} |"] if column.shown else []
+        if column.shown and column.text.startswith("Setting "):
+            settings.setdefault((column.kind, of_result(name)), []).append(f"`{name}`")
+        elif column.shown:
+            kind = "" if column.kind == "number" else f" ({column.kind})"
+            found.append(f"| `{name}`{kind} | {column.text} | {of_result(name)} |")
+    found += ["", "| settings of a run (docs/logs.md: suite_run) | of a result |", "|---|---|"]
+    found += [f"| {', '.join(names)} ({kind}) | {result} |" for (kind, result), names in settings.items()]
     found += ["", "| column | of a result |", "|---|---|"]
     return "\n".join([*found, *(f"| `{name}` | {text} |" for name, text in SCORE_COLUMNS.items())])
 
