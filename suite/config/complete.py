@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-from suite.common import registry
+from suite.common import conf, registry
 from suite.common.typed import run_command
 from suite.config import keys
 
@@ -35,6 +37,9 @@ def completion(asked: Sequence[str]) -> str:
 def completions(variables: Mapping[str, str] = os.environ) -> list[str]:
     """The words that the last one of bash's COMP_LINE may become."""
     words = variables.get("COMP_LINE", "").split(" ")
+    folder = next((Path(after) for word, after in pairwise(words) if word == "--config-dir"), None)
+    if folder is not None and folder.is_dir():
+        conf.search([folder])
     chosen = dict(word.partition("=")[::2] for word in words if "=" in word)
     workload = chosen.get("workload", "")
     known: dict[str, Any] = keys.suite_keys() | {"workload.hyperparameter_set": None, "workload.dataset": None}

@@ -81,7 +81,7 @@ def _compose(arguments: Sequence[str]) -> Request:
         print(f"suite {__version__} (Hydra {hydra.__version__})")
         return Request(())
     if flags.hydra_help or (flags.info and not words):
-        return _hydra_prints(arguments)
+        return _hydra_prints([text for text in arguments if text not in typed])
     plugin_names = _plugins(words)
     plugins = activate(plugin_names)
     if flags.help:
@@ -92,7 +92,7 @@ def _compose(arguments: Sequence[str]) -> Request:
         jobs = [dataclasses.replace(_job(list(one.words), plugin_names), cell=one.cell) for one in cells]
         return Request(tuple(jobs), plugins, (), tuple(arguments), _shown(flags))
     if flags.info or flags.cfg in ("hydra", "all"):
-        _prepare(words, multirun=False)
+        _store(_prepare(words, multirun=False))
         return _hydra_prints(arguments)
     if not flags.multirun:
         return Request((_job(words, plugin_names),), plugins, (), tuple(arguments), _shown(flags))
@@ -120,6 +120,8 @@ def _refuse_flags(flags: Any) -> None:
         raise ValueError("--experimental-rerun: a run is repeated by the command that suite report prints below a row")
     if flags.config_path or flags.config_name:
         raise ValueError("--config-path, --config-name: there is one; type --config-dir DIR for files of your own")
+    if (flags.package is not None or flags.resolve) and not flags.cfg:
+        raise ValueError("--package, --resolve: parts of what --cfg prints; type --cfg job with them")
 
 
 def _shown(flags: Any) -> str | None:
@@ -150,12 +152,12 @@ def _sweep(words: list[str], plugin_names: list[str]) -> tuple[list[str], list[C
     """(words that act by default, the jobs of all combinations, what is to be said). The last key is the fastest."""
     workloads = _prepare(words, multirun=True)
     first = [f"{key}={found[0]}" for key, found in _swept(words)]
-    _, of_hydra = _composed(first, workloads)
+    config, of_hydra = _composed(first, workloads)
     params = of_hydra["sweeper"].get("params") or {}
     swept = _swept(words)
     typed = {key for key, _ in swept}
     swept = [*_swept([f"{key}={value}" for key, value in params.items() if key not in typed]), *swept]
-    added, note = default_gpus(dict(swept))
+    added, note = default_gpus(dict(swept), config)
     swept = sorted([*_swept(added), *swept], key=lambda pair: pair[0] != "gpus")  # the slowest, wherever it is typed
     grid = itertools.product(*([f"{key}={value}" for value in found] for key, found in swept))
     jobs = [_job(list(one), plugin_names, workloads) for one in grid]
@@ -172,6 +174,8 @@ def _prepare(words: Sequence[str], multirun: bool) -> list[str]:
     """Check what was typed, and tell Hydra the schema; returns the workloads. Raises ValueError in one line."""
     found = {key: values for key, values in _swept(words) if key in ("workload", "experiment")}
     if "workload" not in found and "experiment" not in found:
+        for key in (text.partition("=")[0] for text in words):
+            overrides.check_root(key)
         raise ValueError(
             f"no workload given: type workload=NAME with NAME one of {', '.join(group_choices('workload'))}, "
             f"for example: python run_suite.py workload=ncf profile=demo"

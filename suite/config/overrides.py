@@ -147,6 +147,13 @@ def check(arguments: Sequence[str], workloads: Sequence[str], multirun: bool) ->
                 check_key(key, value, workloads)
 
 
+def check_root(key: str) -> None:
+    """Raise ValueError for a key whose first word is none of the suite's: `worklod`."""
+    roots = [*GROUPS, *known_fields(SuiteConfig), "study", "hydra"]
+    if key.partition(".")[0].lstrip("+~") not in roots:
+        raise ValueError(f"{key}: there is no such key{keys.meant(key, '…', [*GROUPS, *keys.suite_keys()])}")
+
+
 def check_key(key: str, value: Any, workloads: Sequence[str]) -> None:
     """Raise ValueError with one line for a key that there is not, or a value that it cannot have.
 
@@ -189,5 +196,7 @@ def _check_target(key: str, value: Any, metrics: Sequence[str]) -> None:
         typed = ", ".join(f"workload.target.{name}=…" for name in metrics)
         raise ValueError(f"{key}={value}: there are several; type one of {typed}")
     if metric and metric not in metrics:
-        raise not_allowed("workload.target", metric, metrics)
+        near = [name for name in metrics if name.lower() == metric.lower()] or metrics
+        typed = " or ".join(f"workload.target{f'.{name}' if len(metrics) > 1 else ''}={value}" for name in near)
+        raise ValueError(f"{key}={value}: there is no such target; type {typed}")
     check_value(key, "float | None", {"minimum": 0.0}, value)

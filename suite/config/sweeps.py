@@ -13,17 +13,17 @@ MOST_OF_A_DEMO = 8
 """Devices up to which a demo is swept: the batch of the smallest demo still divides by it."""
 
 
-def default_gpus(words: Mapping[str, Sequence[str]]) -> tuple[list[str], str]:
+def default_gpus(words: Mapping[str, Sequence[str]], config: Mapping[str, Any]) -> tuple[list[str], str]:
     """(the word to add, what is said about it), both empty where the user chose the devices or sweeps over another key.
 
-    words: key to the values that the command line gives it. Raises ValueError where a sweep is resumed without its devices:
-    another machine would have others, and resuming never adds runs.
+    words: key to the values that the command line gives it. config: of the first job, files of the user's included. Raises
+    ValueError where a sweep is resumed without its devices: another machine would have others, and resuming never adds runs.
     """
-    if "gpus" in words or any(len(values) > 1 for values in words.values()):
+    if "gpus" in words or config["gpus"] != 1 or any(len(values) > 1 for values in words.values()):
         return [], ""
-    demo = list(words.get("profile", ())) == ["demo"] and "true" not in words.get("oversubscribe", ())
-    counts = ",".join(map(str, counts_up_to(_most(words)) if demo else REFERENCE))
-    if "true" in words.get("resume", ()):
+    demo = config["profile"]["name"] == "demo" and not config["oversubscribe"]
+    counts = ",".join(map(str, counts_up_to(_most(config)) if demo else REFERENCE))
+    if config["resume"]:
         raise ValueError(f"resume=true: -m over which devices? type those that the sweep began with, gpus={counts}")
     why = "what this machine has" if demo else "as the reference sweep"
     return [f"gpus={counts}"], f"-m without a list of values: gpus={counts}, {why}; type gpus=… for others"
@@ -47,8 +47,7 @@ def left_out(configs: Sequence[Mapping[str, Any]]) -> str:
     return f"left out, since gpus must divide by nodes: {', '.join(pairs)}" if pairs else ""
 
 
-def _most(words: Mapping[str, Sequence[str]]) -> int:
+def _most(config: Mapping[str, Any]) -> int:
     """Devices that this machine has for the command: GPUs, else cores in groups of what makes a device."""
-    gpus = [] if "cpu" in words.get("device", ()) else devices.gpus()
-    each = max([int(value) for value in words.get("cpu.cores_per_device", ()) if value.isdecimal()], default=1)
-    return len(gpus) or len(devices.cpu_cores()) // max(1, each)
+    gpus, each = [] if config["device"] == "cpu" else devices.gpus(), str(config["cpu"]["cores_per_device"])
+    return len(gpus) or len(devices.cpu_cores()) // max(1, int(each) if each.isdecimal() else 1)

@@ -47,7 +47,7 @@ CASES = {
     ),
     "target of another metric": (
         ("workload=maskrcnn", "workload.target.AP=0.3"),
-        "workload.target=AP: allowed: BBOX, SEGM",
+        "workload.target.AP=0.3: there is no such target; type workload.target.BBOX=0.3 or workload.target.SEGM=0.3",
     ),
     "store of MXNet": (
         (*NCF, "framework=mxnet", "framework.kvstore=horovod"),

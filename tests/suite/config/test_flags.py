@@ -8,7 +8,7 @@ from suite import __version__
 from suite.config.compose import compose
 from suite.config.sweeps import default_gpus
 from suite.machine import devices
-from tests.helpers import run_suite_here
+from tests.helpers import composed, run_suite, run_suite_here
 
 NCF = ("workload=ncf", "profile=demo")
 
@@ -96,6 +96,11 @@ def test_a_sweep_without_gpus_is_over_1_4_and_8():
     [
         (("--nope", *NCF), "unrecognized arguments: --nope; type --help"),
         (("--cfg", "nope", *NCF), "invalid choice: 'nope'"),
+        (("--package", "workload", *NCF), "type --cfg job with them"),
+        (("--resolve", *NCF), "type --cfg job with them"),
+        (("worklod=ncf",), "worklod: there is no such key; did you mean workload="),
+        (("workload=maskrcnn", "workload.target.bbox=0.3"), "type workload.target.BBOX=0.3"),
+        (("workload=ncf", "workload.target.BBOX=0.3"), "type workload.target=0.3"),
         (("--experimental-rerun", "config.pickle", *NCF), "--experimental-rerun: a run is repeated by"),
     ],
 )
@@ -116,13 +121,31 @@ def test_a_demo_without_gpus_sweeps_what_the_machine_has(monkeypatch):
         (2, ("oversubscribe=true",), [1, 4, 8]),
     ):
         monkeypatch.setattr(devices, "cpu_cores", lambda cores=cores: tuple(range(cores)))
-        typed = dict(word.split("=") for word in (*NCF, *words))
-        (added,), said = default_gpus({key: [value] for key, value in typed.items()})
+        (added,), said = default_gpus({}, composed(*NCF, *words))
         assert added == f"gpus={','.join(map(str, counts))}"
         assert f"{added}, " in said
     monkeypatch.setattr(devices, "cpu_cores", lambda: tuple(range(4)))
-    request = compose(["-m", *NCF])
-    assert [job.config["gpus"] for job in request.jobs] == [1, 2, 4]
+    for words in (NCF, ("+experiment=ncf_first_run", "gpus=1,2,4")):
+        assert [job.config["gpus"] for job in compose(["-m", *words]).jobs] == [1, 2, 4]
+
+
+def test_what_an_experiment_says_of_profile_and_devices_holds_for_a_sweep_without_lists(tmp_path, monkeypatch):
+    monkeypatch.setattr(devices, "gpus", list)
+    monkeypatch.setattr(devices, "cpu_cores", lambda: (0, 1))
+    (tmp_path / "experiment").mkdir()
+    for text, counts in (("", [1, 2]), ("gpus: 8\n", [8])):
+        file = "# @package _global_\ndefaults:\n- override /workload: ncf\n- override /profile: demo\n" + text
+        (tmp_path / "experiment" / "mine.yaml").write_text(file)
+        request = compose(["-m", "--config-dir", str(tmp_path), "+experiment=mine"])
+        assert [job.config["gpus"] for job in request.jobs] == counts
+        assert {job.config["profile"]["name"] for job in request.jobs} == {"demo"}
+
+
+@pytest.mark.parametrize("flag", [("--cfg", "all"), ("--info", "defaults")])
+def test_what_hydra_prints_needs_no_earlier_command(flag, tmp_path):
+    done = run_suite(tmp_path, *NCF, *flag)
+    assert done.returncode == 0, done.stderr
+    assert "ncf" in done.stdout
 
 
 def test_the_default_of_a_sweep_is_said_where_it_acts_and_only_there():

@@ -221,6 +221,14 @@ def test_the_tab_key(line, offered):
     assert all(word.startswith(line.rpartition(" ")[2]) for word in found)
 
 
+def test_the_tab_key_knows_the_folder_of_the_line(tmp_path):
+    (tmp_path / "hyperparameters" / "ncf").mkdir(parents=True)
+    (tmp_path / "hyperparameters" / "ncf" / "mine.yaml").write_text("based_on: demo\n")
+    line = f"python run_suite.py --config-dir {tmp_path} workload=ncf workload.hyperparameter_set=m"
+    assert completions({"COMP_LINE": line}) == ["workload.hyperparameter_set=mine"]
+    conf.search([])
+
+
 def test_the_tab_key_in_bash(tmp_path):
     """What is installed, called as bash calls it; no other program's words are touched."""
     installed = run_suite_here(tmp_path, "-sc", "install=bash").stdout
