@@ -1,0 +1,77 @@
+"""The import contracts hold for a workload that nobody named in them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers import PROJECT
+
+GOOD = {
+    "workloads/tides/__init__.py": '"""A new workload."""\n',
+    "workloads/tides/workload.py": "from workloads.api import Workload as Workload\n",
+    "workloads/tides/pytorch.py": "import torch as torch\n\nfrom workloads.tides import workload as workload\n",
+}
+BAD = {
+    "workloads/tides/workload.py": (
+        "import tensorflow",
+        "import pandas",
+        "from workloads.ncf import metrics",
+        "import suite",
+    ),
+    "workloads/maskrcnn/workload.py": ("import torch",),
+    "workloads/zoo/workload.py": ("import pandas", "import workloads.tides.pytorch"),
+    "workloads/common/schedules.py": ("import workloads.tides",),
+    "suite/common/paths.py": ("import workloads.tides.workload",),
+}
+
+
+@pytest.fixture
+def copy(tmp_path):
+    for folder in ("suite", "workloads"):
+        shutil.copytree(PROJECT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tests").mkdir()
+    for name in ("pyproject.toml", "tests/__init__.py", "tests/import_contracts.py"):
+        shutil.copy(PROJECT / name, tmp_path / name)
+    for name, text in GOOD.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def lint(folder):
+    """(Exit code, output without line ends)."""
+    command = [Path(sys.executable).parent / "lint-imports", "--no-cache"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "500"},
+    )
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+def test_a_new_workload_is_covered_without_a_line(copy):
+    code, said = lint(copy)
+    assert code == 0, said
+    for name, lines in BAD.items():
+        with (copy / name).open("a") as file:
+            file.write("".join(f"{line}\n" for line in lines))
+    code, said = lint(copy)
+    assert code == 1
+    for wrong in (
+        "workloads.tides.workload -> tensorflow",
+        "workloads.tides.workload -> pandas",
+        "workloads.tides.workload -> workloads.ncf.metrics",
+        "workloads.tides.workload -> suite",
+        "workloads.maskrcnn.workload -> torch",
+        "workloads.zoo.workload -> pandas",
+        "workloads.zoo.workload -> workloads.tides.pytorch",
+        "workloads.common.schedules -> workloads.tides",
+        "suite.common.paths -> workloads.tides.workload",
+    ):
+        assert f"{wrong} " in f"{said} ", f"{wrong} is allowed: {said[-3000:]}"
