@@ -83,7 +83,6 @@ class _CapturingHandler(logging.Handler):
         self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Collect one record."""
         self.records.append(record)
 
 

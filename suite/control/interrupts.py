@@ -73,7 +73,6 @@ class WholeLines(Console):
     """A console whose lines a signal does not cut: rich would write the rest of its buffer, or all of it, once more."""
 
     def print(self, *objects: Any, **how: Any) -> None:
-        """`Console.print`, to its end."""
         with held():
             super().print(*objects, **how)
 

@@ -47,7 +47,6 @@ class Progress:
             self._spinner = None
 
     def update(self, beats: Sequence[Beat | None]) -> None:
-        """Show the newest state."""
         beat = beats[0]
         self._samples = beat.samples if beat is not None else self._samples
         self._new_blocks()

@@ -173,7 +173,6 @@ class Watch:
         return None
 
     def beats(self) -> list[Beat | None]:
-        """The last word of each worker."""
         return [read_beat(self.folder, process) for process in range(len(self.process_hosts))]
 
     def _left(self, beats: list[Beat | None], exits: dict[str, int | None]) -> Status | None:

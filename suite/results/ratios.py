@@ -65,7 +65,6 @@ class Ratio:
 
     @property
     def interval(self) -> Interval | None:
-        """Of `value`."""
         return self.intervals[0 if self.total is not None else 1]
 
     @property

@@ -43,7 +43,6 @@ class Asynchronous:
 
     @property
     def exchange(self) -> Exchange:
-        """What the trainer's setup made."""
         assert self.trainer.exchange is not None, f"{type(self.trainer).__name__} made no exchange"
         return self.trainer.exchange
 

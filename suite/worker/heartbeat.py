@@ -76,12 +76,10 @@ class Heart:
             self.write()
 
     def finish(self, status: str, reason: str = "") -> None:
-        """Say how this worker ended."""
         self.state.phase, self.state.status, self.state.reason = "done", status, reason
         self.write()
 
     def write(self) -> None:
-        """Write the state now."""
         self._written = time.monotonic()
         write_atomically(self._path, json.dumps(asdict(self.state)))
 

@@ -186,7 +186,6 @@ class Loop:
             self.asynchronous.clear()
 
     def _batches(self, data: Data, count: int) -> Iterator[list[Batch]]:
-        """What `count` steps consume."""
         if self.asynchronous is not None:  # one worker may have to make the updates of all
             return own_batches(data.train(0, count * self.place.processes))
         if self.settings.mode != "inference":

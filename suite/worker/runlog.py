@@ -60,19 +60,15 @@ class RunLog:
         self._mllog = mllog.MLLogger(logger=logger, default_stack_offset=3, root_dir=str(PROJECT))
 
     def start(self, key: str, value: Json = None, **metadata: Json) -> None:
-        """Log the start of an interval."""
         self._write("start", key, value, metadata)
 
     def end(self, key: str, value: Json = None, **metadata: Json) -> None:
-        """Log the end of an interval."""
         self._write("end", key, value, metadata)
 
     def event(self, key: str, value: Json = None, **metadata: Json) -> None:
-        """Log a point in time."""
         self._write("event", key, value, metadata)
 
     def close(self) -> None:
-        """Close the file."""
         if self._handler is not None:
             self._handler.stream.close()
 
@@ -124,7 +120,6 @@ class JsonLines:
         self._path = path
 
     def write(self, row: Mapping[str, Json]) -> None:
-        """Append one line."""
         if self._path is None:
             return
         line = (json.dumps(finite(row), ensure_ascii=False) + "\n").encode()

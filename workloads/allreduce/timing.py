@@ -72,15 +72,12 @@ class TimedSums(Trainer):
                 )
 
     def forward(self, steps: Iterable[list[Batch]]) -> NoReturn:
-        """Refused while planning."""
         raise AssertionError("allreduce has no forward pass")
 
     def predict(self, batches: Iterable[list[Batch]]) -> NoReturn:
-        """Refused while planning."""
         raise AssertionError("allreduce evaluates nothing")
 
     def state(self) -> dict[str, Array]:
-        """Nothing is learnt."""
         return {}
 
     def load_state(self, state: Arrays) -> None:

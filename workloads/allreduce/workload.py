@@ -135,7 +135,6 @@ class AllReduce(Workload):
         return self.sizes[size], number
 
     def learning_rate(self, step: int) -> float:
-        """Nothing is learnt."""
         return 0.0
 
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
@@ -143,11 +142,9 @@ class AllReduce(Workload):
         return [{name: ArraySpec((1,), "int64") for name in ("bytes", "number")}]
 
     def initial_weights(self, seed: int) -> Iterator[tuple[str, Array]]:
-        """There are none."""
         return iter(())
 
     def open_data(self, place: Place, seed: int) -> Data:
-        """The steps."""
         return Steps(self, place)
 
     def expected(self) -> Array:
@@ -188,7 +185,6 @@ class Steps:
             yield [Batch(arrays, float(size), float(size), size)] * self.replicas
 
     def evaluation(self) -> Iterator[list[Batch]]:
-        """There is nothing to evaluate."""
         return iter(())
 
     def close(self) -> None:

@@ -44,7 +44,6 @@ class Layers(Model):
         return found
 
     def words(self, F: ModuleType, inputs: Inputs, ids: Tensor) -> Tensor:
-        """Embedded ids."""
         sizes = {"input_dim": self.layers.vocabulary, "output_dim": self.layers.hidden}
         return F.Embedding(ids, inputs["embedding.weight"], **sizes)
 
@@ -217,7 +216,6 @@ class Decoder:
         self.trainer, self.replica = trainer, replica
 
     def start(self, batch: Batch) -> State:
-        """Encode the batch."""
         names = ("source", "source_length")
         data = {name: self._there(batch.arrays[name]) for name in names}
         values, keys = self.trainer.encoder(False, self.replica.arguments(False), data)
@@ -227,7 +225,6 @@ class Decoder:
         return State(memory, [zeros] * len(self.trainer.step_model.states))
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
-        """One word for each row."""
         said = {"tokens": self._there(tokens), "parents": self._there(parents.astype(np.int32))}
         states = dict(zip(self.trainer.step_model.states, state.layers, strict=True))
         found = self.trainer.stepper(False, self.replica.arguments(False), {**said, **state.memory, **states})
@@ -251,7 +248,6 @@ class GNMTTrainer(ModelTrainer):
     workload: GNMT
 
     def build_model(self, half: bool, on_cpu: bool) -> Translator:
-        """The workload's network, in fp32."""
         return Translator(self.workload.network, self.workload.options.label_smoothing)
 
     def build(self) -> None:

@@ -164,7 +164,6 @@ class Decoder:
         self.width = trainer.workload.beam.width
 
     def start(self, batch: Batch) -> State:
-        """Encode the batch."""
         source, lengths = (self.trainer.ids(batch, name) for name in ("source", "source_length"))
         values = self.model.encode(self.model.embedding(source.t()), lengths, None)
         memory = self.model.attention.memory(values, lengths)
@@ -173,7 +172,6 @@ class Decoder:
         return State(memory, [zeros] * count, [zeros] * count)
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
-        """One word for each row."""
         model, rows = self.model, torch.from_numpy(parents).to(self.trainer.device)
         hidden, cells = ([one[rows] for one in part] for part in (state.hidden, state.cells))
         x = model.embedding(torch.from_numpy(tokens).to(self.trainer.device))
@@ -200,7 +198,6 @@ class GNMTTrainer(ModelTrainer):
     workload: GNMT
 
     def build(self) -> nn.Module:
-        """The workload's network."""
         return Translator(self.workload.network)
 
     def ids(self, batch: Batch, name: str) -> torch.Tensor:

@@ -59,7 +59,6 @@ class Translator(Model):
         return self.project(x, "classifier.weight", "classifier.bias")
 
     def words(self, ids: tf.Tensor) -> tf.Tensor:
-        """Embedded ids."""
         return tf.gather(self.parameters["embedding.weight"], ids)
 
     def encode(self, x: tf.Tensor, lengths: tf.Tensor, mask: tf.Tensor | None) -> Memory:
@@ -142,14 +141,12 @@ class Decoder:
         self.trainer, self.width = trainer, trainer.workload.beam.width
 
     def start(self, batch: Batch) -> State:
-        """Encode the batch."""
         memory = self.trainer.encode(*(tf.constant(batch.arrays[name]) for name in ("source", "source_length")))
         layers = self.trainer.workload.network
         zeros = tf.zeros((memory[0].shape[0] * self.width, layers.hidden))
         return State(memory, [zeros] * (2 * len(layers.decoder)))
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
-        """One word for each row."""
         found = self.trainer.advance(state.memory, tf.constant(tokens), tf.constant(parents), state.layers)
         return beam.Candidates(*(one.numpy() for one in found[:3])), State(state.memory, found[3:])
 
@@ -167,7 +164,6 @@ class GNMTTrainer(ModelTrainer):
         return (*self.evaluation_inputs, *masks)
 
     def build_model(self) -> Translator:
-        """The workload's network."""
         return Translator(self.workload.network)
 
     def build(self) -> None:

@@ -76,7 +76,6 @@ class Detector(ImageModel):
         return F.broadcast_mul(x, F.cast(F.expand_dims(mask, 1), self.dtype))
 
     def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """`results`."""
         maps = self.pyramid(F, inputs, self.stage_maps(F, inputs, self.layers.stem, self.layers.blocks))
         last = F.Pooling(maps[-1], kernel=(1, 1), stride=(2, 2), pool_type="max", pooling_convention="valid")
         conv, *heads = self.layers.rpn

@@ -58,7 +58,6 @@ class Dense:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of the weight."""
         return (self.outputs, self.inputs)
 
 
@@ -72,7 +71,6 @@ class Transposed:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Of the weight."""
         return (self.inputs, self.outputs, 2, 2)
 
 

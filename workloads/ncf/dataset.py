@@ -196,7 +196,6 @@ class MovieLens(Dataset):
         return [f"{counts[key]:,} {key} instead of {n:,}" for key, n in self.published.items() if counts[key] != n]
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """What to tell after a preparation."""
         counts = manifest.counts
         lines = [
             f"{self.name}: {counts['users']:,} users, {counts['items']:,} items, "

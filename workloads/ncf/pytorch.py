@@ -88,7 +88,6 @@ class NCFTrainer(ModelTrainer):
 
     @property
     def threads_per_device(self) -> int:
-        """Those that take pieces."""
         return self.side_by_side.count if self.device.type == "cpu" else super().threads_per_device
 
     def _piece_size(self) -> int:
@@ -198,7 +197,6 @@ class NCFTrainer(ModelTrainer):
         return [loss for loss, _ in done]
 
     def gradients(self) -> list[torch.Tensor]:
-        """The flat one."""
         return [self.gradient]
 
     def clear_gradients(self) -> None:

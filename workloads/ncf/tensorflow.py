@@ -40,7 +40,6 @@ class NCFTrainer(ModelTrainer):
         self.piece = CPU_PIECE * place.cores_per_device if self.compiled and not self.on_gpu else None
 
     def build_model(self) -> Model:
-        """NeuMF's parameters."""
         return Model(self.shapes)
 
     # -- model ----------------------------------------------------------------------------------------------------

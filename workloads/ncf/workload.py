@@ -90,7 +90,6 @@ class NCF(Workload):
         return self.options.learning_rate
 
     def optimizer(self) -> OptimizerSettings:
-        """Adam without decay."""
         values = self.options
         return OptimizerSettings("adam", beta1=values.beta1, beta2=values.beta2, epsilon=values.epsilon)
 

@@ -98,7 +98,6 @@ class ImageFolders(ImageDataset[Content]):
         return [f"{missing:,} of {counts['classes']:,} classes have no validation image"]
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """What to tell after a preparation."""
         counts = manifest.counts
         looked = "decoded" if self.full else "headers and ends checked"
         lines = [

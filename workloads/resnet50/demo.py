@@ -120,7 +120,6 @@ class ImageNetDemo(Generated, ImageFolders):
         return complete
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """What to tell after generating."""
         counts = manifest.counts
         sizes = f"{counts['train']:,} training and {counts['val']:,} validation images of {counts['classes']:,} classes"
         return [f"{self.name}: {sizes}, generated in {destination}"]

@@ -33,7 +33,6 @@ class ResNet(ImageModel):
         return of_label * (self.smoothing - 1) - of_all * (self.smoothing / self.layers.classes)
 
     def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """Logits."""
         return [self.logits(F, inputs)]
 
     def logits(self, F: ModuleType, inputs: Inputs) -> Tensor:

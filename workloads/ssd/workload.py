@@ -135,7 +135,6 @@ class SSD(ImageWorkload):
             yield epoch * self.steps_per_epoch
 
     def optimizer(self) -> OptimizerSettings:
-        """SGD with momentum."""
         values = self.options
         return OptimizerSettings(values.optimizer, momentum=values.momentum, loss_scaling=self.loss_scaling)
 

@@ -306,7 +306,6 @@ class Decoder:
         self.trainer, self.replica = trainer, replica
 
     def start(self, batch: Batch) -> State:
-        """Encode the batch."""
         model, sizes = self.trainer.step_model, self.trainer.step_model.sizes
         padding = self._there(padding_of(batch.arrays))
         data = {"source": self._there(batch.arrays["source"]), "padding": padding}
@@ -317,7 +316,6 @@ class Decoder:
         return State({"padding": padding, **memory}, [empty] * len(model.said), 0)
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
-        """One word for each row."""
         model, said = self.trainer.step_model, state.said
         if state.count == said[0].shape[2]:
             said = [mx.nd.concat(mx.nd.zeros_like(one), one, dim=2) for one in said]
@@ -348,7 +346,6 @@ class TransformerTrainer(ModelTrainer):
     workload: Transformer
 
     def build_model(self, half: bool, on_cpu: bool) -> Translator:
-        """The workload's network, in fp32."""
         workload = self.workload
         _, on_mean = workload.label_shares
         return Translator(workload.network, workload.longest, on_mean, workload.least_loss)

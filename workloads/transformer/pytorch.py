@@ -78,7 +78,6 @@ class _Layer(nn.Module):
             self.add_module(name, nn.Linear(inputs, outputs, bias=bias))
 
     def linear(self, name: str, x: torch.Tensor, relu: bool = False) -> torch.Tensor:
-        """One of the linear layers."""
         layer = getattr(self, name)
         return linear(x, layer.weight, layer.bias, relu)
 
@@ -218,7 +217,6 @@ class Search:
         self.width = trainer.workload.beam.width
 
     def start(self, batch: Batch) -> State:
-        """Encode the batch."""
         model, source = self.model, batch.arrays["source"]
         rows = Rows.of(batch.arrays["source_length"], source.shape[1], self.device)
         words = torch.from_numpy(source[rows.sequence, rows.position]).to(self.device).long()
@@ -231,7 +229,6 @@ class Search:
         return State([(key, value) for key, value in found], allowed, None)
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
-        """One word for each row."""
         model = self.model
         count = 0 if state.said is None else state.said.shape[4]
         before = None if state.said is None else state.said[:, :, torch.from_numpy(parents).to(self.device)]

@@ -74,7 +74,6 @@ class Translator(Model):
         self.positions = tf.constant(network.positions(longest, sizes.hidden))
 
     def weight(self, name: str) -> tf.Tensor:
-        """A parameter's value."""
         return tf.convert_to_tensor(self.parameters[name])
 
     def layers(self, side: str) -> list[str]:
@@ -175,7 +174,6 @@ class Translator(Model):
         return tf.nn.relu(self.linear(f"{name}.inner", self.norm(f"{name}.norm", x), bias=True))
 
     def outer(self, layer: str, inner: tf.Tensor) -> tf.Tensor:
-        """And to what it gives."""
         return self.linear(f"{layer}.feed_forward.outer", inner, bias=True)
 
     def classify(self, x: tf.Tensor) -> tf.Tensor:
@@ -244,13 +242,11 @@ class Search:
         self.trainer, self.width = trainer, trainer.workload.beam.width
 
     def start(self, batch: Batch) -> State:
-        """Encode the batch."""
         source = self.trainer.encode(*(tf.constant(batch.arrays[name]) for name in ("source", "source_length")))
         layers, parts, sentences, heads, _, size = source[0].shape
         return State(source, tf.zeros((layers, parts, sentences * self.width, heads, 0, size)))
 
     def step(self, state: State, tokens: beam.Int32s, parents: beam.Int64s) -> tuple[beam.Candidates, State]:
-        """One word for each row."""
         *best, said = self.trainer.advance(*state.source, state.said, tf.constant(tokens), tf.constant(parents))
         return beam.Candidates(*(one.numpy() for one in best)), State(state.source, said)
 
@@ -264,7 +260,6 @@ class TransformerTrainer(ModelTrainer):
     takes_any_shape = True
 
     def build_model(self) -> Translator:
-        """The workload's network."""
         return Translator(self.workload.network, self.workload.longest, self.compiled)
 
     def build(self) -> None:

@@ -18,7 +18,6 @@ class ZooImages(ImageNetData):
     """JPEGs, cropped and flipped."""
 
     def begin(self, job: Job) -> Begun:
-        """Begin to make a training batch."""
         arrays, tasks = super().begin(job)
         return {**arrays, "dropout_key": dropout.keys(self.seed, job.epoch, job.images)}, tasks
 
@@ -27,7 +26,6 @@ class ZooArrays(ArrayData):
     """Small images as they are."""
 
     def begin(self, job: Job) -> Begun:
-        """Begin to copy a training batch."""
         arrays, tasks = super().begin(job)
         return {**arrays, "dropout_key": dropout.keys(self.seed, job.epoch, job.images)}, tasks
 

@@ -27,7 +27,6 @@ class Here:
         self._oom_kills = cgroups.oom_kills()
 
     def ports(self) -> list[int]:
-        """Found by trying."""
         return ports_here(self.host)
 
     def start(self, name: str, arguments: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -42,7 +41,6 @@ class Here:
         return not self.host.shows_processes or processes.alive(pid)
 
     def stack(self, pid: int) -> bool:
-        """By a signal."""
         if not self.host.shows_processes or not processes.alive(pid):
             return False
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -59,18 +57,15 @@ class Here:
         return exhaustion.exhausts(pid for pid in pids if self.host.shows_processes)
 
     def lost(self) -> Loss | None:
-        """Never."""
         return None
 
     def settle(self) -> None:
         """Everything is known at once."""
 
     def ask_to_end(self, pids: Iterable[int], ending: Sequence[str]) -> None:
-        """Notes what is to be ended."""
         self._pids, self._ending = list(pids), list(ending)
 
     def end(self) -> None:
-        """The whole trees."""
         started = [child.pid for child in self._children if child.poll() is None]
         known = [pid for pid in self._pids if self.host.shows_processes and processes.alive(pid)]
         processes.end(processes.tree([*started, *known]))

@@ -93,7 +93,6 @@ class Link:
         return number in self._answers
 
     def call(self, do: str, seconds: float = 20.0, **order: Any) -> Message:
-        """`ask` and `answer`."""
         return self.answer(self.ask(do, **order), seconds)
 
     def listen(self, seconds: float = 0.0) -> None:

@@ -86,7 +86,6 @@ class RemoteMachine:
             self.link.call("start", name=WITNESS, arguments=words, variables=own_variables())
 
     def ports(self) -> list[int]:
-        """Found by trying, over there."""
         ports = self.link.call("ports", count=len(self.host.replicas) + 1, address=self.host.address)["ports"]
         own = [] if self.link.port is None else [self.link.port]
         return [*own, *map(int, ports)][: len(ports)]
@@ -102,7 +101,6 @@ class RemoteMachine:
         return pid not in self._gone
 
     def stack(self, pid: int) -> bool:
-        """By a signal, over there."""
         try:
             self.link.call("stack", seconds=self.link.lease_seconds, pid=pid, number=int(STACK_SIGNAL))
         except (Gone, ValueError):
@@ -118,7 +116,6 @@ class RemoteMachine:
         return self._exhausts
 
     def lost(self) -> Loss | None:
-        """What the link says."""
         return self.link.lost()
 
     def settle(self) -> None:
@@ -136,7 +133,6 @@ class RemoteMachine:
             self.link.close()
 
     def end(self) -> None:
-        """Once the agent says so."""
         if self._ending is not None:
             with contextlib.suppress(Gone, ValueError):
                 self.link.answer(self._ending, END_SECONDS)

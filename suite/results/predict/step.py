@@ -57,7 +57,6 @@ class StepTime:
 
     @property
     def seconds(self) -> float:
-        """The step."""
         return self.fixed + self.samples + self.exposed
 
     @property

@@ -46,7 +46,6 @@ class Traffic(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """All of it."""
         return sum(self)
 
 

@@ -44,12 +44,10 @@ class StudyResult:
 
     @property
     def measured(self) -> list[Line]:
-        """The lines with figures."""
         return [line for line in self.lines if line.row is not None]
 
     @property
     def rows(self) -> list[Row]:
-        """Their results."""
         return [line.row for line in self.measured]
 
 

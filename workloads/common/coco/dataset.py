@@ -145,7 +145,6 @@ class CocoFolders(ImageDataset[Content]):
         return annotations.take(np.array(good, np.int64)), sizes, problems
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """What to tell after a preparation."""
         counts, looked = manifest.counts, "decoded" if self.full else "headers and ends checked"
         return [
             f"{self.name}: {counts['train']:,} training images with {counts['train_objects']:,} objects and {counts['val']:,} "

@@ -261,7 +261,6 @@ class CocoDemo(Generated, CocoFolders):
         return complete
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """What to tell after generating."""
         counts = manifest.counts
         train = f"{counts['train']:,} training images with {counts['train_objects']:,} objects"
         val = f"{counts['val']:,} validation images with {counts['val_objects']:,} objects"

@@ -154,7 +154,6 @@ class ImageData(ABC):
         return self._ahead(self._evaluation())
 
     def close(self) -> None:
-        """Stop the threads."""
         for ahead in list(self._running):
             ahead.close()
         self.pool.close()

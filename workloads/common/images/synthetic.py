@@ -62,5 +62,4 @@ class SyntheticData(ABC):
         return iter(())
 
     def close(self) -> None:
-        """Release the batches."""
         self.batches.clear()

@@ -181,7 +181,6 @@ class Builder:
         return self
 
     def pool(self, kind: str, kernel: int, stride: int, padding: int = 0, ceil: bool = False) -> Builder:
-        """Pooling."""
         counted = [_windows(side, kernel, stride, padding, ceil) for side in (self.rows, self.columns)]
         extra = (counted[0][1], counted[1][1])
         self._grow(Pool(kind, kernel, stride, padding, ceil, extra), (self.channels, counted[0][0], counted[1][0]))
@@ -206,14 +205,12 @@ class Builder:
         return self
 
     def linear(self, name: str, outputs: int, relu: bool = False) -> Builder:
-        """A fully connected layer."""
         inputs = self.channels * self.rows * self.columns
         self._grow(Linear(name, inputs, outputs, relu), (outputs, 1, 1))
         self.flat = True
         return self
 
     def residual(self, block: Block) -> Builder:
-        """A residual block."""
         maps, rows, columns = [], self.rows, self.columns
         for layer in block.convolutions:
             rows, columns = layer.size(rows), layer.size(columns)

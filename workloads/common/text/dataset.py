@@ -95,7 +95,6 @@ class TextDataset(Dataset):
         return Manifest(manifest.dataset, manifest.source, manifest.options, counts, notes, matches)
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """What to tell after a preparation."""
         counts = manifest.counts
         subwords = [counts[f"train_{side}_subwords"] / counts["train"] for side in SIDES]
         lines = [

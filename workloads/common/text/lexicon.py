@@ -88,7 +88,6 @@ class Ranked(Generic[Kind]):
         self._sums = list(accumulate(1 / (rank + SHIFT) for rank in range(len(things))))
 
     def choose(self, draws: Draws) -> Kind:
-        """One of them."""
         return self.things[bisect.bisect(self._sums, draws.uniform() * self._sums[-1], hi=len(self.things) - 1)]
 
 

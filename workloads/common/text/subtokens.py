@@ -65,7 +65,6 @@ class Subtokeniser:
         return cls([line[1:-1] for line in found], str(path))
 
     def write(self, path: Path) -> None:
-        """What `read` reads."""
         path.write_text("".join(f"'{subtoken}'\n" for subtoken in self.subtokens), encoding="utf-8", newline="\n")
 
     def __len__(self) -> int:

@@ -80,7 +80,6 @@ class Vocabulary:
         return cls([line.strip() for line in (lines[:-1] if lines[-1] == "" else lines)], str(path))
 
     def write(self, path: Path) -> None:
-        """What `read` reads."""
         path.write_text("".join(f"{subword}\n" for subword in self.subwords), encoding="utf-8")
 
     def __len__(self) -> int:

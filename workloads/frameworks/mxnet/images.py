@@ -146,7 +146,6 @@ class ImageTrainer(ModelTrainer):
         return {**super().state(), **{name: array.asnumpy() for name, array in statistics.items()}}
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         super().load_state(state)
         self._set_statistics([state[name] for name in self.model.statistics])
 

@@ -32,7 +32,6 @@ class LayerNetwork(ImageModel):
         return -F.sum(F.pick(logarithms, inputs["label"], axis=1))
 
     def outputs(self, F: ModuleType, inputs: Inputs) -> list[Tensor]:
-        """Logits."""
         return [self.logits(F, inputs, training=False)]
 
     def logits(self, F: ModuleType, inputs: Inputs, training: bool) -> Tensor:

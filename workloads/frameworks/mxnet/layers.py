@@ -68,7 +68,6 @@ class ImageModel(Model):
         return list(maps.values())
 
     def residual(self, F: ModuleType, inputs: Inputs, x: Tensor, block: Block) -> Tensor:
-        """A residual block."""
         out = x
         for layer in block.convolutions[:-1]:
             out = self.unit(F, inputs, out, layer, relu=True)

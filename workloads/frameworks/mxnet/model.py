@@ -229,6 +229,5 @@ class ModelTrainer(MXNetTrainer):
             return {**{name: array.asnumpy() for name, array in parameters.items()}, **self.optimizer.state()}
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         self.load_weights((name, state[name]) for name in self.replicas[0].parameters)
         self.optimizer.load_state(state)

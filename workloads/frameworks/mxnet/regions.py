@@ -82,7 +82,6 @@ class BySamples:
         return mx.nd.sparse.csr_matrix(parts, shape=(rows, self.columns), ctx=context)
 
     def __call__(self, cells: mx.nd.NDArray) -> mx.nd.NDArray:
-        """As `Pool` says."""
         self.shape = cells.shape
         flat = cells.detach().reshape((self.columns, -1))
         found = [mx.nd.sparse.dot(matrix, flat) for matrix in self.matrices]
@@ -90,7 +89,6 @@ class BySamples:
         return pooled.reshape((-1, self.bins, self.shape[2]))
 
     def back(self, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
-        """As `Pool` says."""
         flat, total, first = gradient.reshape((-1, self.shape[2])), None, 0
         for matrix in self.matrices:
             last = first + matrix.shape[0]
@@ -154,7 +152,6 @@ class ByOperator:
         }
 
     def __call__(self, cells: mx.nd.NDArray) -> mx.nd.NDArray:
-        """As `Pool` says."""
         self.cells = cells.detach()
         self.cells.attach_grad()
         with mx.autograd.record():
@@ -176,6 +173,5 @@ class ByOperator:
         return mx.nd.take(pooled, self.back_to)
 
     def back(self, gradient: mx.nd.NDArray) -> mx.nd.NDArray:
-        """As `Pool` says."""
         self.pooled.backward(gradient)
         return self.cells.grad

@@ -97,7 +97,6 @@ class Meeting:
         return [dict(np.load(io.BytesIO(text), allow_pickle=False)) for text in self._exchanged(stream.getvalue())]
 
     def broadcast(self, value: float) -> float:
-        """Collective: worker 0's value."""
         first, *_ = self._exchanged(np.float64(value).tobytes())
         return float(np.frombuffer(first, np.float64)[0])
 

@@ -65,7 +65,6 @@ class MXNetTrainer(Trainer):
         raise NotImplementedError
 
     def all_outputs(self, batches: list[Batch]) -> list[dict[str, list[mx.nd.NDArray]]]:
-        """The same for a batch of every replica."""
         return [self.outputs(batch, replica) for replica, batch in enumerate(batches)]
 
     def to_device(self, array: Array, context: mx.Context) -> mx.nd.NDArray:
@@ -78,12 +77,10 @@ class MXNetTrainer(Trainer):
     # -- Trainer --------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """One optimizer step per item."""
         rate = self.workload.learning_rate
         return self.run(self.step(batches, rate(number)) for number, batches in enumerate(steps, first_step))
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """The loss of each item."""
         return self.run(self.loss(batches) for batches in steps)
 
     def run(self, steps: Iterator[list[mx.nd.NDArray]]) -> TrainStats:

@@ -147,7 +147,6 @@ class ModelTrainer(PyTorchTrainer):
     # -- training -------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """One optimizer step per item."""
         self.model.train()
         return super().train(steps, first_step)
 
@@ -265,7 +264,6 @@ class ModelTrainer(PyTorchTrainer):
 
     @torch.no_grad()
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         for name, value in self.tensors().items():
             value.copy_(torch.from_numpy(state[name]))
         if self.optimizer is not None:

@@ -66,7 +66,6 @@ class PyTorchTrainer(Trainer):
     # -- Trainer --------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """One optimizer step per item."""
         return self._run(
             self.step(batch, self.workload.learning_rate(number)) for number, (batch,) in enumerate(steps, first_step)
         )
@@ -81,7 +80,6 @@ class PyTorchTrainer(Trainer):
             torch.cuda.synchronize(self.device)
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """The loss of each item."""
         with torch.no_grad():
             return self._run(self.loss(batch) for (batch,) in steps)
 
@@ -110,7 +108,6 @@ class PyTorchTrainer(Trainer):
         return received
 
     def broadcast(self, value: float) -> float:
-        """Process 0's value."""
         if self.place.processes == 1:
             return value
         tensor = torch.tensor(value, dtype=torch.float64, device=self.device)

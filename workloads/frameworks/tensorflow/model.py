@@ -62,7 +62,6 @@ class ModelTrainer(TensorFlowTrainer):
     # -- for subclasses -------------------------------------------------------------------------------------------
 
     def build_model(self) -> Model:
-        """The model, with new variables."""
         raise NotImplementedError
 
     def loss_of(self, *inputs: tf.Tensor) -> tf.Tensor:
@@ -260,7 +259,6 @@ class ModelTrainer(TensorFlowTrainer):
         return {**self.model.state(), **self.optimizer.state(), **self.loss_scale.state()}
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         for part in (self.model, self.optimizer, self.loss_scale):
             part.load_state(state)
 

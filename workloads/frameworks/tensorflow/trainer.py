@@ -111,7 +111,6 @@ class TensorFlowTrainer(Trainer):
     # -- Trainer --------------------------------------------------------------------------------------------------
 
     def train(self, steps: Iterable[list[Batch]], first_step: int) -> TrainStats:
-        """One optimizer step per item."""
 
         def step(batch: Batch, number: int) -> None:
             self.step(batch, self.workload.learning_rate(first_step + number))
@@ -128,7 +127,6 @@ class TensorFlowTrainer(Trainer):
         return self._run(lambda batch, _: self.backward(batch), steps)
 
     def forward(self, steps: Iterable[list[Batch]]) -> TrainStats:
-        """The loss of each item."""
         return self._run(lambda batch, _: self.loss(batch), steps)
 
     def _run(self, compute: Callable[[Batch, int], object], steps: Iterable[list[Batch]]) -> TrainStats:

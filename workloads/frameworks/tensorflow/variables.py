@@ -30,7 +30,6 @@ class Model:
 
     @property
     def variables(self) -> dict[str, tf.Variable]:
-        """All of them by name."""
         return {**self.parameters, **self.statistics, **self.constants}
 
     def _variable(self, name: str, trainable: bool) -> tf.Variable:
@@ -59,6 +58,5 @@ class Model:
         return {name: self.outside(variable.numpy()) for name, variable in self.variables.items()}
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         for name, variable in self.variables.items():
             variable.assign(self.inside(state[name]))

@@ -94,7 +94,6 @@ class SampleData(ImageData):
         return counted.evaluation_index(self.folder, manifests.read(self.folder), root)
 
     def grouped(self, split: str) -> list[ShapeGroup]:
-        """By orientation."""
         if split == "train":
             return counted.training_groups(self.folder, self.images, self.shapes)
         return group_by_orientation(self.evaluation_images, self.shapes)

@@ -34,7 +34,6 @@ class StockNetwork(Model):
         self.flattened = {layer.name for layer in layer_lists.linears(network)[:1] if network.name.startswith("vgg")}
 
     def __call__(self, images: tf.Tensor, training: bool) -> tf.Tensor:
-        """Logits."""
         mean, deviation = tf.constant(self.network.mean), tf.constant(self.network.deviation)
         return self.model(tf.cast(images, tf.float32) * (1 / (255 * deviation)) - mean / deviation, training=training)
 
@@ -87,7 +86,6 @@ class StockNetwork(Model):
         return {name: self._outside(name, variable.numpy()) for name, variable in self.variables.items()}
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         for name, variable in self.variables.items():
             variable.assign(self._inside(name, state[name]))
 

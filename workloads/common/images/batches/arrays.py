@@ -64,7 +64,6 @@ class ArrayDataset(Dataset):
     """Pixels of a side."""
 
     def options(self) -> dict[str, Any]:
-        """Of the manifest."""
         return {"form": FORM, "images": ".", "image_size": self.image_size}
 
     @abstractmethod
@@ -101,7 +100,6 @@ class ArrayDataset(Dataset):
         return lines + [f"notice: {note}" for note in manifest.notes]
 
     def lines(self, manifest: Manifest, destination: Path) -> list[str]:
-        """What to tell after a preparation."""
         counts = manifest.counts
         sizes = f"{counts['train']:,} training and {counts['val']:,} validation images of {counts['classes']:,} classes"
         return [f"{self.name}: {sizes}, {destination}", *(f"notice: {note}" for note in manifest.notes)]
@@ -123,7 +121,6 @@ class ArrayData(ImageData):
         return ImageIndex(root, *none, labels, sides, sides, np.zeros(count, np.int64))
 
     def begin(self, job: Job) -> Begun:
-        """Begin to copy a training batch."""
         pixels, images, out = self.pixels["train"], job.images.tolist(), self.take(len(job.images), job.shape)
         arrays: dict[str, Array] = {"image": out, "label": self.images.label[job.images]}
 

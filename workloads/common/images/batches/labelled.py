@@ -32,7 +32,6 @@ class ImageNetData(ImageData):
         self.area_minimum = float(settings.model["area_minimum"])
 
     def begin(self, job: Job) -> Begun:
-        """Begin to make a training batch."""
         images, epoch = job.images, job.epoch
         arrays: dict[str, Array] = {"image": self.take(len(images), job.shape), "label": self.images.label[images]}
         boxes, mirrored = self._boxes(images, epoch), flips(self.seed, epoch, images)

@@ -85,7 +85,6 @@ class Adam(Optimizer):
         }
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         super().load_state(state)
         self.set_step_count(float(state["adam.step"][0]))
         moments = [self.layout.from_names(state[name]) for name in ("adam.exp_avg", "adam.exp_avg_sq")]
@@ -93,7 +92,6 @@ class Adam(Optimizer):
             mean[:], square[:] = (moment[segment] for moment in moments)
 
     def reset(self) -> None:
-        """As before the first step."""
         super().reset()
         self.set_step_count(0)
         for _, _, mean, square in self.vectors:

@@ -102,9 +102,7 @@ class Optimizer:
         return self.loss_scale.state()
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         self.loss_scale.load_state(state)
 
     def reset(self) -> None:
-        """As before the first step."""
         self.loss_scale.reset()

@@ -33,7 +33,6 @@ class Momentum(Optimizer):
         return {**found, **super().state()}
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         self.reset()
         super().load_state(state)
         for vector in self.buffers:
@@ -41,7 +40,6 @@ class Momentum(Optimizer):
                 buffer[:] = 0.0 - state[f"velocity.{name}"] * np.float32(self.scale(name))
 
     def reset(self) -> None:
-        """As before the first step."""
         super().reset()
         for buffer in self.buffers:
             buffer[:] = 0.0
@@ -75,7 +73,6 @@ class Sgd(Momentum):
         self._last_rate = scale
 
     def reset(self) -> None:
-        """As before the first step."""
         super().reset()
         self._last_rate = 1.0
 

@@ -46,14 +46,12 @@ class RmsProp(Optimizer):
         return {**{f"square.{name}": part.copy() for name, part in squares.items()}, **super().state()}
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         super().load_state(state)
         for vector in self.squares:
             for name, square in views(vector, self.layout.shapes).items():
                 square[:] = state[f"square.{name}"]
 
     def reset(self) -> None:
-        """As before the first step."""
         super().reset()
         for square in self.squares:
             square[:] = 0.0

@@ -77,11 +77,9 @@ class LossScale:
         return {"loss_scale": self.scales[0].asnumpy(), "loss_scale.clean_steps": self.clean_steps[0].asnumpy()}
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         for scale, count in zip(self.scales, self.clean_steps, strict=True):
             scale[:], count[:] = state["loss_scale"], state["loss_scale.clean_steps"]
 
     def reset(self) -> None:
-        """As before the first step."""
         first = np.array([self.start], np.float32)
         self.load_state({"loss_scale": first, "loss_scale.clean_steps": np.zeros_like(first)})

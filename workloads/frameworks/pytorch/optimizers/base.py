@@ -54,12 +54,10 @@ class Optimizer(ABC):
 
     @torch.no_grad()
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         for name, tensor in self.tensors().items():
             tensor.copy_(torch.from_numpy(state[name]))
 
     def reset(self) -> None:
-        """As before the first step."""
         for tensor in self.tensors().values():
             tensor.zero_()
 

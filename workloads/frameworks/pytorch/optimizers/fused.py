@@ -79,7 +79,6 @@ class Adam(Fused):
 
     @torch.no_grad()
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         sizes = [value.numel() for value in self.parameters.values()]
         for kind, all_ in self.moments.items():
             for one, flat in zip(all_, torch.from_numpy(state[kind]).split(sizes), strict=True):

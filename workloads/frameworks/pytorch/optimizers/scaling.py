@@ -69,12 +69,10 @@ class LossScaler:
         return {"loss_scale": self.scale.view(1), "loss_scale.clean_steps": self.clean_steps.view(1)}
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         for name, tensor in self.state().items():
             tensor.copy_(torch.from_numpy(state[name]))
 
     def reset(self) -> None:
-        """As before the first step."""
         if self.dynamic:
             self.scale.fill_(self.settings.start)
             self.clean_steps.zero_()

@@ -41,7 +41,6 @@ class Optimizer:
         raise NotImplementedError
 
     def reset(self) -> None:
-        """As before the first step."""
         for slots in self.slots.values():
             for slot in slots.values():
                 slot.assign(tf.zeros(slot.shape))
@@ -55,7 +54,6 @@ class Optimizer:
         }
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         for kind, slots in self.slots.items():
             for name, slot in slots.items():
                 slot.assign(self.model.inside(state[f"{kind}.{name}"]))

@@ -67,7 +67,6 @@ class Adam(Optimizer):
         return tf.cast(rate, tf.float32), tf.cast(epsilon, tf.float32)
 
     def reset(self) -> None:
-        """As before the first step."""
         super().reset()
         self._count(0)
 
@@ -86,7 +85,6 @@ class Adam(Optimizer):
         return {**found, "adam.step": np.array([steps], np.float32)}
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         shapes = [self.model.shapes[name] for name in self.parameters]
         ends = np.cumsum([math.prod(shape) for shape in shapes])
         for kind, slots in self.slots.items():

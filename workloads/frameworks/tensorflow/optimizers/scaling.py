@@ -61,7 +61,6 @@ class LossScale:
         clean_steps.assign(tf.where(due, 0.0, clean))
 
     def reset(self) -> None:
-        """As before the first step."""
         for variable, value in zip(self.variables.values(), (self.settings.start, 0.0), strict=False):
             variable.assign(value)
 
@@ -70,7 +69,6 @@ class LossScale:
         return {name: np.array([variable.numpy()], np.float32) for name, variable in self.variables.items()}
 
     def load_state(self, state: Arrays) -> None:
-        """Inverse of `state`."""
         for name, variable in self.variables.items():
             variable.assign(state[name][0])
 
