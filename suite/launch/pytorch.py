@@ -52,5 +52,5 @@ PYTORCH = Framework(
     processes=lambda devices, device: devices,
     commands=_commands,
     equal_shares=True,
-    linear_module="workloads.frameworks.pytorch.linear_choice",
+    linear_module="workloads.frameworks.pytorch.linear.choice",
 )

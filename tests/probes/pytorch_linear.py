@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from suite.common.registry import load_trainer
 from tests.probes.image_trainers import place_here
 from tests.workloads.transformer import synthetic_transformer
-from workloads.frameworks.pytorch import linear, linear_choice
+from workloads.frameworks.pytorch import linear
+from workloads.frameworks.pytorch.linear import choice
 
 
 def both():
@@ -50,10 +51,10 @@ def of_trainers():
 def measured():
     """What the measurement says, and on a build without oneDNN's operator."""
     threads = torch.get_num_threads()
-    with mock.patch.object(linear_choice, "BUDGET_SECONDS", 0.05):
-        found = linear_choice.measure()
+    with mock.patch.object(choice, "BUDGET_SECONDS", 0.05):
+        found = choice.measure()
     with mock.patch.object(linear, "_FUSED", None):
-        without = linear_choice.measure()
+        without = choice.measure()
     linear.choose("")
     torch.set_num_threads(threads)
     return {"library": found["library"], "gain": found["gain"], "without": without["library"]}

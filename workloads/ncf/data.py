@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from workloads.api import Array, Batch, Facts, Place, Settings, options_as
 from workloads.common.cores import own_cores
-from workloads.common.prefetch import Prefetch
+from workloads.common.data.prefetch import Prefetch
 from workloads.common.randomness import CHUNK, Permutation, stream
 from workloads.ncf.facts import published_facts, read_facts
 from workloads.ncf.sampling import (

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.generated import Generated
+from workloads.common.data.generated import Generated
 from workloads.common.manifest import Manifest
 from workloads.common.quantiles import log
 from workloads.common.randomness import Permutation, bits, integers, normal, stream, uniform

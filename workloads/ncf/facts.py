@@ -6,7 +6,7 @@ from pathlib import Path
 
 from workloads.api import Facts
 from workloads.common import manifest as manifests
-from workloads.common.downloads import prepared
+from workloads.common.data.downloads import prepared
 
 PUBLISHED_SIZES = {"users": 138_493, "items": 26_744, "train": 19_861_770}
 """ML-20M after the leave-one-out split (reference logs)."""

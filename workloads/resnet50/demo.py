@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from workloads.common.generated import Generated
+from workloads.common.data.generated import Generated
 from workloads.common.images.drawing import scenes
 from workloads.common.images.drawing.scenes import CLASSES, Draws
 from workloads.common.manifest import Manifest

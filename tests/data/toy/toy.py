@@ -22,7 +22,7 @@ from workloads.api import (
     TrainStats,
     Workload,
 )
-from workloads.common.prefetch import Prefetch
+from workloads.common.data.prefetch import Prefetch
 
 PLAIN = Framework(
     "plain",

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.common.coco.dataset import SPLITS, CocoFolders
-from workloads.common.generated import Generated
+from workloads.common.data.generated import Generated
 from workloads.common.images.drawing import scenes
 from workloads.common.images.drawing.outlines import OUTLINES
 from workloads.common.images.drawing.scenes import CLASSES, Canvas, Draws, Mask, Pose

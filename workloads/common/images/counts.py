@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workloads.api import Facts, Json, Settings
 from workloads.common import manifest as manifests
-from workloads.common.downloads import prepared
+from workloads.common.data.downloads import prepared
 
 Shape = tuple[int, int]
 """Height and width in pixels, the same for all images of a batch."""

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from workloads.api import Array, ArraySpec, Batch, Place
 from workloads.common import dropout
 from workloads.common.batch_plan import BatchPlan, Bucket
-from workloads.common.prefetch import Prefetch
+from workloads.common.data.prefetch import Prefetch
 from workloads.common.text.prepared import Parallel, Side, framed
 from workloads.common.text.vocabulary import Framing
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.common.generated import Generated
+from workloads.common.data.generated import Generated
 from workloads.common.manifest import Manifest
 from workloads.common.randomness import Draws, bits, fold, normal, stream
 from workloads.common.text.dataset import PlainText

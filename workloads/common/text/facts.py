@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.api import Facts, Settings
-from workloads.common import downloads
 from workloads.common import manifest as manifests
+from workloads.common.data import downloads
 from workloads.common.randomness import bits, normal, stream
 from workloads.common.text import prepared
 

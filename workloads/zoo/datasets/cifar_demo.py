@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workloads.common.generated import Generated
+from workloads.common.data.generated import Generated
 from workloads.common.images.batches import arrays
 from workloads.common.images.drawing import scenes
 from workloads.common.images.drawing.scenes import CLASSES, Draws

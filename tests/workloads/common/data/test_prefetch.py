@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from workloads.common.prefetch import Prefetch
+from workloads.common.data.prefetch import Prefetch
 
 
 @pytest.fixture(autouse=True)

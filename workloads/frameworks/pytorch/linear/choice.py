@@ -1,6 +1,6 @@
 """Measures which library multiplies the matrices of linear layers faster on this machine, on one core, within a second.
 
-    python -m workloads.frameworks.pytorch.linear_choice
+    python -m workloads.frameworks.pytorch.linear.choice
 
 Prints JSON: `library`, and `gain`, MKL's CPU seconds ÷ oneDNN's (geometric mean over shapes).
 """
