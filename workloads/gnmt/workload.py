@@ -123,10 +123,17 @@ class GNMT(TranslationWorkload):
     @property
     def beam(self) -> Beam:
         """The reference's: BOS counts in lengths, finished translations keep their places."""
-        return Beam(self.options.beam_width, LENGTH_PENALTY, COVERAGE_PENALTY, counts_begin=True, keeps_finished=True)
+        return Beam(
+            self.options.beam_width,
+            LENGTH_PENALTY,
+            COVERAGE_PENALTY,
+            counts_begin=True,
+            keeps_finished=True,
+            reorders_coverage=self.options.reorder_coverage,
+        )
 
     def longest_translation(self, batch: Batch) -> Array:
-        """The same for every sentence: 150 in the reference (train.py)."""
+        """The same for every sentence."""
         return np.full(len(batch.arrays["source"]), int(self.settings.model["longest_translation"]))
 
     def log_keys(self) -> Mapping[str, Json]:
