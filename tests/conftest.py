@@ -26,7 +26,7 @@ SLOW_PATHS = (
     "machines/test_*.py",
     "stress/test_*.py",
     "suite/common/test_wheel.py",
-    "suite/control/machines/test_several*.py",
+    "suite/control/hosts/test_several*.py",
     "suite/control/test_interrupts.py",
     "suite/control/test_runs.py",
     "suite/environments/test_docker.py",

@@ -52,7 +52,7 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Cell:
+class StudyCell:
     """One job of a study."""
 
     study: Study

@@ -22,7 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 from suite import __version__
 from suite.common import conf, registry
 from suite.common.conf import CONF
-from suite.common.study import Cell
+from suite.common.study import StudyCell
 from suite.common.typed import as_typed
 from suite.config import overrides, studies
 from suite.config.complete import completion
@@ -41,7 +41,7 @@ class Composed:
     config: dict[str, Any]
     overrides: tuple[str, ...]
     """What the command line set, `key=value` each."""
-    cell: Cell | None = None
+    cell: StudyCell | None = None
     """Which cell of a study it is; None outside of studies."""
 
 

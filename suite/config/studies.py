@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from suite.common import registry
-from suite.common.study import Cell, Point, Study, load_study
+from suite.common.study import Point, Study, StudyCell, load_study
 from suite.config import overrides
 from suite.config.keys import workload_keys
 from workloads.api import OPTION_GROUPS
@@ -21,7 +21,7 @@ _WHOLE = ("plugins", "output", "resume")
 class CellWords:
     """A cell with the overrides that make its job."""
 
-    cell: Cell
+    cell: StudyCell
     words: tuple[str, ...]
 
 
@@ -50,7 +50,7 @@ def cells(arguments: Sequence[str]) -> list[CellWords]:
     found = []
     for values in _crossed(study):
         words = tuple(f"{key}={value}" for key, value in {**settings, **values}.items())
-        found.append(CellWords(Cell(study, values), words))
+        found.append(CellWords(StudyCell(study, values), words))
     return found
 
 

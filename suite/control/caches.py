@@ -93,7 +93,7 @@ def _drop_everything() -> None:
 
 
 @dataclass
-class Sample:
+class CacheSample:
     """At most `limit` of the paths that are added, at an even stride: it doubles, and every other path goes, when full."""
 
     limit: int
@@ -118,7 +118,7 @@ class Files:
         self._inside = os.path.join(folder, "")
         self._paths = paths
         self._lock = threading.Lock()
-        self._samples = {True: Sample(SAMPLED_INSIDE), False: Sample(SAMPLED_ELSEWHERE)}
+        self._samples = {True: CacheSample(SAMPLED_INSIDE), False: CacheSample(SAMPLED_ELSEWHERE)}
 
     def sample(self) -> list[str]:
         """Those of all that were passed, from the prepared folder and elsewhere."""

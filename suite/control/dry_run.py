@@ -10,7 +10,7 @@ from pathlib import Path
 
 from suite.common.paths import log_root
 from suite.common.runspec import read_run
-from suite.launch.hosts import Node
+from suite.launch.hosts import AvailableHost
 from suite.machine.cgroups import limits
 from suite.plan.capacity import available_bytes
 from suite.plan.jobs import Draft, Job, Plan
@@ -43,8 +43,8 @@ def _runs(job: Job) -> Iterator[str]:
 def _facts(draft: Draft, submits: bool) -> Iterator[tuple[str, str]]:
     settings = draft.settings
     kind = "GPU(s)" if settings.device == "cuda" else f"CPU device(s) of {settings.cores_per_device} core(s)"
-    of = ", ".join(node.name for node in draft.nodes) or "this machine"
-    yield "devices", f"{settings.devices} {kind} on {_machines(draft.nodes, submits, settings.nodes) or of}"
+    of = ", ".join(host.name for host in draft.hosts) or "this machine"
+    yield "devices", f"{settings.devices} {kind} on {_machines(draft.hosts, submits, settings.nodes) or of}"
     yield "environment", f"{draft.environment.name}: {draft.environment.python}" if draft.environment else "not there"
     made = f"{draft.generates} is generated when the command starts"
     yield (
@@ -62,9 +62,9 @@ def _facts(draft: Draft, submits: bool) -> Iterator[tuple[str, str]]:
         yield "", f"{name} {value} ({settings.hyperparameter_sources[name]})"
 
 
-def _machines(nodes: Sequence[Node], submits: bool, count: int) -> str:
+def _machines(hosts: Sequence[AvailableHost], submits: bool, count: int) -> str:
     """Where the machines are not known yet."""
-    return f"{count} machine(s) that SLURM gives, looked at when the job starts" if submits and not nodes else ""
+    return f"{count} machine(s) that SLURM gives, looked at when the job starts" if submits and not hosts else ""
 
 
 def _division(one: Plan) -> str:

@@ -164,7 +164,7 @@ def _others(on_device: Sequence[Any], root: int) -> int | None:
     return count
 
 
-class Telemetry:
+class TelemetryRecorder:
     """Samples between `start` and `stop` into one file."""
 
     def __init__(

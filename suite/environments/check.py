@@ -51,7 +51,7 @@ def check_environment(name: str, project: Path = PROJECT) -> list[CheckResult]:
     return results
 
 
-def damage(status: venvs.Status) -> str:
+def damage(status: venvs.EnvironmentStatus) -> str:
     """What is wrong with the packages of a finished environment, told from its files without starting its Python.
 
     Empty: nothing. A ready one must hold what its lock names; of an outdated one only the files that it installed are

@@ -20,7 +20,7 @@ from suite.results.identity import BOOKKEEPING, Row
 from suite.results.logs.collect import Run
 from suite.results.logs.events import number
 from suite.results.logs.record import RunRecord, RunSettings
-from suite.results.logs.recorded_telemetry import Telemetry, json_lines, telemetry
+from suite.results.logs.recorded_telemetry import RecordedTelemetry, json_lines, telemetry
 from suite.results.names import workload_name
 
 if TYPE_CHECKING:  # half a second to import, which only commands that print tables pay
@@ -141,9 +141,9 @@ def _step_ms(run: Run, log: RunRecord) -> float | None:
 _telemetry = functools.lru_cache(maxsize=8)(telemetry)
 
 
-def _beside(log: RunRecord) -> Telemetry:
+def _beside(log: RunRecord) -> RecordedTelemetry:
     """What was sampled during a run of ours (docs/telemetry.md)."""
-    return (_telemetry(log.path.parent) if log.settings.profile else None) or Telemetry((), {})
+    return (_telemetry(log.path.parent) if log.settings.profile else None) or RecordedTelemetry((), {})
 
 
 def _sensor(name: str, of: Callable[[Sequence[float]], float] = statistics.fmean) -> Value:

@@ -11,7 +11,7 @@ from suite.cli import COMMANDS
 from suite.cli import main as suite
 from suite.common import registry
 from suite.config.compose import compose
-from suite.control.machines import everywhere
+from suite.control.hosts import everywhere
 from tests.docs.commands import NOT_RUN, PAGES, UNMARKED, Command, commands_of
 from tests.helpers import PROJECT, run_suite_here, suite_here
 from tests.suite.results.fake_logs import write_run

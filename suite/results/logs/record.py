@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from suite.results.logs.all_reduce import AllReduce
+from suite.results.logs.all_reduce import AllReduceTime
 from suite.results.logs.events import Problem
 from workloads.api import GradientTraffic, Json, LoggedSettings, setting
 
@@ -146,7 +146,7 @@ class RunRecord:
     """Of runs with `timing=steps` (`suite_step_times`, docs/logs.md): `count`, `mean_ms`, …; empty for others."""
     step_times_by: str = ""
     """What took them."""
-    all_reduce: AllReduce | None = None
+    all_reduce: AllReduceTime | None = None
     """Of a run that timed all-reduces and trained nothing."""
     gradients: GradientTraffic | None = None
     """What the all-reduce of a step moves; None where the log does not tell."""

@@ -23,7 +23,7 @@ APART_SECONDS = 1.5
 
 
 @dataclass(frozen=True)
-class Telemetry:
+class RecordedTelemetry:
     """What was sampled in the run window; one number per sample, None where a sensor had no value on one of the machines."""
 
     seconds: tuple[float, ...]
@@ -49,7 +49,7 @@ _SUMMED = (
 """Sensors of which devices and machines are added up."""
 
 
-def telemetry(folder: Path) -> Telemetry | None:
+def telemetry(folder: Path) -> RecordedTelemetry | None:
     """The telemetry of a run in its folder; None if a machine of the run has none, or nothing in it can be read.
 
     Of several machines: at the times of the first, with the sample of the others that is nearest.
@@ -65,7 +65,7 @@ def telemetry(folder: Path) -> Telemetry | None:
         series[name] = (
             tuple(_combined(name, list(sample)) for sample in zip(*columns, strict=True)) if others else values
         )
-    return Telemetry(
+    return RecordedTelemetry(
         first.seconds, {name: values for name, values in series.items() if values.count(None) < len(values)}
     )
 
@@ -85,14 +85,14 @@ def _machine_names(file: Path, changed_ns: int) -> tuple[str, ...]:
     return tuple(str(host.get("name")) for host in listed if isinstance(host, dict))
 
 
-def _of_machine(file: Path) -> Telemetry | None:
+def _of_machine(file: Path) -> RecordedTelemetry | None:
     rows = [(second, row) for row in json_lines(file) if (second := number(row.get("seconds"))) is not None]
     if not rows:
         return None
     rows.sort(key=itemgetter(0))
     names = sorted({name for _, row in rows for name in row} - {"seconds", "time_ms"})
     series = {name: tuple(_combined(name, row.get(name)) for _, row in rows) for name in names}
-    return Telemetry(tuple(second for second, _ in rows), series)
+    return RecordedTelemetry(tuple(second for second, _ in rows), series)
 
 
 def _at(wanted: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]) -> tuple[float | None, ...]:

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from suite.agent.agent import Agent
-from suite.agent.shipment import CHUNK_BYTES, Shipment
+from suite.agent.new_files import CHUNK_BYTES, NewFiles
 from suite.agent.wire import unpacked
 from suite.launch import network
 from suite.machine import exhaustion
@@ -179,7 +179,7 @@ def test_what_cannot_be_done_is_said(tmp_path):
 
 
 def test_a_file_that_is_replaced_comes_again_from_its_start(tmp_path):
-    shipment = Shipment(tmp_path)
+    shipment = NewFiles(tmp_path)
     (tmp_path / "a.log").write_text("long text")
     (tmp_path / ".a.log.1.tmp").write_text("never")
     assert [unpacked(message["data"]) for message in shipment.new(1)] == [b"long text"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from suite.results.identity import Row
 from suite.results.logs.record import RunRecord
-from suite.results.logs.recorded_telemetry import Telemetry, telemetry
+from suite.results.logs.recorded_telemetry import RecordedTelemetry, telemetry
 from suite.results.names import workload_name
 from suite.results.render.html import plots
 from suite.results.scores import merged_labels
@@ -126,7 +126,7 @@ def blocks(record: RunRecord) -> list[tuple[float, float | None, float | None]]:
 
 
 def _telemetry(results: Sequence[Row], unit: str, scale: float) -> Iterator[Quantity]:
-    recorded, several = dict[Path, Telemetry | None](), []
+    recorded, several = dict[Path, RecordedTelemetry | None](), []
     for row in results:
         records = [run.record for run in plots.evenly(row.attempts, _TELEMETRY_RUNS) if run.record]
         found = {record.path: telemetry(record.path.parent) for record in records}
@@ -137,7 +137,7 @@ def _telemetry(results: Sequence[Row], unit: str, scale: float) -> Iterator[Quan
         yield [title], title, unit, y_label, partial(_sampled, recorded, sensor, scale), more
 
 
-def _sampled(recorded: Mapping[Path, Telemetry | None], sensor: str, scale: float, record: RunRecord) -> Points:
+def _sampled(recorded: Mapping[Path, RecordedTelemetry | None], sensor: str, scale: float, record: RunRecord) -> Points:
     found, size = recorded.get(record.path), 1e9 if sensor.endswith("_bytes") else 1.0
     sampled = zip(found.seconds, found.series.get(sensor, ()), strict=False) if found is not None else ()
     values = ((x / scale, None if y is None else y / size) for x, y in sampled)

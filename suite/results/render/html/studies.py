@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from suite.results.identity import Row, label
-from suite.results.logs.all_reduce import AllReduce, bus_bandwidth
+from suite.results.logs.all_reduce import AllReduceTime, bus_bandwidth
 from suite.results.logs.record import RunRecord
 from suite.results.render.html import plots
 from suite.results.render.tables import cell_text
@@ -131,6 +131,6 @@ def all_reduce_charts(results: Sequence[Row], slots: Mapping[str, int]) -> list[
     return plots.charts(["all-reduce", "bus bandwidth"], title, merged_labels(measured), axes, series, kind="powers")
 
 
-def _bandwidths(sums: AllReduce) -> plots.Points:
+def _bandwidths(sums: AllReduceTime) -> plots.Points:
     sizes = ((one.size_bytes, one.median_seconds) for one in sums.sizes)
     return plots.finite_points((size, bus_bandwidth(size, seconds, sums.devices) / 1e9) for size, seconds in sizes)

@@ -21,9 +21,9 @@ from typing import IO, Any
 
 from suite.agent.agent import Agent
 from suite.agent.wire import Wire
-from suite.control.machines.fleet import Fleet
-from suite.control.machines.launchers import Launch, agent_words, expanded, line_of
-from suite.control.machines.link import Link
+from suite.control.hosts.agents import Agents
+from suite.control.hosts.connection import AgentConnection
+from suite.control.hosts.launchers import Launch, agent_words, expanded, line_of
 
 TOKEN = "SUITE_LAUNCH_TOKEN"
 PORT = 29400
@@ -78,7 +78,7 @@ def refuse_ranks(variables: Mapping[str, str] = os.environ) -> None:
         )
 
 
-def external_fleet(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Fleet | None:
+def external_agents(launch: Launch, count: int, variables: Mapping[str, str] = os.environ) -> Agents | None:
     """On the first process the machines, once all are there; elsewhere None, when the controller is done with this machine.
 
     Raises ValueError in one line.
@@ -111,10 +111,10 @@ def _first_machine(variables: Mapping[str, str]) -> str:
     return expanded([listed])[0]
 
 
-def _gathered(launch: Launch, count: int, port: int, token: str) -> Fleet:
+def _gathered(launch: Launch, count: int, port: int, token: str) -> Agents:
     """The fleet of this machine and those that connect within `launch.wait_seconds`."""
     deadline = time.monotonic() + launch["wait_seconds"]
-    found: dict[int, Link] = {}
+    found: dict[int, AgentConnection] = {}
     try:
         listener = socket.create_server(("", port))
     except OSError as error:
@@ -134,10 +134,10 @@ def _gathered(launch: Launch, count: int, port: int, token: str) -> Fleet:
                 number, link = _welcome(connection, launch, token)
                 found[number] = link
     own = line_of(platform.node(), agent_words(launch["lease_seconds"]), launch)
-    return Fleet([own, *(found[number] for number in sorted(found))], launch)
+    return Agents([own, *(found[number] for number in sorted(found))], launch)
 
 
-def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int, Link]:
+def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int, AgentConnection]:
     """An agent's number and link. Raises OSError or ValueError for a stranger."""
     connection.settimeout(SHAKE_SECONDS)
     reader, writer = connection.makefile("rb"), connection.makefile("wb")
@@ -150,7 +150,7 @@ def _welcome(connection: socket.socket, launch: Launch, token: str) -> tuple[int
         raise ValueError("another token")
     _say(writer, {"proof": _proof(token, "controller", str(said["nonce"]))})
     connection.settimeout(None)
-    return int(said["rank"]), Link(
+    return int(said["rank"]), AgentConnection(
         str(said["name"]), Wire(reader, writer), launch["lease_seconds"], launch["wait_seconds"]
     )
 

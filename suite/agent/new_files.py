@@ -13,7 +13,7 @@ from suite.common.run_folder import is_beat, is_temporary
 CHUNK_BYTES = 192 << 10
 
 
-class Shipment:
+class NewFiles:
     """Follows the files of a folder, whose names are flat."""
 
     def __init__(self, folder: Path) -> None:

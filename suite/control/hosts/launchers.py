@@ -14,7 +14,7 @@ from typing import Any
 
 from suite.agent.wire import Message, Wire
 from suite.common.paths import PROJECT
-from suite.control.machines.link import Client, Link
+from suite.control.hosts.connection import AgentConnection, Client
 from suite.launch.children import die_with_parent
 
 Launch = Mapping[str, Any]
@@ -117,7 +117,7 @@ def ssh_words(name: str, wait_seconds: float) -> list[str]:
     return ["ssh", "-T", *(word for option in options for word in ("-o", option)), name]
 
 
-def started(name: str, by: str, launch: Launch) -> Link:
+def started(name: str, by: str, launch: Launch) -> AgentConnection:
     """The link to an agent that starts now on a machine. Raises ValueError where srun or ssh are not here."""
     words = agent_words(launch["lease_seconds"])
     if by == "slurm":
@@ -128,7 +128,7 @@ def started(name: str, by: str, launch: Launch) -> Link:
 
 def line_of(
     name: str, words: Sequence[str], launch: Launch, ending: Callable[[Message], list[str]] = lambda facts: []
-) -> Link:
+) -> AgentConnection:
     """The link to the agent that a command starts on its own standard input and output; `ending` ends it from outside."""
     errors = tempfile.TemporaryFile()  # noqa: SIM115 - read when the line has ended
     try:
@@ -145,7 +145,7 @@ def line_of(
     assert process.stdin is not None
     assert process.stdout is not None
     wire = Wire(process.stdout, process.stdin)
-    return Link(
+    return AgentConnection(
         name,
         wire,
         launch["lease_seconds"],
