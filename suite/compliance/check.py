@@ -153,9 +153,9 @@ def _unreadable_line(problem: Problem) -> Complaint:
 
 
 def _joined_records(line: int) -> Complaint:
-    found = "several records on one line, of which the checker reads only the last"
+    problem = "several records on one line, of which the checker reads only the last"
     do = "log from one process, and end each record with a new line"
-    return Complaint("", line, found, "one record a line", do, warning=True)
+    return Complaint("", line, problem, "one record a line", do, warning=True)
 
 
 def _verdict_text(passed: bool, record: RunRecord, complaints: Sequence[Complaint]) -> str:
@@ -180,10 +180,10 @@ def _run_checker(events: Sequence[Event], rules: Ruleset, werror: bool) -> list[
         try:
             checker.check_loglines(lines, str(rule_file or f"training_{rules.ruleset}/common.yaml"))
         except Exception as error:  # rule code met a value that it cannot compare
-            found = f"the checker stopped with {type(error).__name__}: {error}"
+            problem = f"the checker stopped with {type(error).__name__}: {error}"
             needed = "values of the type that the rules ask for (eval_accuracy: a number); rules that run"
             do = "log numbers as numbers; try rules of your own on a good log first"
-            stopped = [Complaint("", 0, found, needed, do)]
+            stopped = [Complaint("", 0, problem, needed, do)]
     entries = _rule_entries(rule_file) if rule_file else []
     hints = {entry["KEY"]["NAME"]: entry["KEY"] for entry in entries if "KEY" in entry}
     messages = [*checker.overwritable.values(), *checker.not_overwritable]

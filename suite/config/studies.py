@@ -47,11 +47,11 @@ def cells(arguments: Sequence[str]) -> list[CellWords]:
     study = _shortened(_fitting(study, typed), typed)
     fixed = {key: values[0] for key, values in typed.items() if key not in study.keys}
     settings = {key: value for key, value in study.settings.items() if key not in study.keys} | fixed
-    found = []
+    listed = []
     for values in _crossed(study):
         words = tuple(f"{key}={value}" for key, value in {**settings, **values}.items())
-        found.append(CellWords(StudyCell(study, values), words))
-    return found
+        listed.append(CellWords(StudyCell(study, values), words))
+    return listed
 
 
 def _crossed(study: Study) -> list[Point]:

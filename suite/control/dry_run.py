@@ -77,7 +77,7 @@ def _time(job: Job | None) -> str:
     """Of earlier runs with the same settings on the same devices."""
     if job is None:
         return "not known before its data are there"
-    wanted, device, found = identity(job.template), job.template.identity["device_name"], []
+    wanted, device, durations = identity(job.template), job.template.identity["device_name"], []
     for path in sorted(log_root().glob("*/*/run_*/run.json"), reverse=True)[:MOST_RUNS]:
         try:
             earlier, status = read_run(path), json.loads(path.with_name("status.json").read_text(encoding="utf-8"))
@@ -87,9 +87,9 @@ def _time(job: Job | None) -> str:
                 and identity(earlier) == wanted
             ):
                 began, ended = (datetime.fromisoformat(status[name]) for name in ("started", "ended"))
-                found.append((ended - began).total_seconds())
+                durations.append((ended - began).total_seconds())
         except (OSError, ValueError, KeyError, TypeError):  # another version's, or cut off
             continue
-    if not found:
+    if not durations:
         return f"not known: no finished run with these settings below {log_root()}"
-    return f"about {statistics.median(found):.0f} s a run, as {len(found)} earlier one(s) with these settings here took"
+    return f"about {statistics.median(durations):.0f} s a run, as {len(durations)} earlier one(s) with these settings here took"

@@ -115,10 +115,10 @@ class Supervisor:
                 cut_received(path, self.folder / f"result_{self.run_spec.run_index}.txt")
         samples = [row for host, path in paths for row in condition.device_rows(path, host.devices)]
         serving = {self.watch.command_hosts[name].name for name in self.watch.servers}
-        found = condition.figures(beats, names, samples, serving)
-        if found:
-            self.busy = condition.busy(found)
-            condition.append(self.folder / f"result_{self.run_spec.run_index}.txt", found)
+        figures = condition.figures(beats, names, samples, serving)
+        if figures:
+            self.busy = condition.busy(figures)
+            condition.append(self.folder / f"result_{self.run_spec.run_index}.txt", figures)
 
     def _record_machine(self, host: Host) -> TelemetryRecorder:
         """Write what the host, this machine, is made of; returns what will sample it. Both files have the host's own folder."""
@@ -135,11 +135,11 @@ class Supervisor:
             assert host.environment is not None
             run_file = host.environment.map_path(control.folder / RUN_FILE)
             for command in self.framework.commands(self.run_spec, run_file, rendezvous, host):
-                told = {"PYTHONUNBUFFERED": "1", **linked, **network_variables(host), **command.variables}
-                inside = host.environment.of_process(control.folder, command.name, told)
+                variables = {"PYTHONUNBUFFERED": "1", **linked, **network_variables(host), **command.variables}
+                inside = host.environment.of_process(control.folder, command.name, variables)
                 self.watch.command_hosts[command.name] = host
                 self.watch.children[command.name] = control.start(
-                    command.name, inside.command(*command.arguments), told
+                    command.name, inside.command(*command.arguments), variables
                 )
                 self.watch.servers |= {command.name} if command.serves else set()
 

@@ -173,8 +173,8 @@ def find_python(lock: Lock, requested: str | None = None) -> str:
         if version and lock.supports(_parse_version(version)):
             return candidate
         if requested:
-            found = f"{requested} is Python {version}" if version else f"{requested} does not run"
-            raise ValueError(f"environment {lock.name} needs Python {lock.python_range}; {found}")
+            problem = f"{requested} is Python {version}" if version else f"{requested} does not run"
+            raise ValueError(f"environment {lock.name} needs Python {lock.python_range}; {problem}")
     this_version, supported = "{}.{}".format(*sys.version_info), " or ".join(names)
     raise ValueError(
         f"environment {lock.name} needs Python {lock.python_range}; this is {this_version} and PATH has no {supported}; "

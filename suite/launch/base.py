@@ -72,8 +72,8 @@ def ports_here(host: Host) -> list[int]:
 
 def meet(hosts: Sequence[Host], ports_of: Callable[[Host], Sequence[int]] = ports_here) -> Rendezvous:
     """The hosts with a free port for each replica, and one on the first for a parameter server, as `ports_of` finds them."""
-    found = [list(ports_of(host)) for host in hosts]
-    return Rendezvous(tuple(hosts), tuple(port for ports in found for port in ports[:-1]), found[0][-1])
+    ports_by_host = [list(ports_of(host)) for host in hosts]
+    return Rendezvous(tuple(hosts), tuple(port for ports in ports_by_host for port in ports[:-1]), ports_by_host[0][-1])
 
 
 def thread_variables(cores: int) -> dict[str, str]:

@@ -43,7 +43,7 @@ def choose_runs(runs: Sequence[Run]) -> list[ChosenRuns]:
         benchmarks.setdefault(validated_benchmark(record.benchmark), []).append(record)
     if not benchmarks:
         raise ValueError("no run is left to package: none has a log in which the clock started")
-    chosen = [_choose_runs(name, found) for name, found in sorted(benchmarks.items())]
+    chosen = [_choose_runs(name, of_benchmark) for name, of_benchmark in sorted(benchmarks.items())]
     return [ChosenRuns(item.benchmark, item.records, (*notes, *item.notes)) for item in chosen]
 
 

@@ -64,8 +64,8 @@ def hosts_note(nodes: Sequence[RecordedHost], device: str) -> str:
 def networking(node: RecordedHost) -> str:
     """The interface that leads to the other nodes, `eth0, 25000 Mbit/s, driver mlx5_core`, and InfiniBand's ports."""
     network = as_object(node.topology.get("network"))
-    found = [as_object(item) for item in as_list(network.get("interfaces"))[:1000]]
-    own = next((item for item in found if node.interface and item.get("name") == node.interface), {})
+    interfaces = [as_object(item) for item in as_list(network.get("interfaces"))[:1000]]
+    own = next((item for item in interfaces if node.interface and item.get("name") == node.interface), {})
     speed, driver = as_count(own.get("megabits_per_second")), clean_text(own.get("driver"))
     parts = [node.interface] if node.interface else []
     parts += [f"{speed} Mbit/s"] if speed else []

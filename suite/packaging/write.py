@@ -146,9 +146,9 @@ def _write(
             shutil.copyfile(record.path, place / f"result_{index}.txt")
         implementation = sanitized_name(item.records[0].settings.framework or system)
         code = folder / BENCHMARKS / item.benchmark / "implementations" / implementation
-        found = write_code(code, item.benchmark, item.records, options.code)
+        remarks = write_code(code, item.benchmark, item.records, options.code)
         unknown_code = options.code is None and not item.records[0].settings.profile
-        (warnings if unknown_code else notes).extend(found)
+        (warnings if unknown_code else notes).extend(remarks)
         if item.benchmark == "ncf":
             notes.append(
                 "ncf: mlperf-logging has no rules for it after round v0.5; those of suite/compliance/rules were used"

@@ -118,24 +118,24 @@ def plan(
     `output`: where its runs would go; None: no job is wanted, only what is in the way of one. `hosts`: the machines of the
     command, of which a job takes the first ones. `cell`: of a study.
     """
-    found, draft, facts, job = _Findings(), None, None, None
-    with found:
+    findings, draft, facts, job = _Findings(), None, None, None
+    with findings:
         workload, framework = kinds(config)
         taken = tuple(hosts[: config["nodes"]])
-        settings = resolve_settings(config, workload, framework, taken, found.append)
+        settings = resolve_settings(config, workload, framework, taken, findings.append)
         draft = Draft(workload, framework, settings, tuple(plugin.name for plugin in plugins), taken)
-        with found:
+        with findings:
             env = environment.resolve(config["environment"], framework.environments[settings.device], settings.device)
             draft = replace(draft, environment=with_plugins(env, plugins))
-        with found:
+        with findings:
             draft = replace(draft, settings=workload.resolve(settings))
-        with found:
+        with findings:
             facts = None if draft.generates else workload.read_facts(draft.settings)
-        with found:
+        with findings:
             check_memory(workload, draft.settings, draft.hosts)
-            if facts is not None and output is not None and not found:
+            if facts is not None and output is not None and not findings:
                 job = make_job(draft, facts, config, name, output, cell)
-    return Plan(job, tuple(found), draft)
+    return Plan(job, tuple(findings), draft)
 
 
 def kinds(config: Config) -> tuple[type[Workload], Framework]:
@@ -166,8 +166,8 @@ def make_job(draft: Draft, facts: Facts, config: Config, name: str, output: Path
     seed_source = "system" if config["seed"] is None else "user"
     deviations = (*workload.deviations(settings), *workload.deviations(settings, seed_source=seed_source), *facts.notes)
     packages = (*framework.packages, *draft.plugins, "numpy", "mlperf-logging")
-    found = environment.installed_versions(env, packages)
-    versions = {"suite": __version__, **{name: version for name, version in found.items() if version is not None}}
+    installed = environment.installed_versions(env, packages)
+    versions = {"suite": __version__, **{name: version for name, version in installed.items() if version is not None}}
     framework_version = next((versions[name] for name in framework.packages if name in versions), "unknown")
     settings = replace(settings, linear=chosen_library(settings.linear, framework, env, framework_version))
     hardware = _hardware(draft.hosts)

@@ -75,9 +75,9 @@ class Agents:
         for link, answer in _asked(self._links[: settings.nodes], "ask", CLEAR_SECONDS, **order):
             if answer["code"] != 0:
                 raise ValueError(f"machine {link.name}: {_last(answer)}")
-            found = json.loads(answer["output"])
-            cleared = cleared and bool(found["cleared"])
-            said += [f"machine {link.name}: {found['said']}"] if found["said"] else []
+            outcome = json.loads(answer["output"])
+            cleared = cleared and bool(outcome["cleared"])
+            said += [f"machine {link.name}: {outcome['said']}"] if outcome["said"] else []
         return cleared, said
 
     def ready(self) -> None:
@@ -169,7 +169,7 @@ def _addressed(links: Sequence[AgentConnection], interface: str | None) -> list[
             f"machine {first.name}: {second.name} reaches it as {address}, which none of its interfaces has "
             f"({', '.join(own) or 'none with an address'}); type launch.interface=NAME"
         )
-    found = [(address, own[address])]
+    addresses = [(address, own[address])]
     for link in links[1:]:
         there = link.call("route", to=address)
         if is_loopback(there["address"]) or not there["interface"]:
@@ -177,8 +177,8 @@ def _addressed(links: Sequence[AgentConnection], interface: str | None) -> list[
                 f"machine {link.name} reaches {first.name} ({address}) from {there['address']}, which no other machine "
                 f"reaches; type launch.interface=NAME"
             )
-        found.append((there["address"], there["interface"]))
-    return found
+        addresses.append((there["address"], there["interface"]))
+    return addresses
 
 
 def _seen_from(second: AgentConnection, first: AgentConnection, own: Sequence[str]) -> str:
@@ -240,11 +240,11 @@ def _same_versions(
             raise ValueError(
                 f"machine {link.name}: environment {environment.name} does not answer there: {_last(answer)}"
             )
-        found = json.loads(answer["output"].strip().splitlines()[-1])
+        installed = json.loads(answer["output"].strip().splitlines()[-1])
         for name in packages:
-            if found[name] != expected[name]:
+            if installed[name] != expected[name]:
                 raise ValueError(
-                    f"machine {link.name}: {name} is {found[name] or 'missing'} in environment {environment.name}, "
+                    f"machine {link.name}: {name} is {installed[name] or 'missing'} in environment {environment.name}, "
                     f"here it is {expected[name]}; make them equal: suite env create {environment.name}"
                 )
 

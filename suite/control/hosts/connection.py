@@ -82,10 +82,10 @@ class AgentConnection:
             if time.monotonic() > deadline:
                 raise ConnectionLost(f"{self.name}: no answer within {seconds:g} s")
             self.listen(LOOK_SECONDS)
-        found = self._answers.pop(number)
-        if "error" in found:
-            raise ValueError(f"{self.name}: {found['error']}")
-        return found
+        answer = self._answers.pop(number)
+        if "error" in answer:
+            raise ValueError(f"{self.name}: {answer['error']}")
+        return answer
 
     def has_answered(self, number: int) -> bool:
         """Whether `answer` would return at once."""

@@ -56,8 +56,8 @@ def all_reduce(value: Json) -> AllReduceTime | None:
 
 def gradient_traffic(value: Json) -> GradientTraffic | None:
     """The value of `suite_gradients`; None where it is not of the form."""
-    found = numbers(value) if isinstance(value, dict) else {}
-    size, tensors, buckets = (found.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
+    figures = numbers(value) if isinstance(value, dict) else {}
+    size, tensors, buckets = (figures.get(name, -1.0) for name in ("bytes", "tensors", "buckets"))
     return GradientTraffic(size, int(tensors), int(buckets)) if size > 0 and tensors >= 0 and buckets >= 1 else None
 
 

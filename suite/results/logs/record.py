@@ -162,8 +162,8 @@ class RunRecord:
     @property
     def best_quality(self) -> Mapping[str, float]:
         """Quality at the evaluation with the highest first metric; empty without evaluations."""
-        metric, found = next(iter(self.targets), ""), [evaluation.quality for evaluation in self.evaluations]
-        return max(found, key=lambda quality: quality.get(metric, next(iter(quality.values()))), default={})
+        metric, qualities = next(iter(self.targets), ""), [evaluation.quality for evaluation in self.evaluations]
+        return max(qualities, key=lambda quality: quality.get(metric, next(iter(quality.values()))), default={})
 
     @property
     def finished(self) -> bool:

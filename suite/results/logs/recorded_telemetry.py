@@ -54,9 +54,9 @@ def telemetry(folder: Path) -> RecordedTelemetry | None:
 
     Of several machines: at the times of the first, with the sample of the others that is nearest.
     """
-    found = [_of_machine(machine / "telemetry.jsonl") for machine in machine_folders(folder)]
-    machines = [one for one in found if one is not None]
-    if not machines or len(machines) < len(found):
+    by_host = [_of_machine(machine / "telemetry.jsonl") for machine in machine_folders(folder)]
+    machines = [one for one in by_host if one is not None]
+    if not machines or len(machines) < len(by_host):
         return None
     first, *others = machines
     series = {}
@@ -97,12 +97,12 @@ def _of_machine(file: Path) -> RecordedTelemetry | None:
 
 def _at(wanted: Sequence[float], seconds: Sequence[float], values: Sequence[float | None]) -> tuple[float | None, ...]:
     """The values nearest in time to each of `wanted`, both ascending; None where none is near, or there are no values."""
-    found = []
+    sampled = []
     for second in wanted:
         after = bisect.bisect_left(seconds, second)
         near = min(range(max(0, after - 1), min(after + 1, len(seconds))), key=lambda at: abs(seconds[at] - second))
-        found.append(values[near] if values and abs(seconds[near] - second) <= APART_SECONDS else None)
-    return tuple(found)
+        sampled.append(values[near] if values and abs(seconds[near] - second) <= APART_SECONDS else None)
+    return tuple(sampled)
 
 
 def _combined(name: str, value: Json) -> float | None:

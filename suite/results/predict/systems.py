@@ -94,10 +94,12 @@ def find_system(name: str) -> System:
         near = difflib.get_close_matches(name, systems(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(f"--system {name[:80]}: neither a file nor one of {', '.join(systems())}{hint}")
-    found = systems(path)
-    if len(found) != 1:
-        raise ValueError(f"--system {name}: {len(found)} systems in it ({', '.join(found)[:80]}); give a file with one")
-    return next(iter(found.values()))
+    listed = systems(path)
+    if len(listed) != 1:
+        raise ValueError(
+            f"--system {name}: {len(listed)} systems in it ({', '.join(listed)[:80]}); give a file with one"
+        )
+    return next(iter(listed.values()))
 
 
 @functools.cache

@@ -119,8 +119,8 @@ def _over_devices(results: Sequence[Row]) -> list[OverviewCell]:
 def _over_workloads(results: Sequence[Row]) -> list[OverviewCell]:
     """Of several workloads: the chosen series of each place."""
     cells = []
-    for found in grouped(series(results), lambda chain: (*place_of(chain[0]), chain[0].workload)).values():
-        chain = chosen(found)
+    for members in grouped(series(results), lambda chain: (*place_of(chain[0]), chain[0].workload)).values():
+        chain = chosen(members)
         for row in chain:
             unit = "" if row.to_target else f" in {row.sample_unit or 'samples'}/s"
             names = {**_names(row), "devices": row.devices, "nodes": several_nodes(row)}
@@ -144,8 +144,8 @@ def _of_others(results: Sequence[Row]) -> list[OverviewCell]:
         folders = grouped(alike, lambda row: str(Path(row.folder).parent))
         for folder, members in folders.items():
             shown = {**dict(zip(keys, named, strict=True)), "folder": folder if len(folders) > 1 else ""}
-            for workload, found in grouped(members, lambda row: row.workload).items():
-                cells.append(OverviewCell(shown, workload, chosen([[row] for row in found])[0]))
+            for workload, rows in grouped(members, lambda row: row.workload).items():
+                cells.append(OverviewCell(shown, workload, chosen([[row] for row in rows])[0]))
     return _against_slowest(cells)
 
 
@@ -236,8 +236,8 @@ def _table(
 ) -> Iterator[dict[str, Any]]:
     """A mapping for each row: its names, a number in each column that has one, what must be said with them."""
     columns = [name for _, name in sorted({(cell.order, cell.column) for cell, _ in known})]
-    found = grouped(known, lambda pair: tuple(pair[0].names[name] for name in kept))
-    for names, members in sorted(found.items(), key=lambda item: [_sortable(value) for value in item[0]]):
+    members_by_names = grouped(known, lambda pair: tuple(pair[0].names[name] for name in kept))
+    for names, members in sorted(members_by_names.items(), key=lambda item: [_sortable(value) for value in item[0]]):
         shown = {cell.column: number for cell, number in members}
         notes = tuple(_notes([cell for cell, _ in members], shared)) if ending != "cost" else ()
         row = dict(zip(kept, names, strict=True))
@@ -254,13 +254,13 @@ def _notes(members: Sequence[OverviewCell], shared: Sequence[str]) -> list[str]:
 
 def _said(row: Row) -> tuple[str, ...]:
     """The labels of a result, and which of its runs are missing."""
-    told = (*(("published",) if row.published else ()), *division(row))
+    words = (*(("published",) if row.published else ()), *division(row))
     required, done = row.runs_required, row.runs_successful
     if row.published and row.runs_failed:
-        told += (f"{row.runs_failed} of {required} runs failed",)
+        words += (f"{row.runs_failed} of {required} runs failed",)
     elif required is not None and done < required:
-        told += (f"{done} of {required} runs" + (f", {row.runs_failed} failed" if row.runs_failed else ""),)
-    return (*told, *labels(row))
+        words += (f"{done} of {required} runs" + (f", {row.runs_failed} failed" if row.runs_failed else ""),)
+    return (*words, *labels(row))
 
 
 def division(row: Row) -> tuple[str, ...]:

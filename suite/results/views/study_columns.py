@@ -135,8 +135,8 @@ def _doubling(row: Row, line: Line, context: Context) -> float | None:
 
 def _article_minutes(row: Row, line: Line, context: Context) -> float | None:
     """Of the DGX-1 scaling article, beside runs that train what it trained."""
-    found = (one for one in published_results() if one.round == ARTICLE and row.profile == "reference")
-    return next((one.seconds / 60 for one in found if (one.workload, one.devices) == (row.workload, row.devices)), None)
+    rows = (one for one in published_results() if one.round == ARTICLE and row.profile == "reference")
+    return next((one.seconds / 60 for one in rows if (one.workload, one.devices) == (row.workload, row.devices)), None)
 
 
 COLUMNS: Mapping[str, Column] = {

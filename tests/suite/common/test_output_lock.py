@@ -7,7 +7,7 @@ import pytest
 from suite.common import output_lock
 from suite.common.output_lock import LOCK_FILE, holder_was_killed, output_locked
 
-HOLD = "import sys, pathlib, time\nfrom suite.common.output_lock import claimed\nwith claimed(pathlib.Path(sys.argv[1])):\n"
+HOLD = "import sys, pathlib, time\nfrom suite.common.output_lock import output_locked\nwith output_locked(pathlib.Path(sys.argv[1])):\n"
 
 
 @pytest.fixture

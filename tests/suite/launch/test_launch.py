@@ -248,7 +248,7 @@ def test_mxnet_has_a_scheduler_a_server_and_a_worker_for_each_device():
 def test_a_server_has_a_port_of_its_own():
     rendezvous = meet(hosts_of(make_run(devices=3)))
     assert rendezvous.server_port not in (0, *rendezvous.ports)
-    assert rendezvous.server_endpoint == f"{LOOPBACK}:{cluster.server_port}"
+    assert rendezvous.server_endpoint == f"{LOOPBACK}:{rendezvous.server_port}"
 
 
 def test_mxnet_on_two_hosts_has_a_server_on_each_and_one_scheduler():
