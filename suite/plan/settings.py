@@ -236,7 +236,7 @@ def _check_hosts(config: Config, hosts: Sequence[AvailableHost], lacks: Lacks) -
             Missing(
                 f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
                 f"(salloc -N{machines}), or leave nodes out for this machine alone",
-                hosts=1,
+                nodes=1,
             )
         )
 

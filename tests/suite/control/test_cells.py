@@ -118,7 +118,7 @@ def test_links_are_switched_off_in_the_workers_alone(monkeypatch, tmp_path, link
     one = supervise.Supervisor.__new__(supervise.Supervisor)
     one.run_spec, one.hosts = SimpleNamespace(settings=SimpleNamespace(link=link)), [host]
     one.framework = SimpleNamespace(commands=lambda *_: [command])
-    one.watch = SimpleNamespace(machines=[machine], children={}, servers=set(), command_hosts={})
+    one.watch = SimpleNamespace(controls=[machine], children={}, servers=set(), command_hosts={})
     one._start()
     (given,) = started
     assert given["OWN"] == "1"

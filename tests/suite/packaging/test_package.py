@@ -226,7 +226,7 @@ def test_a_log_that_grows_meanwhile_is_refused(tmp_path, monkeypatch):
             stream.write("one more line\n")
         return chosen
 
-    monkeypatch.setattr("suite.packaging.write.choose", grow)
+    monkeypatch.setattr("suite.packaging.write.choose_runs", grow)
     refused([tmp_path / "logs"], tmp_path / "out", "a log was written to while it was read")
 
 

@@ -61,7 +61,7 @@ def route(address, interface, peer="10.0.0.1"):
 def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
     first = FakeLink("a", {"eth0": "192.168.0.1", "ib0": "10.0.0.1"})
     second = FakeLink("b", {"eth1": "192.168.0.2", "ib1": "10.0.0.2"}, route("10.0.0.2", "ib1"))
-    nodes = Agents([first, second], LAUNCH).nodes
+    nodes = Agents([first, second], LAUNCH).hosts
     assert [(node.name, node.address, node.interface) for node in nodes] == [
         *(("a", "10.0.0.1", "ib0"), ("b", "10.0.0.2", "ib1"))
     ]
@@ -70,12 +70,12 @@ def test_machines_are_reached_by_the_interface_that_leads_to_the_first():
 
 def test_why_gpus_of_a_machine_cannot_be_used_is_known_here():
     links = [FakeLink("a", {"eth0": "10.0.0.1"}, facts={"gpu_fault": "GPU 1 does not answer"})]
-    assert [node.gpu_fault for node in Agents(links, LAUNCH).nodes] == ["GPU 1 does not answer"]
+    assert [node.gpu_fault for node in Agents(links, LAUNCH).hosts] == ["GPU 1 does not answer"]
 
 
 def test_an_interface_that_is_typed_wins():
     links = [FakeLink("a", {"eth0": "10.0.0.1", "x": "1.1.1.1"}), FakeLink("b", {"eth0": "10.0.0.2", "x": "1.1.1.2"})]
-    nodes = Agents(links, {**LAUNCH, "interface": "x"}).nodes
+    nodes = Agents(links, {**LAUNCH, "interface": "x"}).hosts
     assert [(node.address, node.interface) for node in nodes] == [("1.1.1.1", "x"), ("1.1.1.2", "x")]
 
 
@@ -84,7 +84,7 @@ def test_a_name_that_says_nothing_over_there_leads_to_the_only_address():
         FakeLink("me@alias", {"eth0": "10.0.0.1"}),
         FakeLink("b", {"eth0": "10.0.0.2"}, {"route": lambda to: {"error": "unknown"} if to == "alias" else LEADS}),
     ]
-    assert [node.address for node in Agents(links, LAUNCH).nodes] == ["10.0.0.1", "10.0.0.2"]
+    assert [node.address for node in Agents(links, LAUNCH).hosts] == ["10.0.0.1", "10.0.0.2"]
 
 
 LEADS = {"peer": "10.0.0.1", "address": "10.0.0.2", "interface": "eth0"}
