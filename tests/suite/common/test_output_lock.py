@@ -7,7 +7,9 @@ import pytest
 from suite.common import output_lock
 from suite.common.output_lock import LOCK_FILE, holder_was_killed, output_locked
 
-HOLD = "import sys, pathlib, time\nfrom suite.common.output_lock import output_locked\nwith output_locked(pathlib.Path(sys.argv[1])):\n"
+HOLD = "import sys, pathlib, time\n"
+HOLD += "from suite.common.output_lock import output_locked\n"
+HOLD += "with output_locked(pathlib.Path(sys.argv[1])):\n"
 
 
 @pytest.fixture
