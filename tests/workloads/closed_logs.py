@@ -45,7 +45,7 @@ def write_log(path: Path, workload: Workload) -> None:
         identity={**IDENTITY, "benchmark": workload.log_name}, environment={}, versions={}, git={}, hardware={},
     )  # fmt: skip
     with RunLog(path) as log:
-        log_identity(log, run)
+        log_identity(log, run, workload)
         log.start("init_start")
         log_settings(log, run, workload)
         log.end("init_stop")

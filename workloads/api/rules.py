@@ -16,7 +16,10 @@ from workloads.api.values import Json
 TOLERANCE = 1e-6
 """By which a quotient may miss a whole number; the stock checker's is ten times as large (mlp_compliance.is_integer)."""
 
-_WORDS = {"dataset": "data set", "seed_source": "seed from", "batch_size_global": "global batch"}
+_WORDS = {
+    **{"dataset": "data set", "seed_source": "seed from", "batch_size_global": "global batch"},
+    **{"repeated_share": "repeated share of an epoch", "left_out_samples": "samples left out of an epoch"},
+}
 """What a phrase calls a setting, where its name would not do."""
 
 Values = Mapping[str, Json]
@@ -119,6 +122,20 @@ class AtLeast:
 
     def __str__(self) -> str:
         return f"{shown(self.least)} or more"
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """A number up to this one."""
+
+    most: float
+
+    def allows(self, value: Json, values: Values) -> bool:
+        """True up to the bound."""
+        return bool(value <= self.most)
+
+    def __str__(self) -> str:
+        return f"{shown(self.most)} or less"
 
 
 @dataclass(frozen=True)

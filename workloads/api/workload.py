@@ -111,8 +111,8 @@ class Workload(ABC):
     def deviations(cls, settings: Settings, **circumstances: Json) -> list[str]:
         """In what a run leaves the closed rules of its round, one phrase each; any makes the division `open`. By `rules` alone.
 
-        `circumstances`: what rules ask of a run beside its settings, `seed_source` and `cache_clear`. With any, they alone
-        are judged.
+        `circumstances`: what rules ask of a run beside its settings: `seed_source`, `cache_clear`, and those of the method
+        `circumstances`. With any, they alone are judged.
         """
         if settings.rules not in cls.rules:
             return [] if circumstances else [f"rules {settings.rules}, whose round has no {cls.name}"]
@@ -151,8 +151,25 @@ class Workload(ABC):
 
     @property
     def repeated_samples_per_epoch(self) -> int:
-        """Samples that an epoch trains on twice, so that its last batch is full; 0 where the last batch is smaller."""
+        """Samples that an epoch trains on twice, so that its last batch is full; 0 where the last batch is smaller. Counted as
+        `Facts.train_samples` counts, whatever `batch_unit` is."""
         return 0
+
+    @property
+    def left_out_samples_per_epoch(self) -> int:
+        """Samples of `Facts.train_samples` that an epoch does not train on."""
+        return 0
+
+    @final
+    @property
+    def repeated_share(self) -> float:
+        """`repeated_samples_per_epoch` as a share of the training set, rounded up to a millionth: so it is never below a bound
+        that the share itself misses."""
+        return -(-self.repeated_samples_per_epoch * 10**6 // self.facts.train_samples) / 10**6
+
+    def circumstances(self) -> dict[str, Json]:
+        """What rules ask of a run that follows from its settings and the data's counts together, by the names of their rows."""
+        return {"repeated_share": self.repeated_share, "left_out_samples": self.left_out_samples_per_epoch}
 
     def steps_in_epoch(self, epoch: int) -> int:
         """Steps of epoch 0, 1, …: `epochs` asks once for each. Other numbers than `steps_per_epoch` come from a batch plan."""

@@ -4,6 +4,7 @@ import pytest
 
 from workloads.api.rules import (
     AtLeast,
+    AtMost,
     Below,
     Free,
     LessHalvings,
@@ -33,6 +34,7 @@ LATER = Stretched((40, 50), least=0)
         (Whole(0), [0, 10**6], [-1, 0.5]),
         (AtLeast(3), [3, 4.5], [2.9]),
         (AtLeast("warmup"), [5], [4]),
+        (AtMost(0.01), [0, 0.01], [0.010001]),
         (Below(32_768), [32_767], [32_768]),
         (Multiple(0.001), [0.001, 0.6, 7.4], [0.0, -0.001, 0.0015, 0.51234, float("inf"), float("nan")]),
         (PowerOfTwo(1e-4), [1e-4, 2.5e-5, 8e-4], [5e-4, 3e-4, 0.0, -1e-4]),
