@@ -69,7 +69,7 @@ def disagreements(
     for number, workload in enumerate(workloads):
         path = folder / f"result_{number}.txt"
         write_log(path, workload)
-        values = workload.decisive(workload.settings)
+        values = {**workload.decisive(workload.settings), **workload.circumstances()}
         rows = workload.rules[workload.settings.rules].rows
         outside = {name for name in values if deviations(rows, values, [name])}
         verdict = check_file(path)

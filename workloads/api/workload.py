@@ -167,9 +167,20 @@ class Workload(ABC):
         that the share itself misses."""
         return -(-self.repeated_samples_per_epoch * 10**6 // self.facts.train_samples) / 10**6
 
+    @final
     def circumstances(self) -> dict[str, Json]:
-        """What rules ask of a run that follows from its settings and the data's counts together, by the names of their rows."""
-        return {"repeated_share": self.repeated_share, "left_out_samples": self.left_out_samples_per_epoch}
+        """What rules ask of a run that follows from its settings and the data's counts together, by the names of their rows.
+
+        The last three are in `batch_unit`; null where there is no such end.
+        """
+        batch, decay, most = self.settings.batch_size_global, self.first_decay_step, self.settings.max_epochs
+        return {
+            "repeated_share": self.repeated_share,
+            "left_out_samples": self.left_out_samples_per_epoch,
+            "warm_up_samples": self.warm_up_steps * batch,
+            "first_decay_samples": None if decay is None else decay * batch,
+            "run_samples": None if most is None else most * self.steps_per_epoch * batch,
+        }
 
     def steps_in_epoch(self, epoch: int) -> int:
         """Steps of epoch 0, 1, …: `epochs` asks once for each. Other numbers than `steps_per_epoch` come from a batch plan."""
@@ -178,6 +189,17 @@ class Workload(ABC):
     @abstractmethod
     def learning_rate(self, step: int) -> float:
         """Learning rate of step 0, 1, …"""
+
+    @property
+    def warm_up_steps(self) -> int:
+        """Steps after which the warm-up has reached the peak rate. Default: there is none."""
+        return 0
+
+    @property
+    def first_decay_step(self) -> int | None:
+        """Step at which the schedule first lowers the rate, whether a warm-up is over or not; None: it never does, or begins
+        where the warm-up ends."""
+        return None
 
     def evaluation_steps(self) -> Iterator[int]:
         """Step counts after which to evaluate, rising without end (the loop stops). Default: every epoch."""

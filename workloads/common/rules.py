@@ -6,8 +6,10 @@ v0.5 at ae9f1e0 (18 December 2018), v0.7 at e382b31 (26 June 2020).
 
 from __future__ import annotations
 
-from workloads.api.rules import Allowed, AtMost, Free, OneOf, Rule
+from workloads.api.rules import Allowed, AtMost, Below, Free, OneOf, Rule
 
+PEAK = "Closed Division: the reference's training method, whose rate reaches its peak"
+RATE = "; 0 trains nothing"
 UNUSED = "has no effect there"
 HYPERPARAMETERS_V05 = "v0.5, Hyperparameters and Optimizer"
 HYPERPARAMETERS_V07 = "v0.7, Hyperparameters"
@@ -48,6 +50,7 @@ def _of_every_workload(version: str, formats: tuple[str, ...], clocks: tuple[str
         ),
         Rule(("batch_size_global",), Free(), f"{version}, hyperparameters: batch size arbitrary, constant"),
         Rule(("max_epochs",), Free(), "the rules name no end of a run that misses its target"),
+        Rule(("first_decay_samples", "run_samples"), Free(), "bounds of the warm-up, which has a row of its own"),
         Rule(_HOW, Free(), "where a run takes place, and how values came about that have rows of their own"),
     )
 
@@ -72,6 +75,11 @@ IMAGES = (
     ),
 )
 """The same words in both rounds; "exactly once" was written into v0.7's and is what v0.5's "same conceptual order" means."""
+
+
+def warm_up(source: str, *samples: float) -> Rule:
+    """The row of every workload's warm-up: the rate reaches its peak before `samples`, before it decays and within the run."""
+    return Rule(("warm_up_samples",), Below((*samples, "first_decay_samples", "run_samples")), source)
 
 
 def when(**conditions: Allowed | str) -> dict[str, Allowed]:
