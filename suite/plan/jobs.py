@@ -164,7 +164,8 @@ def make_job(draft: Draft, facts: Facts, config: Config, name: str, output: Path
     check_inputs(of_run, draft.hosts)
     fixed_labels, cores = _labels(settings, facts, draft.hosts)
     seed_source = "system" if config["seed"] is None else "user"
-    deviations = (*workload.deviations(settings), *workload.deviations(settings, seed_source=seed_source), *facts.notes)
+    of_this_run = workload.deviations(settings, seed_source=seed_source, **of_run.circumstances())
+    deviations = (*workload.deviations(settings), *of_this_run, *facts.notes)
     packages = (*framework.packages, *draft.plugins, "numpy", "mlperf-logging")
     installed = environment.installed_versions(env, packages)
     versions = {"suite": __version__, **{name: version for name, version in installed.items() if version is not None}}

@@ -16,7 +16,12 @@ from workloads.api.values import Json
 TOLERANCE = 1e-6
 """By which a quotient may miss a whole number; the stock checker's is ten times as large (mlp_compliance.is_integer)."""
 
-_WORDS = {"dataset": "data set", "seed_source": "seed from", "batch_size_global": "global batch"}
+_WORDS = {
+    **{"dataset": "data set", "seed_source": "seed from", "batch_size_global": "global batch"},
+    **{"repeated_share": "repeated share of an epoch", "left_out_samples": "samples left out of an epoch"},
+    **{"warm_up_samples": "samples of warm-up", "first_decay_samples": "those before the first decay"},
+    **{"run_samples": "those of the run"},
+}
 """What a phrase calls a setting, where its name would not do."""
 
 Values = Mapping[str, Json]
@@ -122,17 +127,46 @@ class AtLeast:
 
 
 @dataclass(frozen=True)
-class Below:
-    """A number below this one."""
+class AtMost:
+    """A number up to this one."""
 
     most: float
 
     def allows(self, value: Json, values: Values) -> bool:
-        """True below the bound."""
-        return bool(value < self.most)
+        """True up to the bound."""
+        return bool(value <= self.most)
 
     def __str__(self) -> str:
-        return f"below {shown(self.most)}"
+        return f"{shown(self.most)} or less"
+
+
+@dataclass(frozen=True)
+class Above:
+    """A number above this one."""
+
+    least: float
+
+    def allows(self, value: Json, values: Values) -> bool:
+        """True above the bound."""
+        return bool(value > self.least)
+
+    def __str__(self) -> str:
+        return f"above {shown(self.least)}"
+
+
+@dataclass(frozen=True)
+class Below:
+    """A number below all of these: numbers, or names of other values; null is no bound."""
+
+    bounds: tuple[float | str, ...]
+
+    def allows(self, value: Json, values: Values) -> bool:
+        """True below every bound."""
+        found = [values[bound] if isinstance(bound, str) else bound for bound in self.bounds]
+        return all(value < bound for bound in found if bound is not None)
+
+    def __str__(self) -> str:
+        return "below " + " and ".join(_WORDS.get(str(bound), shown(bound)) for bound in self.bounds)
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,16 @@ class MaskRCNN(ImageWorkload):
         return values.learning_rate * (1 - values.warmup_start) / max(values.warmup_steps, 1)
 
     @property
+    def warm_up_steps(self) -> int:
+        """As the set says."""
+        return self.options.warmup_steps
+
+    @property
+    def first_decay_step(self) -> int | None:
+        """The first of the steps; a cosine begins where the warm-up ends."""
+        return self.decay_steps[0] if self.options.decay == "steps" else None
+
+    @property
     def decay_steps(self) -> list[int]:
         """The steps from which on the rate is lower."""
         batch = self.settings.batch_size_global

@@ -108,6 +108,16 @@ class SSD(ImageWorkload):
         return schedules.cosine_decay(step, warmup_steps, horizon - warmup_steps, base)
 
     @property
+    def warm_up_steps(self) -> int:
+        """As the set says."""
+        return self.options.warmup_steps
+
+    @property
+    def first_decay_step(self) -> int | None:
+        """The first of the steps; a cosine begins where the warm-up ends."""
+        return self.decay_steps[0] if self.options.decay == "steps" else None
+
+    @property
     def decay_steps(self) -> list[int]:
         """The steps from which on the rate is lower."""
         values = self.options

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -608,7 +609,7 @@ def recorded(folder, settings):
     )  # fmt: skip
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
-        log_identity(log, spec)
+        log_identity(log, spec, SimpleNamespace(measured_by=dict, repeated_samples_per_epoch=0, repeated_share=0.0))
     return read(folder / "result_0.txt").record
 
 

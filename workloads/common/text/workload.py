@@ -165,6 +165,11 @@ class TranslationWorkload(Workload):
         """Full batches of all buckets; the pairs of incomplete ones are left out, others in each epoch."""
         return self.counts.steps
 
+    @property
+    def warm_up_steps(self) -> int:
+        """As the set says."""
+        return self.options.warmup_steps
+
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """One for each bucket that fills a batch, longest first."""
         filled = zip(self.batching.buckets, self.counts.bucket_steps, strict=True)
