@@ -92,14 +92,14 @@ def build(model: Mapping[str, Json], vocabulary: int, dropout: float) -> Network
 def shapes(network: Network) -> Shapes:
     """Canonical name to shape of every parameter, in order."""
     hidden = network.hidden
-    found: Shapes = {"embedding.weight": (network.vocabulary, hidden)}
+    shape_of: Shapes = {"embedding.weight": (network.vocabulary, hidden)}
     for lstm in network.lstms:
         rows = GATES * hidden
         sizes = ((rows, lstm.inputs), (rows, hidden), (rows,), (rows,))
-        found |= {f"{lstm.name}.{part}": size for part, size in zip(PARTS, sizes, strict=True)}
-    found |= {f"attention.{kind}.weight": (hidden, hidden) for kind in ("query", "key")}
-    found |= {"attention.bias": (hidden,), "attention.vector": (hidden,), "attention.scale": (1,)}
-    return found | {"classifier.weight": (network.vocabulary, hidden), "classifier.bias": (network.vocabulary,)}
+        shape_of |= {f"{lstm.name}.{part}": size for part, size in zip(PARTS, sizes, strict=True)}
+    shape_of |= {f"attention.{kind}.weight": (hidden, hidden) for kind in ("query", "key")}
+    shape_of |= {"attention.bias": (hidden,), "attention.vector": (hidden,), "attention.scale": (1,)}
+    return shape_of | {"classifier.weight": (network.vocabulary, hidden), "classifier.bias": (network.vocabulary,)}
 
 
 def parameter_counts(network: Network) -> dict[str, int]:
