@@ -49,6 +49,15 @@ def matches(path, patterns):
     return any(path.match(pattern) for pattern in patterns)
 
 
+def pytest_ignore_collect(collection_path, config):
+    """A file whose tests would all be left out (`-m "not framework and not slow …"`) is not even imported."""
+    terms = config.option.markexpr.split(" and ")
+    left_out = [
+        pattern for marker, patterns in MARKED_PATHS.items() if f"not {marker}" in terms for pattern in patterns
+    ]
+    return matches(collection_path, left_out) or None
+
+
 def pytest_collection_modifyitems(items):
     """Mark what needs the frameworks' environments, and what takes long without them."""
     for path, group in itertools.groupby(items, lambda item: item.path):
