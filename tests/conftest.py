@@ -1,8 +1,11 @@
 """What all tests share: profiles of hypothesis, markers by what a test needs, generated data made once in a session."""
 
+import fcntl
 import functools
 import gc
 import itertools
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -104,12 +107,22 @@ def session_data(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def demo_data(session_data):
-    """A function from a generated data set's name to its folder, which is not to be changed."""
+def demo_data(session_data, tmp_path_factory):
+    """A function from a generated data set's name to its folder, which is not to be changed.
+
+    The first of xdist's workers to ask makes it, for seconds; the others copy it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    first = base.parent / "demo_data" if "PYTEST_XDIST_WORKER" in os.environ else session_data
 
     @functools.cache
     def made(name):
-        registry.load_dataset(name).make_demo(session_data / name)
+        first.mkdir(exist_ok=True)
+        with (first / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            registry.load_dataset(name).make_demo(first / name)
+        if not (session_data / name).exists():
+            shutil.copytree(first / name, session_data / name)
         return session_data / name
 
     return made
