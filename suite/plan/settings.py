@@ -67,7 +67,7 @@ def resolve_settings(
 
     `hosts`: the machines that the run may take; without any, this one.
     """
-    _check_hosts(config, hosts, lacks)
+    config = _checked_hosts(config, hosts, lacks)
     profile = config["profile"]["name"]
     rules = workload.default_rules if config["rules"]["name"] == "auto" else config["rules"]["name"]
     clock = rules if config["rules"]["clock"] == "auto" else config["rules"]["clock"]
@@ -222,23 +222,24 @@ def _stop(config: Config, profile: str, targets: Mapping[str, float], length: st
     return stop
 
 
-def _check_hosts(config: Config, hosts: Sequence[AvailableHost], lacks: Lacks) -> None:
-    """Raise ValueError unless the devices divide among the machines, and tell `lacks` where those are not there."""
+def _checked_hosts(config: Config, hosts: Sequence[AvailableHost], lacks: Lacks) -> Config:
+    """The configuration with devices that divide among the machines; `lacks` hears of what does not or is not there."""
     count, machines = config["gpus"], config["nodes"]
-    if count % machines:
-        fitting = max(1, count // machines) * machines
-        raise ValueError(
-            f"nodes={machines} gpus={count}: every machine has the same number of devices; "
-            f"type gpus={fitting} or another multiple of {machines}"
-        )
     if machines > max(1, len(hosts)):
-        lacks(
-            Missing(
-                f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
-                f"(salloc -N{machines}), or leave nodes out for this machine alone",
-                nodes=1,
-            )
+        line = (
+            f"nodes={machines}: which machines? type launch.hosts=[a,b] (ssh), run this inside a SLURM allocation "
+            f"(salloc -N{machines}), or leave nodes out for this machine alone"
         )
+        lacks(Missing(line, nodes=1))
+    if count % machines == 0:
+        return config
+    fitting = max(1, count // machines) * machines
+    line = (
+        f"nodes={machines} gpus={count}: every machine has the same number of devices; "
+        f"type gpus={fitting} or another multiple of {machines}"
+    )
+    lacks(Missing(line, gpus=fitting))
+    return {**config, "gpus": fitting}
 
 
 def _where(hosts: Sequence[AvailableHost]) -> str:

@@ -85,15 +85,20 @@ class GNMT(TranslationWorkload):
         The scheduler steps before the optimizer (fp_optimizers.py): the first update has the rate of position 1.
         """
         position, base = step + 1, self.options.learning_rate
-        warming = schedules.exponential_warm_up(position, self.warmup_steps, base, WARMUP_START)
+        warming = schedules.exponential_warm_up(position, self.scheduled_warm_up, base, WARMUP_START)
         if warming is not None:
             return warming
         return schedules.step_decay(position, self.decay_boundaries, base, self.options.decay_factor)
 
     @property
-    def warmup_steps(self) -> int:
-        """Steps of the warm-up, which ends where the decay begins, if that is earlier."""
+    def scheduled_warm_up(self) -> int:
+        """The position of the peak rate: where the decay begins, if that is earlier than the set says."""
         return min(self.options.warmup_steps, self.remain_steps or self.options.warmup_steps)
+
+    @property
+    def warm_up_steps(self) -> int:
+        """One fewer than the set says: the first update is at position 1."""
+        return max(self.options.warmup_steps - 1, 0)
 
     @property
     def remain_steps(self) -> int:
@@ -144,7 +149,7 @@ class GNMT(TranslationWorkload):
             **super().log_keys(),
             "opt_learning_rate_alt_decay_func": bool(self.decay_boundaries),
             "opt_learning_rate_alt_warmup_func": values.warmup_steps > 0,
-            "opt_learning_rate_warmup_steps": self.warmup_steps,
+            "opt_learning_rate_warmup_steps": self.scheduled_warm_up,
             "opt_learning_rate_remain_steps": self.remain_steps,
             "opt_learning_rate_decay_interval": self.decay_interval,
             "opt_learning_rate_decay_factor": values.decay_factor,

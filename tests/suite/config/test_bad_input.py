@@ -80,7 +80,6 @@ CASES = {
         (*TOY_RUN, "nodes=2", "gpus=2"),
         "nodes=2: which machines? type launch.hosts=[a,b] (ssh), run this inside",
     ),
-    "nodes that do not divide": ((*TOY_RUN, "nodes=3", "gpus=8"), "type gpus=6 or another multiple of 3"),
     "nodes in a sweep": (
         ("-m", *TOY_RUN, "nodes=2,3", "gpus=1"),
         "and gpus=1 nodes=2, gpus=1 nodes=3 do not; type others",
