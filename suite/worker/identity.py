@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from suite.common.runspec import RunSpec
 from suite.launch.base import waiting_in
 from suite.worker.runlog import RunLog
-from workloads.api import Json, Settings, Workload, field_names
+from workloads.api import Settings, Workload, field_names
 
 
-def log_identity(
-    log: RunLog, run: RunSpec, repeated_samples_per_epoch: int = 0, measured_by: Mapping[str, Json] | None = None
-) -> None:
-    """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md).
-
-    `repeated_samples_per_epoch` and `measured_by` are `Workload`'s.
-    """
-    settings = run.settings
+def log_identity(log: RunLog, run: RunSpec, workload: Workload) -> None:
+    """The lines that say what this is: submission keys, cache_clear and `suite_run` (see docs/logs.md)."""
+    settings, measured_by = run.settings, workload.measured_by()
     log.event("submission_benchmark", str(run.identity["benchmark"]))
     log.event("submission_org", run.identity["submission_org"])
     log.event("submission_division", run.division)
@@ -38,7 +32,8 @@ def log_identity(
             "batch_unit": run.identity["batch_unit"],
             **({"measured_by": dict(measured_by)} if measured_by else {}),
             "data_fingerprint": run.facts.fingerprint,
-            "repeated_samples_per_epoch": repeated_samples_per_epoch,
+            "repeated_samples_per_epoch": workload.repeated_samples_per_epoch,
+            "repeated_share": workload.repeated_share,
             "run_index": run.run_index,
             "runs_required": run.runs_required,
             "labels": list(run.labels),

@@ -102,8 +102,7 @@ class Loop:
 
     def run(self) -> Outcome:
         """Train to the end; whatever goes wrong after `run_start` is logged as an aborted run and raised again."""
-        repeated, measured_by = self.workload.repeated_samples_per_epoch, self.workload.measured_by()
-        log_identity(self.log, self.run_spec, repeated, measured_by)
+        log_identity(self.log, self.run_spec, self.workload)
         started = False
         try:
             if self.settings.clock == "v0.5":
@@ -130,8 +129,8 @@ class Loop:
 
     def _stop_clock(self, **how: Json) -> None:
         self.log.end("run_stop", **how)
-        found = self.contention.end()
-        self.heart.state.contention = found and found | self._fewer_threads()
+        figures = self.contention.end()
+        self.heart.state.contention = figures and figures | self._fewer_threads()
         self.heart.write()
 
     def _fewer_threads(self) -> dict[str, Json]:

@@ -45,7 +45,7 @@ def write_log(path: Path, workload: Workload) -> None:
         identity={**IDENTITY, "benchmark": workload.log_name}, environment={}, versions={}, git={}, hardware={},
     )  # fmt: skip
     with RunLog(path) as log:
-        log_identity(log, run)
+        log_identity(log, run, workload)
         log.start("init_start")
         log_settings(log, run, workload)
         log.end("init_stop")
@@ -69,7 +69,7 @@ def disagreements(
     for number, workload in enumerate(workloads):
         path = folder / f"result_{number}.txt"
         write_log(path, workload)
-        values = workload.decisive(workload.settings)
+        values = {**workload.decisive(workload.settings), **workload.circumstances()}
         rows = workload.rules[workload.settings.rules].rows
         outside = {name for name in values if deviations(rows, values, [name])}
         verdict = check_file(path)

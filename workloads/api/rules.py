@@ -16,7 +16,12 @@ from workloads.api.values import Json
 TOLERANCE = 1e-6
 """By which a quotient may miss a whole number; the stock checker's is ten times as large (mlp_compliance.is_integer)."""
 
-_WORDS = {"dataset": "data set", "seed_source": "seed from", "batch_size_global": "global batch"}
+_WORDS = {
+    **{"dataset": "data set", "seed_source": "seed from", "batch_size_global": "global batch"},
+    **{"repeated_share": "repeated share of an epoch", "left_out_samples": "samples left out of an epoch"},
+    **{"warm_up_samples": "samples of warm-up", "first_decay_samples": "those before the first decay"},
+    **{"run_samples": "those of the run"},
+}
 """What a phrase calls a setting, where its name would not do."""
 
 Values = Mapping[str, Json]
@@ -122,17 +127,46 @@ class AtLeast:
 
 
 @dataclass(frozen=True)
-class Below:
-    """A number below this one."""
+class AtMost:
+    """A number up to this one."""
 
     most: float
 
     def allows(self, value: Json, values: Values) -> bool:
-        """True below the bound."""
-        return bool(value < self.most)
+        """True up to the bound."""
+        return bool(value <= self.most)
 
     def __str__(self) -> str:
-        return f"below {shown(self.most)}"
+        return f"{shown(self.most)} or less"
+
+
+@dataclass(frozen=True)
+class Above:
+    """A number above this one."""
+
+    least: float
+
+    def allows(self, value: Json, values: Values) -> bool:
+        """True above the bound."""
+        return bool(value > self.least)
+
+    def __str__(self) -> str:
+        return f"above {shown(self.least)}"
+
+
+@dataclass(frozen=True)
+class Below:
+    """A number below all of these: numbers, or names of other values; null is no bound."""
+
+    bounds: tuple[float | str, ...]
+
+    def allows(self, value: Json, values: Values) -> bool:
+        """True below every bound."""
+        limits = [values[bound] if isinstance(bound, str) else bound for bound in self.bounds]
+        return all(value < bound for bound in limits if bound is not None)
+
+    def __str__(self) -> str:
+        return "below " + " and ".join(_WORDS.get(str(bound), shown(bound)) for bound in self.bounds)
 
 
 @dataclass(frozen=True)
@@ -258,12 +292,12 @@ def deviations(rows: Sequence[Rule], values: Values, judged: Iterable[str]) -> l
 
     `values`: all that rows may look at, the judged ones among them.
     """
-    found = []
+    phrases = []
     for name in judged:
         applying = [row for row in rows if name in row.names and row.applies(values)]
         if not any(row.allowed.allows(values[name], values) for row in applying):
-            found.append(_phrase(name, values[name], [row.allowed for row in applying]))
-    return found
+            phrases.append(_phrase(name, values[name], [row.allowed for row in applying]))
+    return phrases
 
 
 def _phrase(name: str, value: Json, allowed: Sequence[Allowed]) -> str:

@@ -111,16 +111,16 @@ class Workload(ABC):
     def deviations(cls, settings: Settings, **circumstances: Json) -> list[str]:
         """In what a run leaves the closed rules of its round, one phrase each; any makes the division `open`. By `rules` alone.
 
-        `circumstances`: what rules ask of a run beside its settings, `seed_source` and `cache_clear`. With any, they alone
-        are judged.
+        `circumstances`: what rules ask of a run beside its settings: `seed_source`, `cache_clear`, and those of the method
+        `circumstances`. With any, they alone are judged.
         """
         if settings.rules not in cls.rules:
             return [] if circumstances else [f"rules {settings.rules}, whose round has no {cls.name}"]
         values = {**cls.decisive(settings), **circumstances}
-        found = deviations(cls.rules[settings.rules].rows, values, circumstances or values)
+        phrases = deviations(cls.rules[settings.rules].rows, values, circumstances or values)
         name = settings.hyperparameter_set
         own = not circumstances and cls.named_sets().is_own(name)
-        return [*([f"hyperparameter set {name}, a file of the user's"] if own else []), *found]
+        return [*([f"hyperparameter set {name}, a file of the user's"] if own else []), *phrases]
 
     @classmethod
     def decisive(cls, settings: Settings) -> dict[str, Json]:
@@ -151,8 +151,36 @@ class Workload(ABC):
 
     @property
     def repeated_samples_per_epoch(self) -> int:
-        """Samples that an epoch trains on twice, so that its last batch is full; 0 where the last batch is smaller."""
+        """Samples that an epoch trains on twice, so that its last batch is full; 0 where the last batch is smaller. Counted as
+        `Facts.train_samples` counts, whatever `batch_unit` is."""
         return 0
+
+    @property
+    def left_out_samples_per_epoch(self) -> int:
+        """Samples of `Facts.train_samples` that an epoch does not train on."""
+        return 0
+
+    @final
+    @property
+    def repeated_share(self) -> float:
+        """`repeated_samples_per_epoch` as a share of the training set, rounded up to a millionth: so it is never below a bound
+        that the share itself misses."""
+        return -(-self.repeated_samples_per_epoch * 10**6 // self.facts.train_samples) / 10**6
+
+    @final
+    def circumstances(self) -> dict[str, Json]:
+        """What rules ask of a run that follows from its settings and the data's counts together, by the names of their rows.
+
+        The last three are in `batch_unit`; null where there is no such end.
+        """
+        batch, decay, most = self.settings.batch_size_global, self.first_decay_step, self.settings.max_epochs
+        return {
+            "repeated_share": self.repeated_share,
+            "left_out_samples": self.left_out_samples_per_epoch,
+            "warm_up_samples": self.warm_up_steps * batch,
+            "first_decay_samples": None if decay is None else decay * batch,
+            "run_samples": None if most is None else most * self.steps_per_epoch * batch,
+        }
 
     def steps_in_epoch(self, epoch: int) -> int:
         """Steps of epoch 0, 1, …: `epochs` asks once for each. Other numbers than `steps_per_epoch` come from a batch plan."""
@@ -161,6 +189,17 @@ class Workload(ABC):
     @abstractmethod
     def learning_rate(self, step: int) -> float:
         """Learning rate of step 0, 1, …"""
+
+    @property
+    def warm_up_steps(self) -> int:
+        """Steps after which the warm-up has reached the peak rate. Default: there is none."""
+        return 0
+
+    @property
+    def first_decay_step(self) -> int | None:
+        """Step at which the schedule first lowers the rate, whether a warm-up is over or not; None: it never does, or begins
+        where the warm-up ends."""
+        return None
 
     def evaluation_steps(self) -> Iterator[int]:
         """Step counts after which to evaluate, rising without end (the loop stops). Default: every epoch."""

@@ -6,13 +6,17 @@ v0.5 at ae9f1e0 (18 December 2018), v0.7 at e382b31 (26 June 2020).
 
 from __future__ import annotations
 
-from workloads.api.rules import Allowed, Free, OneOf, Rule
+from workloads.api.rules import Allowed, AtMost, Below, Free, OneOf, Rule
 
+PEAK = "Closed Division: the reference's training method, whose rate reaches its peak"
+RATE = "; 0 trains nothing"
 UNUSED = "has no effect there"
 HYPERPARAMETERS_V05 = "v0.5, Hyperparameters and Optimizer"
 HYPERPARAMETERS_V07 = "v0.7, Hyperparameters"
 AS_REFERENCE_V05 = f"{HYPERPARAMETERS_V05}: by default the same as the reference"
 AS_REFERENCE_V07 = f"{HYPERPARAMETERS_V07}: by default the same as the reference"
+MOST_REPEATED = 0.01
+"""Of an epoch, as padding of its last batches. Closed entries on images need up to 0.86 % (NVIDIA v0.7, SSD, batch 1,536)."""
 
 _HOW = (
     *("framework", "device", "devices", "nodes", "cores_per_device", "oversubscribe", "workload", "data_dir", "rules"),
@@ -38,8 +42,15 @@ def _of_every_workload(version: str, formats: tuple[str, ...], clocks: tuple[str
         Rule(("clock",), OneOf(clocks), f"{version}, Run Results: {clock}"),
         Rule(("seed_source",), OneOf(("system",)), f"{version}, Random numbers: clock, system or another generator"),
         Rule(("cache_clear",), OneOf((True,)), f"{version}, Data State at Start of Run: you must flush the cache"),
+        Rule(("left_out_samples",), OneOf((0,)), f"{version}, Training Data Order: each datum appears exactly once"),
+        Rule(
+            ("repeated_share",),
+            AtMost(MOST_REPEATED),
+            f"{version}, Equivalence exceptions: the last batch of an epoch may be padded; how much is our reading",
+        ),
         Rule(("batch_size_global",), Free(), f"{version}, hyperparameters: batch size arbitrary, constant"),
         Rule(("max_epochs",), Free(), "the rules name no end of a run that misses its target"),
+        Rule(("first_decay_samples", "run_samples"), Free(), "bounds of the warm-up, which has a row of its own"),
         Rule(_HOW, Free(), "where a run takes place, and how values came about that have rows of their own"),
     )
 
@@ -64,6 +75,11 @@ IMAGES = (
     ),
 )
 """The same words in both rounds; "exactly once" was written into v0.7's and is what v0.5's "same conceptual order" means."""
+
+
+def warm_up(source: str, *samples: float) -> Rule:
+    """The row of every workload's warm-up: the rate reaches its peak before `samples`, before it decays and within the run."""
+    return Rule(("warm_up_samples",), Below((*samples, "first_decay_samples", "run_samples")), source)
 
 
 def when(**conditions: Allowed | str) -> dict[str, Allowed]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workloads.api.rules import Free, OneOf, Reference, Round, Rule, Targets, Whole
-from workloads.common.rules import EVERY_V05, EVERY_V07, HYPERPARAMETERS_V05, HYPERPARAMETERS_V07
+from workloads.api.rules import Above, Free, OneOf, Reference, Round, Rule, Targets, Whole
+from workloads.common.rules import EVERY_V05, EVERY_V07, HYPERPARAMETERS_V05, HYPERPARAMETERS_V07, PEAK, RATE, warm_up
 from workloads.gnmt.settings import BEAM_WIDTH, REFERENCE_MODEL, TARGETS_BLEU
 
 _ROW_V05 = f"{HYPERPARAMETERS_V05}, GNMT"
@@ -36,7 +36,8 @@ V05 = Round(
         *EVERY_V05,
         *_BOTH,
         Rule(("targets",), Targets({"bleu": TARGETS_BLEU["v0.5"]}), "v0.5, Benchmarks: 21.8 BLEU"),
-        Rule(("learning_rate",), Free(), f"{_ROW_V05} learning rate: arbitrary constant"),
+        Rule(("learning_rate",), Above(0), f"{_ROW_V05} learning rate: arbitrary constant{RATE}"),
+        warm_up(f"v0.5, {PEAK}"),
         Rule(
             ("remain_steps", "decay_interval"),
             Free(),
@@ -60,7 +61,8 @@ V07 = Round(
         Rule(
             ("targets",), Targets({"bleu": TARGETS_BLEU["v0.7"] / 100}), "v0.7, Benchmarks: 24.0 BLEU; closed_gnmt.yaml"
         ),
-        Rule(("learning_rate",), Free(), f"{_ROW_V07} opt_base_learning_rate: unconstrained"),
+        Rule(("learning_rate",), Above(0), f"{_ROW_V07} opt_base_learning_rate: unconstrained{RATE}"),
+        warm_up(f"v0.7, {PEAK}"),
         Rule(
             ("remain_steps",),
             Free(),

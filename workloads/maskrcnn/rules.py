@@ -24,6 +24,7 @@ from workloads.common.rules import (
     HYPERPARAMETERS_V07,
     IMAGES,
     UNUSED,
+    warm_up,
     when,
 )
 from workloads.maskrcnn.settings import REFERENCE_MODEL, TARGETS
@@ -68,8 +69,11 @@ V05 = Round(
         ),
         Rule(
             ("warmup_steps",),
-            Whole(1, 479_999),
-            f"{HYPERPARAMETERS_V05}: a linear warm-up of wb batches, fewer than before the reference's first decay",
+            Whole(1),
+            f"{HYPERPARAMETERS_V05}: a linear warm-up of wb batches",
+        ),
+        warm_up(
+            f"{HYPERPARAMETERS_V05}: the reference's rate is constant for more than wb batches", _DECAY_STEPS[0] * 16
         ),
         Rule(
             ("warmup_start",),
@@ -108,9 +112,10 @@ V07 = Round(
         Rule(("dataset",), OneOf(("coco2017",)), "v0.7, Benchmarks: COCO; the reference's split, of COCO 2017"),
         Rule(("learning_rate",), Multiple(0.02), f"{_ROW_V07} opt_base_learning_rate; closed_maskrcnn.yaml"),
         Rule(("warmup_steps",), Whole(0), f"{_ROW_V07} opt_learning_rate_warmup_steps; closed_maskrcnn.yaml"),
+        warm_up(f"{_ROW_V07} opt_base_learning_rate: the learning rate after warm up and before decay"),
         Rule(
             ("warmup_start",),
-            Below(1.0),
+            Below((1.0,)),
             f"{_ROW_V07} opt_learning_rate_warmup_factor: unconstrained; closed_maskrcnn.yaml wants a slope above 0",
         ),
         Rule(("decay_factor",), OneOf((0.1,)), f"{_ROW_V07} opt_learning_rate_decay_factor; closed_maskrcnn.yaml"),

@@ -80,8 +80,8 @@ class MaskRCNN(ImageWorkload):
         """Counts from the prepared data's manifest and index; COCO's published ones under profile=synthetic."""
         from workloads.maskrcnn.input.facts import read_facts
 
-        found = read_facts(settings)
-        return replace(found, notes=(*found.notes, *backbones.notes(settings, backbone.PUBLISHED)))
+        of_data = read_facts(settings)
+        return replace(of_data, notes=(*of_data.notes, *backbones.notes(settings, backbone.PUBLISHED)))
 
     @classmethod
     def activation_values(cls, settings: Settings) -> int:
@@ -112,6 +112,16 @@ class MaskRCNN(ImageWorkload):
         """By how much the rate rises with each step of the warm-up: the rules' warm-up factor, rate / (steps · 2^k)."""
         values = self.options
         return values.learning_rate * (1 - values.warmup_start) / max(values.warmup_steps, 1)
+
+    @property
+    def warm_up_steps(self) -> int:
+        """As the set says."""
+        return self.options.warmup_steps
+
+    @property
+    def first_decay_step(self) -> int | None:
+        """The first of the steps; a cosine begins where the warm-up ends."""
+        return self.decay_steps[0] if self.options.decay == "steps" else None
 
     @property
     def decay_steps(self) -> list[int]:
@@ -195,16 +205,18 @@ class MaskRCNN(ImageWorkload):
 
         return results.measure(batch, outputs)
 
-    def score(self, found: Arrays) -> dict[str, float]:
+    def score(self, arrays: Arrays) -> dict[str, float]:
         """COCO's AP of boxes and of masks. Raises ValueError unless every validation image was looked at exactly once."""
         from workloads.maskrcnn import results
 
-        return results.score(found, Path(self.settings.data_dir), self.facts.evaluation_samples, self.options.evaluator)
+        return results.score(
+            arrays, Path(self.settings.data_dir), self.facts.evaluation_samples, self.options.evaluator
+        )
 
     def log_keys(self) -> Mapping[str, Json]:
         """What the rules of v0.6 and v0.7 want."""
         values, model = self.options, self.settings.model
-        found = {
+        keys = {
             "opt_name": values.optimizer,
             "opt_base_learning_rate": values.learning_rate,
             "opt_momentum": values.momentum,
@@ -219,8 +231,8 @@ class MaskRCNN(ImageWorkload):
             "backbone_weights": backbones.described(self.settings),
         }
         if "padding_fill_permille" in self.facts.sizes:
-            found["input_padding_fill"] = self.facts.sizes["padding_fill_permille"] / 1000
+            keys["input_padding_fill"] = self.facts.sizes["padding_fill_permille"] / 1000
         if values.decay == "steps":
-            found["opt_learning_rate_decay_steps"] = self.decay_steps
-            found["opt_learning_rate_decay_factor"] = values.decay_factor
-        return found
+            keys["opt_learning_rate_decay_steps"] = self.decay_steps
+            keys["opt_learning_rate_decay_factor"] = values.decay_factor
+        return keys

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workloads.api.rules import Free, OneOf, Reference, Round, Rule, Targets
-from workloads.common.rules import AS_REFERENCE_V05, EVERY_V05, HYPERPARAMETERS_V05
+from workloads.api.rules import Above, Free, OneOf, Reference, Round, Rule, Targets
+from workloads.common.rules import AS_REFERENCE_V05, EVERY_V05, HYPERPARAMETERS_V05, PEAK, RATE, warm_up
 from workloads.ncf.settings import REFERENCE_MODEL, TARGET_HR_AT_10
 
 V05 = Round(
@@ -12,7 +12,8 @@ V05 = Round(
         Rule(("dataset",), OneOf(("ml-20m",)), "v0.5, Benchmarks: MovieLens-20M"),
         Rule(("targets",), Targets({"hr_at_10": TARGET_HR_AT_10}), "v0.5, Benchmarks: 0.635 HR@10"),
         Rule(("model",), Reference(REFERENCE_MODEL), "v0.5, Model: the same as the reference"),
-        Rule(("learning_rate",), Free(), f"{HYPERPARAMETERS_V05}, NCF lr: arbitrary constant"),
+        Rule(("learning_rate",), Above(0), f"{HYPERPARAMETERS_V05}, NCF lr: arbitrary constant{RATE}"),
+        warm_up(f"v0.5, {PEAK}"),
         Rule(("beta1", "beta2"), Free(), f"{HYPERPARAMETERS_V05}, NCF beta1, beta2: arbitrary constants"),
         Rule(("epsilon",), OneOf((1e-8,)), AS_REFERENCE_V05),
         Rule(

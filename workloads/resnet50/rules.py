@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workloads.api.rules import (
+    Above,
     AtLeast,
     Below,
     Free,
@@ -25,7 +26,10 @@ from workloads.common.rules import (
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
     IMAGES,
+    PEAK,
+    RATE,
     UNUSED,
+    warm_up,
     when,
 )
 from workloads.resnet50.settings import REFERENCE_MODEL, TARGETS_TOP1
@@ -64,9 +68,10 @@ V05 = Round(
         Rule(("learning_rate",), PerBatch(0.1, 256), f"{HYPERPARAMETERS_V05}: the same with base 0.1"),
         Rule(
             ("warmup_epochs",),
-            Whole(0, 29),
-            f"{HYPERPARAMETERS_V05}: linear warm-up of any length below the first decay, which is after epoch 30",
+            Whole(0),
+            f"{HYPERPARAMETERS_V05}: a linear warm-up of wb batches may be added",
         ),
+        warm_up(f"{HYPERPARAMETERS_V05}: the reference's rate is constant for more than wb batches", 30 * 1_281_167),
         Rule(("momentum",), OneOf((0.9,)), AS_REFERENCE_V05),
         Rule(("weight_decay",), OneOf((1e-4,)), AS_REFERENCE_V05),
         Rule(("label_smoothing",), OneOf((0.0,)), AS_REFERENCE_V05),
@@ -105,7 +110,8 @@ V07 = Round(
         Rule(
             ("learning_rate",), Multiple(0.001), f"{_ROW_V07} sgd_opt_base_learning_rate; closed_resnet_sgd.yaml", _SGD
         ),
-        Rule(("learning_rate",), Free(), f"{_ROW_V07} lars_opt_base_learning_rate", _LARS),
+        Rule(("learning_rate",), Above(0), f"{_ROW_V07} lars_opt_base_learning_rate: arbitrary constant{RATE}", _LARS),
+        warm_up(f"v0.7, {PEAK}"),
         Rule(("warmup_epochs",), Whole(0), f"{_ROW_V07} opt_learning_rate_warmup_epochs", _SGD),
         Rule(("warmup_epochs",), Free(), f"{_ROW_V07} lars_opt_learning_rate_warmup_epochs", _LARS),
         Rule(("momentum",), OneOf((0.9,)), f"{_ROW_V07} sgd_opt_momentum", _SGD),
@@ -113,7 +119,7 @@ V07 = Round(
             ("momentum",),
             OneOf((0.9,)),
             f"{_ROW_V07} lars_opt_momentum: 0.9 for batch < 32k",
-            {**_LARS, **when(batch_size_global=Below(32_768))},
+            {**_LARS, **when(batch_size_global=Below((32_768,)))},
         ),
         Rule(
             ("momentum",),

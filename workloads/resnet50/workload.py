@@ -71,7 +71,7 @@ class ResNet50(ClassifierWorkload):
     def learning_rate(self, step: int) -> float:
         """Linear warm-up, then steps or a polynomial."""
         values, per_epoch = self.options, self.steps_per_epoch
-        base, warmup_steps = values.learning_rate, values.warmup_epochs * per_epoch
+        base, warmup_steps = values.learning_rate, self.warm_up_steps
         warming = schedules.warm_up(step, warmup_steps, base)
         if warming is not None:
             return warming
@@ -80,6 +80,17 @@ class ResNet50(ClassifierWorkload):
             return schedules.step_decay(step, boundaries, base, values.decay_factor)
         end, power = values.end_learning_rate, values.power
         return schedules.polynomial_decay(step, warmup_steps, self.decay_steps, base, end, power)
+
+    @property
+    def warm_up_steps(self) -> int:
+        """Of whole epochs."""
+        return self.options.warmup_epochs * self.steps_per_epoch
+
+    @property
+    def first_decay_step(self) -> int | None:
+        """The first of the steps; the polynomial begins where the warm-up ends."""
+        values = self.options
+        return values.decay_epochs[0] * self.steps_per_epoch if values.decay == "steps" else None
 
     @property
     def decay_steps(self) -> int:

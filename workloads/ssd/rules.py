@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.api.rules import Free, Multiple, OneOf, Reference, Round, Rule, Stretched, Targets, Whole
+from workloads.api.rules import Above, Free, Multiple, OneOf, Reference, Round, Rule, Stretched, Targets, Whole
 from workloads.common.rules import (
     AS_REFERENCE_V05,
     EVERY_V05,
@@ -10,12 +10,16 @@ from workloads.common.rules import (
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
     IMAGES,
+    RATE,
     UNUSED,
+    warm_up,
     when,
 )
 from workloads.ssd.settings import REFERENCE_MODEL, TARGETS_MAP
 
 _ROW_V07 = f"{HYPERPARAMETERS_V07}, ssd"
+_DECAY = (160_000, 200_000)
+"""Steps of 32 images (reference train.py, tag v0.5)."""
 
 _BOTH = (
     Rule(("dataset",), OneOf(("coco2017",)), "Benchmarks: COCO"),
@@ -50,6 +54,7 @@ V05 = Round(
             f"{HYPERPARAMETERS_V05}: the reference's 1e-3 (train.py of v0.5) times a whole r",
         ),
         Rule(("warmup_steps",), Whole(0), f"{HYPERPARAMETERS_V05}: a linear warm-up of wb batches may be added"),
+        warm_up(f"{HYPERPARAMETERS_V05}: the reference's rate is constant for more than wb batches", _DECAY[0] * 32),
         Rule(("warmup_factor",), Whole(0), f"{HYPERPARAMETERS_V05}: step size r0 / (wb · 2^wk), wk not negative"),
         Rule(("weight_decay",), Free(), f"{HYPERPARAMETERS_V05}, SSD: arbitrary constant"),
         Rule(
@@ -58,7 +63,7 @@ V05 = Round(
         Rule(("decay_unit",), OneOf(("iterations_of_32",)), f"{AS_REFERENCE_V05}: train.py of v0.5 counts iterations"),
         Rule(
             ("decay_boundaries",),
-            Stretched((160_000, 200_000), least=0),
+            Stretched(_DECAY, least=0),
             f"{HYPERPARAMETERS_V05}: the schedule scaled in time by 1 + k/10",
         ),
         Rule(
@@ -74,7 +79,8 @@ V07 = Round(
         *EVERY_V07,
         *_BOTH,
         Rule(("targets",), Targets({"map": TARGETS_MAP["v0.7"]}), "v0.7, Benchmarks: 23.0 % mAP; closed_ssd.yaml"),
-        Rule(("learning_rate",), Free(), f"{_ROW_V07} opt_base_learning_rate: unconstrained"),
+        Rule(("learning_rate",), Above(0), f"{_ROW_V07} opt_base_learning_rate: unconstrained{RATE}"),
+        warm_up(f"{_ROW_V07} opt_base_learning_rate: the learning rate after warm up and before decay"),
         Rule(("warmup_steps",), Whole(1), f"{_ROW_V07} opt_learning_rate_warmup_steps; closed_ssd.yaml"),
         Rule(("warmup_factor",), Whole(0), f"{_ROW_V07} opt_learning_rate_warmup_factor; closed_ssd.yaml"),
         Rule(("weight_decay",), Free(), f"{_ROW_V07} opt_weight_decay: arbitrary constant"),

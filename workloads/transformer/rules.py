@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.api.rules import Free, OneOf, Reference, Round, Rule, Targets, Whole
+from workloads.api.rules import Above, Free, OneOf, Reference, Round, Rule, Targets, Whole
 from workloads.common.rules import (
     AS_REFERENCE_V05,
     AS_REFERENCE_V07,
@@ -10,6 +10,9 @@ from workloads.common.rules import (
     EVERY_V07,
     HYPERPARAMETERS_V05,
     HYPERPARAMETERS_V07,
+    PEAK,
+    RATE,
+    warm_up,
 )
 from workloads.transformer.settings import BEAM_WIDTH, REFERENCE_MODEL, SIZES, TARGET_BLEU
 
@@ -29,7 +32,8 @@ def _of_both(version: str, as_reference: str) -> tuple[Rule, ...]:
         ),
         Rule(("model",), Reference(REFERENCE_MODEL), f"{version}, Model: the same as the reference"),
         Rule(SIZES, Free(), "what is typed is part of `model`, which has a row of its own"),
-        Rule(("learning_rate",), Free(), f"{_ROW_V05 if version == 'v0.5' else _ROW_V07}: arbitrary constant"),
+        Rule(("learning_rate",), Above(0), f"{_ROW_V05 if version == 'v0.5' else _ROW_V07}: arbitrary constant{RATE}"),
+        warm_up(f"{version}, {PEAK}"),
         Rule(("warmup_steps",), Whole(0), f"{_ROW_V05 if version == 'v0.5' else _ROW_V07}: arbitrary constant"),
         Rule(("epsilon",), OneOf((1e-9,)), f"{as_reference}; v0.7 in a row of its own; closed_transformer.yaml"),
         Rule(("dropout", "label_smoothing"), OneOf((0.1,)), as_reference),

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from suite.common import registry
 from suite.common.git_state import git_state
 from suite.common.run_folder import safe_name
 from suite.common.runspec import RunSpec
-from suite.packaging.choose import _command_for_missing_runs, choose
+from suite.packaging.choose import _command_for_missing_runs, choose_runs
 from suite.packaging.description import FIELDS
 from suite.packaging.layout import is_valid_name, sanitized_name, validated_name
 from suite.packaging.recorded_machine import description_fields
@@ -221,12 +222,12 @@ def test_a_log_that_grows_meanwhile_is_refused(tmp_path, monkeypatch):
     logs = log_set(tmp_path / "logs", "ssd")
 
     def grow(runs):
-        chosen = choose(runs)
+        chosen = choose_runs(runs)
         with open(logs[3], "a") as stream:
             stream.write("one more line\n")
         return chosen
 
-    monkeypatch.setattr("suite.packaging.write.choose", grow)
+    monkeypatch.setattr("suite.packaging.write.choose_runs", grow)
     refused([tmp_path / "logs"], tmp_path / "out", "a log was written to while it was read")
 
 
@@ -594,7 +595,7 @@ def test_runs_of_a_job_that_go_on_are_not_left_out_silently(tmp_path):
     folder.mkdir()
     (folder / "status.json").write_text('{"status": "running"}')
     with pytest.raises(ValueError, match="still being written"):
-        choose(collect([tmp_path / "logs"]))
+        choose_runs(collect([tmp_path / "logs"]))
 
 
 def recorded(folder, settings):
@@ -608,7 +609,7 @@ def recorded(folder, settings):
     )  # fmt: skip
     spec.write(folder / "run.json")
     with RunLog(folder / "result_0.txt") as log:
-        log_identity(log, spec)
+        log_identity(log, spec, SimpleNamespace(measured_by=dict, repeated_samples_per_epoch=0, repeated_share=0.0))
     return read(folder / "result_0.txt").record
 
 

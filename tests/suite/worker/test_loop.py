@@ -129,11 +129,11 @@ class Filled(toy.Toy):
     repeated_samples_per_epoch = 24
 
 
-@pytest.mark.parametrize(("workload_type", "repeated"), [(toy.Toy, 0), (Filled, 24)])
-def test_repeated_samples_are_in_suite_run(tmp_path, workload_type, repeated):
+@pytest.mark.parametrize(("workload_type", "repeated", "share"), [(toy.Toy, 0, 0.0), (Filled, 24, 0.024)])
+def test_repeated_samples_are_in_suite_run(tmp_path, workload_type, repeated, share):
     run_loop(tmp_path, workload_type=workload_type)
     (value,) = [value for key, value, _ in events(tmp_path / "result_0.txt") if key == "suite_run"]
-    assert value["repeated_samples_per_epoch"] == repeated
+    assert (value["repeated_samples_per_epoch"], value["repeated_share"]) == (repeated, share)
 
 
 class EveryThirdEpochAndAHalf(toy.Toy):

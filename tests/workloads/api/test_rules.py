@@ -3,7 +3,9 @@
 import pytest
 
 from workloads.api.rules import (
+    Above,
     AtLeast,
+    AtMost,
     Below,
     Free,
     LessHalvings,
@@ -33,7 +35,10 @@ LATER = Stretched((40, 50), least=0)
         (Whole(0), [0, 10**6], [-1, 0.5]),
         (AtLeast(3), [3, 4.5], [2.9]),
         (AtLeast("warmup"), [5], [4]),
-        (Below(32_768), [32_767], [32_768]),
+        (AtMost(0.01), [0, 0.01], [0.010001]),
+        (Above(0), [1e-9], [0, -1]),
+        (Below((32_768,)), [32_767], [32_768]),
+        (Below((9, "warmup", "nothing")), [4], [5, 9]),
         (Multiple(0.001), [0.001, 0.6, 7.4], [0.0, -0.001, 0.0015, 0.51234, float("inf"), float("nan")]),
         (PowerOfTwo(1e-4), [1e-4, 2.5e-5, 8e-4], [5e-4, 3e-4, 0.0, -1e-4]),
         (PerBatch(0.128, 256), [0.032], [0.064]),
@@ -51,7 +56,7 @@ LATER = Stretched((40, 50), least=0)
     ],
 )
 def test_what_a_kind_allows(allowed, fine, refused):
-    values = {"warmup": 5, "batch_size_global": 64, "devices": 4}
+    values = {"warmup": 5, "nothing": None, "batch_size_global": 64, "devices": 4}
     assert [value for value in fine if not allowed.allows(value, values)] == []
     assert [value for value in refused if allowed.allows(value, values)] == []
 

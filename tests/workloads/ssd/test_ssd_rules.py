@@ -74,10 +74,13 @@ LAXER = {
     "dataset": "not logged under a key of the rules",
     "decode": "not logged under a key of the rules",
     "mode": "not logged under a key of the rules",
+    "repeated_share": "not logged under a key of the rules",
+    "warm_up_samples": "the checker does not look at how long the warm-up is",
+    "learning_rate": "the checker takes 0",
 }
 """Settings that leave the rules and that the stock checker passes."""
 EDGES = {
-    "learning_rate": [1e-3, 2.5e-3, 0.012, 0.0875, 0.0123],
+    "learning_rate": [0.0, 1e-3, 2.5e-3, 0.012, 0.0875, 0.0123],
     "weight_decay": [0.0, 4e-5, 1.6e-4, 5e-4, 1.0],
     "warmup_steps": [0, 1, 299, 300.5],
     "warmup_factor": [-1, 0, 1, 7, 1.5],

@@ -87,11 +87,11 @@ class TranslationWorkload(Workload):
     data: ClassVar[TextFacts] = facts.WMT16
     options: TranslationOptions
 
-    def __init__(self, settings: Settings, found: Facts) -> None:
-        super().__init__(settings, found)
+    def __init__(self, settings: Settings, facts: Facts) -> None:
+        super().__init__(settings, facts)
         if not self.counts.steps:
             raise ValueError(
-                f"batch size {settings.batch_size_global}: no bucket of the {found.train_samples:,} training pairs fills "
+                f"batch size {settings.batch_size_global}: no bucket of the {facts.train_samples:,} training pairs fills "
                 f"a batch; type a smaller batch=global:N"
             )
 
@@ -103,18 +103,18 @@ class TranslationWorkload(Workload):
 
         `sizes["pairs"]` counts all that are prepared.
         """
-        found = cls.data.for_settings(settings)
-        if cls.framing.begin is not None and facts.END in found.sizes:
+        of_data = cls.data.for_settings(settings)
+        if cls.framing.begin is not None and facts.END in of_data.sizes:
             raise ValueError(
                 f"workload.dataset={settings.dataset}: its vocabulary has no beginning of a sentence, which {cls.name} needs; "
                 f"type workload.dataset={facts.WMT16.name}"
             )
-        lengths = facts.train_lengths(found)
+        lengths = facts.train_lengths(of_data)
         most = cls.options_of(settings).max_sequence_length - cls.framing.extra
         short = int((np.maximum(lengths[0], lengths[1]) <= most).sum())
-        found = replace(found, train_samples=short, sizes={**found.sizes, "pairs": lengths.shape[1]})
-        cls(settings, found)  # what its batches refuse is refused before anything starts
-        return found
+        of_data = replace(of_data, train_samples=short, sizes={**of_data.sizes, "pairs": lengths.shape[1]})
+        cls(settings, of_data)  # what its batches refuse is refused before anything starts
+        return of_data
 
     # -- batches --------------------------------------------------------------------------------------------------
 
@@ -165,6 +165,11 @@ class TranslationWorkload(Workload):
         """Full batches of all buckets; the pairs of incomplete ones are left out, others in each epoch."""
         return self.counts.steps
 
+    @property
+    def warm_up_steps(self) -> int:
+        """As the set says."""
+        return self.options.warmup_steps
+
     def shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """One for each bucket that fills a batch, longest first."""
         filled = zip(self.batching.buckets, self.counts.bucket_steps, strict=True)
@@ -172,8 +177,8 @@ class TranslationWorkload(Workload):
 
     def evaluation_shapes(self) -> Sequence[Mapping[str, ArraySpec]]:
         """Those to translate, then those for the validation loss; none under profile=synthetic, which evaluates nothing."""
-        found = self.batching.evaluation_shapes() if self.settings.profile != "synthetic" else []
-        return found if self.has_validation_loss else found[: len(found) // 2]
+        listed = self.batching.evaluation_shapes() if self.settings.profile != "synthetic" else []
+        return listed if self.has_validation_loss else listed[: len(listed) // 2]
 
     @property
     def has_validation_loss(self) -> bool:
@@ -278,13 +283,13 @@ class TranslationWorkload(Workload):
         """
         check_each_once(results["number"], self.facts.evaluation_samples, "translations")
         references = prepared.read_references(self.folder, self.facts.evaluation_samples)
-        found = {METRIC: self.unit * bleu.score(self.translations(results), references)}
+        quality = {METRIC: self.unit * bleu.score(self.translations(results), references)}
         if self.has_validation_loss:
             check_each_once(results["loss_number"], self.facts.sizes["dev"], "validation losses")
             # In the order of the sentences: the sum does not depend on how they were dealt out.
             losses = results["loss"][np.argsort(results["loss_number"])]
-            found["validation_loss"] = math.fsum(losses.tolist()) / int(results["loss_tokens"].sum())
-        return found
+            quality["validation_loss"] = math.fsum(losses.tolist()) / int(results["loss_tokens"].sum())
+        return quality
 
     @property
     def unit(self) -> float:

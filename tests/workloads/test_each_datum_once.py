@@ -1,0 +1,68 @@
+"""Each datum once in an epoch: what padding may repeat of it, for every workload whose batches are always full."""
+
+import dataclasses
+from fractions import Fraction
+
+import pytest
+
+from tests.workloads.resnet50.test_resnet_workload import made as resnet
+from tests.workloads.ssd.test_ssd_workload import made as ssd
+from workloads.ncf.data import published_facts
+from workloads.ncf.workload import NCF
+
+MOST = Fraction(1, 100)
+IMAGES = {ssd: 117_266, resnet: 1_281_167}
+"""Published counts of COCO 2017 and ImageNet."""
+ENTRIES = [(made, name) for made in IMAGES for name in made("reference").named_sets() if name.startswith("nvidia")]
+
+
+def deviations(workload):
+    found = workload.deviations(workload.settings, **workload.circumstances())
+    return [text for text in found if not text.startswith("samples of warm-up")]
+
+
+@pytest.mark.parametrize("made", IMAGES)
+@pytest.mark.parametrize("batch", [1, 8, 960, 1_536, 1_664, 3_264, 8_192, 14_592, 16_384, 58_633, 64_000, 100_000])
+def test_a_hundredth_of_an_epoch_may_be_repeated(made, batch):
+    """Of n images in batches of b, -n mod b fill up the last one."""
+    workload = made("reference", batch_size_global=batch, devices=1)
+    repeated = -IMAGES[made] % batch
+    share = Fraction(repeated, IMAGES[made])
+    assert workload.repeated_samples_per_epoch == repeated
+    assert 0 <= workload.repeated_share - share < 1e-6
+    allowed = share <= MOST
+    said = f"repeated share of an epoch {workload.repeated_share:.12g}, not 0.01 or less"
+    assert deviations(workload) == ([] if allowed else [said])
+
+
+@pytest.mark.parametrize(("made", "name"), ENTRIES)
+def test_published_closed_entries_stay_closed(made, name):
+    assert deviations(made(name)) == []
+
+
+def test_most_of_an_epoch_repeated_is_open():
+    """A batch of 100,000 images makes 200,000 of COCO's 117,266."""
+    assert deviations(ssd("reference", batch_size_global=100_000)) == [
+        "repeated share of an epoch 0.705525, not 0.01 or less"
+    ]
+
+
+@pytest.mark.parametrize("repeated", [12_811, 12_812])
+def test_the_bound_itself(repeated, monkeypatch):
+    """A hundredth of ImageNet is 12,811.67 images."""
+    workload = resnet("reference")
+    monkeypatch.setattr(type(workload), "repeated_samples_per_epoch", repeated)
+    assert bool(deviations(workload)) == (repeated > 12_811.67)
+
+
+def test_a_sample_left_out_is_open(monkeypatch):
+    workload = ssd("reference")
+    monkeypatch.setattr(type(workload), "left_out_samples_per_epoch", 1)
+    assert deviations(workload) == ["samples left out of an epoch 1, not 0"]
+
+
+def test_a_smaller_last_batch_repeats_nothing():
+    settings = dataclasses.replace(ssd("reference").settings, workload="ncf", rules="v0.5", model={}, options={})
+    workload = NCF(dataclasses.replace(settings, profile="demo", batch_size_global=10**7), published_facts())
+    assert (workload.repeated_share, workload.left_out_samples_per_epoch) == (0.0, 0)
+    assert deviations(workload) == []

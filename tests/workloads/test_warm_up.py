@@ -1,0 +1,98 @@
+"""The rate reaches its peak: the warm-up ends within the run, before the rate falls, under v0.5 before the reference's does."""
+
+import dataclasses
+import math
+
+import pytest
+
+from tests.workloads.closed_logs import changed
+from tests.workloads.gnmt.test_gnmt_workload import made as gnmt
+from tests.workloads.maskrcnn.test_maskrcnn_workload import made as maskrcnn
+from tests.workloads.resnet50.test_resnet_workload import made as resnet
+from tests.workloads.ssd.test_ssd_workload import made as ssd
+from tests.workloads.transformer.test_transformer_workload import made as transformer
+
+CONSTANT_IMAGES = {ssd: 160_000 * 32, maskrcnn: 480_000 * 2, resnet: 30 * 1_281_167}
+"""What the references of tag v0.5 train on before their first decay."""
+SETS = {ssd: "nvidia_v0.5_dgx1", maskrcnn: "nvidia_v0.5_dgx1", resnet: "nvidia_v0.5_dgx1"}
+
+
+def warm_up(workload, **changes):
+    """What the rules say of the warm-up."""
+    workload = type(workload)(changed(workload.settings, **changes), workload.facts)
+    found = workload.deviations(workload.settings, **workload.circumstances())
+    return [text for text in found if text.startswith("samples of warm-up")]
+
+
+@pytest.mark.parametrize("made", [ssd, maskrcnn])
+@pytest.mark.parametrize("batch", [32, 64])
+def test_v05_bounds_the_warm_up_in_images(made, batch):
+    """The reference's rate "is a constant r0 for more than wb batches"."""
+    workload = made(SETS[made], rules="v0.5", batch_size_global=batch)
+    most = math.ceil(CONSTANT_IMAGES[made] / batch) - 1
+    assert warm_up(workload, warmup_steps=most) == []
+    assert warm_up(workload, warmup_steps=most + 1)
+
+
+def test_v05_bounds_resnets_warm_up_in_epochs():
+    workload = resnet(SETS[resnet], rules="v0.5")
+    assert [bool(warm_up(workload, warmup_epochs=epochs)) for epochs in (0, 29, 30, 31)] == [False, False, True, True]
+
+
+@pytest.mark.parametrize("rules", ["v0.5", "v0.7"])
+@pytest.mark.parametrize(
+    ("made", "name", "steps"),
+    [
+        (ssd, "nvidia_v0.5_dgx1", 10_000_000),
+        (ssd, "nvidia_v0.7_dgx1", 10_000_000),
+        (maskrcnn, "nvidia_v0.5_dgx1", 479_999),
+        (gnmt, "nvidia_v0.5_dgx1", 10_000_000),
+        (transformer, "nvidia_v0.5_dgx1", 10_000_000),
+    ],
+)
+def test_a_warm_up_longer_than_the_run_is_open(made, name, steps, rules):
+    assert warm_up(made(name, rules=rules), warmup_steps=steps, max_epochs=10)
+
+
+@pytest.mark.parametrize(("made", "first"), [(gnmt, 1), (transformer, 0)])
+def test_a_warm_up_may_take_the_whole_run_but_a_step(made, first):
+    """`first`: where the schedule is at the first update."""
+    workload = made("reference")
+    steps = 3 * workload.steps_per_epoch
+    assert warm_up(workload, warmup_steps=first + steps - 1, max_epochs=3) == []
+    assert warm_up(workload, warmup_steps=first + steps, max_epochs=3) == [
+        f"samples of warm-up {steps * workload.settings.batch_size_global}, not below those before the first decay and "
+        "those of the run"
+    ]
+
+
+@pytest.mark.parametrize(("made", "name"), [(ssd, "nvidia_v0.7_dgx1"), (maskrcnn, "nvidia_v0.7_dgx1")])
+def test_a_rate_that_falls_before_its_peak_is_open(made, name):
+    """Under v0.7 the base rate is that "after warm up and before decay"."""
+    workload = made(name)
+    first = workload.decay_steps[0]
+    assert warm_up(workload, warmup_steps=first - 1) == []
+    assert warm_up(workload, warmup_steps=first)
+
+
+@pytest.mark.parametrize("made", [ssd, maskrcnn, resnet, gnmt, transformer])
+def test_where_the_warm_up_ends_the_rate_is_the_sets(made):
+    """`warm_up_steps` and `first_decay_step` are those of `learning_rate`."""
+    for name in made("reference").named_sets():
+        workload = made(name)
+        if name == "demo" or workload.options.__dict__.get("plateau") == "last_warm_up_rate":
+            continue
+        peak, end = workload.options.learning_rate, workload.warm_up_steps
+        assert workload.learning_rate(end) == peak
+        assert end == 0 or workload.learning_rate(end - 1) < peak
+        if workload.first_decay_step is not None:
+            assert workload.learning_rate(workload.first_decay_step - 1) == peak
+            assert workload.learning_rate(workload.first_decay_step) < peak
+
+
+@pytest.mark.parametrize("made", [gnmt, transformer])
+@pytest.mark.parametrize("rules", ["v0.5", "v0.7"])
+def test_a_rate_of_0_is_open(made, rules):
+    settings = dataclasses.replace(made("reference", rules=rules).settings)
+    found = made("reference").deviations(changed(settings, learning_rate=0.0))
+    assert "learning_rate 0, not above 0" in found
