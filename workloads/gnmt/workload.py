@@ -47,6 +47,8 @@ class GNMT(TranslationWorkload):
         "mxnet": ("fp32",),
     }
     linear_choice = ("pytorch",)
+    bleu_digits = 2
+    """As `sacrebleu --score-only` prints it (reference inference.py)."""
     rules = ROUNDS
     official_runs = 10
     fp16_scaling = LossScaling("dynamic", start=8_192.0, growth_interval=128, maximum=8_192.0)

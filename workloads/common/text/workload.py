@@ -76,6 +76,11 @@ class TranslationOptions(WorkloadOptions):
     )
 
 
+DETOKENISED_AS = {facts.WMT16.name: "en"}
+"""Data set to the language of Moses' detokeniser: the reference calls it without one, which is English (inference.py). Of others
+it is the target's."""
+
+
 class TranslationWorkload(Workload):
     """Sentence pairs in, BLEU out. Where batches are of samples, sets give `buckets` too."""
 
@@ -85,6 +90,8 @@ class TranslationWorkload(Workload):
     weigh_tokens: ClassVar[bool] = False
     """Whether the loss is a mean over target tokens, instead of sentences."""
     data: ClassVar[TextFacts] = facts.WMT16
+    bleu_digits: ClassVar[int] = 9
+    """To which BLEU in points is rounded before it is compared with the target."""
     options: TranslationOptions
 
     def __init__(self, settings: Settings, facts: Facts) -> None:
@@ -283,7 +290,7 @@ class TranslationWorkload(Workload):
         """
         check_each_once(results["number"], self.facts.evaluation_samples, "translations")
         references = prepared.read_references(self.folder, self.facts.evaluation_samples)
-        quality = {METRIC: self.unit * bleu.score(self.translations(results), references)}
+        quality = {METRIC: self.unit * bleu.score(self.translations(results), references, self.bleu_digits)}
         if self.has_validation_loss:
             check_each_once(results["loss_number"], self.facts.sizes["dev"], "validation losses")
             # In the order of the sentences: the sum does not depend on how they were dealt out.
@@ -303,7 +310,7 @@ class TranslationWorkload(Workload):
         vocabulary = prepared.vocabulary_of(self.folder, manifest.options)
         text: Detokenise = str  # subtokens are those of the text itself
         if isinstance(vocabulary, Vocabulary):
-            text = bleu.detokeniser(str(manifest.options["languages"][1]))
+            text = bleu.detokeniser(DETOKENISED_AS.get(self.settings.dataset, str(manifest.options["languages"][1])))
         stops = np.cumsum(results["token_count"], dtype=np.int64)
         starts = stops - results["token_count"]
         said = [results["token"][starts[row] : stops[row]].tolist() for row in np.argsort(results["number"])]

@@ -107,7 +107,7 @@ def reference_search(model, sentence, beam, longest):
     that out, and scores them; if there is no step left for it, the highest log p wins.
     """
     places, covered = [(0.0, ())], [np.zeros(model.places[sentence]) for _ in range(beam.width)]
-    for _ in range(longest):
+    for step in range(longest):
         if all(tokens[-1:] == (END,) for _, tokens in places):
             scored = [
                 (total(beam, log_p, len(tokens), sums), tokens)
@@ -120,7 +120,8 @@ def reference_search(model, sentence, beam, longest):
                 offers.append((-log_p, place, END, tokens))
                 continue
             scores, attention = model.next(sentence, tokens)
-            covered[place] += attention
+            for of in range(beam.width) if step == 0 else (place,):  # at first all places hold the same
+                covered[of] += attention
             for token in range(model.words):
                 offers.append((-(log_p + float(scores[token])), place, token, (*tokens, token)))
         offers = sorted(offers)[: beam.width]

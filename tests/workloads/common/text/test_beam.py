@@ -98,10 +98,9 @@ def test_it_stops_when_nothing_can_win():
             probability[END if len(prefix) == 2 else 4] = 1 - 0.001 * (self.words - 1)
             return np.log(probability).astype(np.float32), np.full(self.places[sentence], 0.25, np.float32)
 
-    for keeps_finished in (True, False):
-        results, steps = found(SureOfTheEnd(1), (0, 1), Beam(4, keeps_finished=keeps_finished), 100)
-        assert [tokens for _, tokens in results] == [(4, 4, END)] * 2
-        assert steps == 3
+    results, steps = found(SureOfTheEnd(1), (0, 1), Beam(4), 100)
+    assert [tokens for _, tokens in results] == [(4, 4, END)] * 2
+    assert steps == 3
 
 
 def test_rows_that_are_not_live_are_left_empty_and_do_not_delay():
