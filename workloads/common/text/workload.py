@@ -77,8 +77,8 @@ class TranslationOptions(WorkloadOptions):
 
 
 DETOKENISED_AS = {facts.WMT16.name: "en"}
-"""Data set to the language of Moses' detokeniser: the reference calls it without one, which is English (inference.py). Of others
-it is the target's."""
+"""Data set to the language of Moses' detokeniser: the reference calls it without one, which is English (inference.py).
+Of others: the target's."""
 
 
 class TranslationWorkload(Workload):
