@@ -101,7 +101,7 @@ class MaskRCNN(ImageWorkload):
         values = self.options
         base, warmup_steps = values.learning_rate, values.warmup_steps
         if step < warmup_steps:
-            return base - (warmup_steps - step) * self.warmup_slope
+            return base * (1 - (1 - values.warmup_start) * ((warmup_steps - step) / warmup_steps))
         if values.decay == "steps":
             return schedules.step_decay(step, self.decay_steps, base, values.decay_factor)
         horizon = values.horizon_epochs * self.steps_per_epoch
