@@ -26,7 +26,9 @@ from suite.plan.settings import resolve_settings
 from suite.results.identity import value_text
 from suite.results.logs.collect import collect
 from suite.results.logs.reader import read
-from suite.results.repeat import recorded_machine
+from suite.results.repeat import next_command, recorded_machine
+from suite.results.scores import result_rows
+from suite.results.table import table
 from suite.worker.identity import log_identity
 from suite.worker.runlog import RunLog
 from tests.helpers import called_here, composed, suite, suite_here
@@ -650,6 +652,14 @@ def test_run_and_time_gives_the_settings_of_the_run(tmp_path, given):
     missing = shlex.split(_command_for_missing_runs(record))
     assert missing[:3] == ["type", "python", "run_suite.py"]
     assert resolved(*missing[3:]) == settings
+    (row,) = result_rows(table(tmp_path))
+    more = resolved(*shlex.split(next_command(row))[2:], "oversubscribe=true")
+    assert (more.targets, more.options, more.hyperparameter_set) == (
+        settings.targets,
+        settings.options,
+        settings.hyperparameter_set,
+    )
+    assert more.devices == 2 * settings.devices
 
 
 def test_run_and_time_asks_for_the_backbone_instead_of_the_submitters_path(tmp_path):
