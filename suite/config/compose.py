@@ -17,7 +17,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import ConfigKeyError, OmegaConfBaseException
 
 from suite import __version__
 from suite.common import conf, registry
@@ -27,7 +27,7 @@ from suite.common.typed import as_typed
 from suite.config import overrides, studies
 from suite.config.complete import completion
 from suite.config.help import help_text
-from suite.config.keys import group_choices, workload_keys
+from suite.config.keys import group_choices, meant, suite_keys, workload_keys
 from suite.config.options import SuiteConfig
 from suite.config.sweeps import default_gpus, divides, left_out
 from suite.environments.plugins import Plugin, activate
@@ -64,7 +64,17 @@ def compose(arguments: Sequence[str]) -> Request:
     try:
         return _compose(arguments)
     except (HydraException, OmegaConfBaseException) as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        raise ValueError(_in_one_line(error)) from None
+
+
+def _in_one_line(error: Exception) -> str:
+    """What Hydra says; of a key of the user's own file that there is not, in our words."""
+    reason = error.__cause__ or error.__context__
+    key = reason.full_key if isinstance(reason, ConfigKeyError) else None
+    if key is None:
+        return " ".join(str(error).split())
+    file, _, _ = str(error).partition(":")  # In 'profile/mine'
+    return f"{file.removeprefix('In ')}: {key}: there is no such key{meant(key, '…', suite_keys())}"
 
 
 def _compose(arguments: Sequence[str]) -> Request:
