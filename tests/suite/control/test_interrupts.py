@@ -112,8 +112,8 @@ def test_interrupted_runs_are_no_failures_in_tables(tmp_path):
 
 @pytest.fixture
 def listening():
-    """This process takes signals as a controller does, for the length of a test."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+    """This process takes signals as a controller does, for the length of a test; also where a shell's `&` has them ignored."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
     listen()
     yield
     for number, handler in before.items():
