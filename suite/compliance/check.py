@@ -62,6 +62,11 @@ def check_file(path: Path, rules: str | None = None, werror: bool = False) -> Ve
     if record.status == "truncated" and filed_status(path.with_name("status.json"))[0] == RUNNING:
         return not_ended(path)
     chosen = requested or rulesets.rules_of(record)
+    if requested is not None and requested.file is None and record.settings.profile and record.settings.rules == "v0.5":
+        raise ValueError(
+            f"--rules {rules}: {path} is of rules=v0.5, which no ruleset of mlperf-logging has; leave --rules out: there are "
+            f"rules of that round in suite/compliance/rules"
+        )
     read_by = "MLL" if chosen is not None and chosen.ruleset == "0.6.0" else "MLLOG"
     mllog_events = [event for event in events if event.format == read_by]
     if chosen is None or not mllog_events:

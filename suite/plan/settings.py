@@ -66,7 +66,7 @@ def resolve_settings(
     _check_nodes(config, nodes, lacks)
     profile = config["profile"]["name"]
     rules = workload.default_rules if config["rules"]["name"] == "auto" else config["rules"]["name"]
-    clock = rules if config["rules"]["clock"] == "auto" else config["rules"]["clock"]
+    _check_clock(config, rules)
     options = typed_options(config, workload)
     defaults = workload.defaults(profile, rules, _set_by_user(workload, options))
     device, config = choose_device(config, profile, framework, nodes, lacks)
@@ -86,7 +86,7 @@ def resolve_settings(
         "framework": framework.name,
         "profile": profile,
         "rules": rules,
-        "clock": clock,
+        "clock": rules,
         "device": device,
         "cores_per_device": cores,
         "threads_per_device": _threads_per_device(config, device, cores),
@@ -140,6 +140,15 @@ def _set_by_user(workload: type[Workload], options: Mapping[str, Json]) -> dict[
     """The options that differ from their defaults."""
     untouched = untyped(workload.Options)
     return {name: value for name, value in options.items() if value != untouched[name]}
+
+
+def _check_clock(config: Config, rules: str) -> None:
+    """Raises ValueError for the clock of another round: the checkers of either would refuse the log."""
+    if (typed := config["rules"]["clock"]) not in ("auto", rules):
+        raise ValueError(
+            f"rules.clock={typed}: logs of rules={rules} are checked for that round's own clock; type rules={typed}, "
+            f"or leave rules.clock out"
+        )
 
 
 def _check_link(link: str, device: str, framework: Framework) -> None:
